@@ -1,0 +1,1 @@
+"""The commands: Click, and nothing that computes."""

@@ -1,0 +1,1 @@
+"""The engine: files, graphs, plans, training. Knows no Click."""

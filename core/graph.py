@@ -1,0 +1,122 @@
+"""A model as a graph: tensors, nodes, and nothing of files, memory or training.
+
+Indices are those of the file. What `lower` adds comes after them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ModelError
+from odt.kernels.opdef import TensorSpec
+
+ABSENT = -1  # in a node's inputs: an optional input that is not there
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One entry of the model's tensor list.
+
+    Attributes:
+        name: as in the file; may be empty, need not be unique.
+        spec: shape and dtype; the shape is the file's, with its batch (usually 1).
+        signature: the shape with −1 where the file leaves an entry open.
+        data: the constant's values, a read-only view of the file; None for an activation.
+        buffer: index of the constant's bytes in the file; tensors that name one buffer share it.
+        quantized: the tensor carries a scale, so its integers stand for real numbers.
+        variable: the tensor keeps its value from one run to the next.
+    """
+
+    name: str
+    spec: TensorSpec
+    signature: tuple[int, ...] = ()
+    data: np.ndarray[Any, Any] | None = None
+    buffer: int = 0
+    quantized: bool = False
+    variable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One use of an operator.
+
+    Attributes:
+        op: BuiltinOperator name; `CUSTOM:name` for a custom operator.
+        inputs: tensor indices in schema order; ABSENT for an optional input left out.
+        outputs: tensor indices.
+        options: the schema's options, snake case; enumerations as integers, vectors as tuples.
+        origin: the position of the operator in the file; two nodes share it after `lower` has
+            split a fused activation off.
+    """
+
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: Mapping[str, Any]
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Tensors and nodes in the order they run.
+
+    Raises ModelError when a tensor index does not exist, a tensor has two producers, a constant
+    or an input is written, or a node reads what is not there yet.
+    """
+
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        ready = {i for i, t in enumerate(self.tensors) if t.data is not None or t.variable}
+        for role, indices in (("input", self.inputs), ("output", self.outputs)):
+            for i in indices:
+                if not 0 <= i < len(self.tensors):
+                    raise ModelError(self._no_tensor(f"graph {role}", i))
+        ready.update(self.inputs)
+        for k, node in enumerate(self.nodes):
+            where = f"operator {node.origin} ({node.op})"
+            for i in node.inputs:
+                if i == ABSENT:
+                    continue
+                if not 0 <= i < len(self.tensors):
+                    raise ModelError(self._no_tensor(f"{where}: input", i))
+                if i not in ready:
+                    raise ModelError(
+                        f"{where}: inputs must be made before they are read, "
+                        f"but got {self.label(i)}, which nothing before node {k} makes"
+                    )
+            for i in node.outputs:
+                if not 0 <= i < len(self.tensors):
+                    raise ModelError(self._no_tensor(f"{where}: output", i))
+                if i in ready:
+                    raise ModelError(
+                        f"{where}: a tensor must have one producer, but got {self.label(i)} twice"
+                    )
+                ready.add(i)
+        for i in self.outputs:
+            if i not in ready:
+                raise ModelError(f"graph output {self.label(i)}: must be made by an operator")
+
+    def _no_tensor(self, where: str, index: int) -> str:
+        return f"{where}: index must be below {len(self.tensors)}, but got {index}"
+
+    def label(self, index: int) -> str:
+        """How messages name a tensor."""
+        name = self.tensors[index].name
+        return f'tensor {index} ("{name}")' if name else f"tensor {index}"
+
+    def __str__(self) -> str:
+        lines = [f"graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors"]
+        lines += [f"  input  {self.label(i)} {self.tensors[i].spec}" for i in self.inputs]
+        for node in self.nodes:
+            outs = ", ".join(f"t{i} {self.tensors[i].spec.shape}" for i in node.outputs)
+            ins = ", ".join("–" if i == ABSENT else f"t{i}" for i in node.inputs)
+            lines.append(f"  {node.origin:3d} {node.op}({ins}) → {outs}")
+        lines += [f"  output {self.label(i)} {self.tensors[i].spec}" for i in self.outputs]
+        return "\n".join(lines)

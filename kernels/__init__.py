@@ -1,0 +1,1 @@
+"""Operators, losses and optimizers on given memory. Knows no file and no graph."""

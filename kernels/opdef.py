@@ -1,0 +1,152 @@
+"""How an operator is declared: formula and kernels as functions, their use of memory as data.
+
+The planner, the executor and the tests read only these rows. What backward must keep of the
+forward pass is nobody's decision: it is the union of the gradients' `reads`.
+
+Names bind arrays: the inputs and outputs of the operator, `d` before a name for its gradient,
+auxiliary values and workspace under their own names. In `inputs`, `b?` may be absent and `xs*`
+stands for any number of tensors, bound as xs0, xs1, ….
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+type Array = np.ndarray[Any, Any]
+type Attrs = Any
+type Specs = Mapping[str, TensorSpec]
+type Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The shape and dtype of a tensor, known before any memory is."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.shape} {self.dtype}"
+
+
+def no_specs(attrs: Attrs, specs: Specs) -> Specs:
+    return {}
+
+
+def no_arguments(attrs: Attrs, specs: Specs) -> Mapping[str, Any]:
+    return {}
+
+
+def no_attrs(options: Options, statics: Mapping[str, Array]) -> Attrs:
+    return None
+
+
+def keeps_samples_apart(attrs: Attrs, specs: Specs) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function that computes into given memory, and all that it may touch.
+
+    run(attrs, **arrays) gets one array for each name in reads, writes and the workspace, and what
+    `prepare` made. It allocates nothing whose size grows with a tensor, writes every element of
+    writes, and leaves reads as they were.
+
+    Attributes:
+        run: the computation.
+        reads: names of the arrays it reads; of forward values, backward keeps these.
+        writes: names of the arrays it fills.
+        workspace: scratch by name, dead when run returns.
+        may_alias: pairs (written, read) that may be the very same memory.
+        view: the written array is the read one in another shape; no call is made for it.
+        prepare: keyword arguments for run that follow from attrs and specs alone (geometry,
+            index tables); made once, when the program is bound.
+    """
+
+    run: Callable[..., None]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    workspace: Callable[[Attrs, Specs], Specs] = no_specs
+    may_alias: frozenset[tuple[str, str]] = frozenset()
+    view: bool = False
+    prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One operator: one row that says everything the rest of odt needs to know of it.
+
+    Every input is in exactly one of grads, stops and static.
+
+    Attributes:
+        name: BuiltinOperator name in the schema, or the loss's name.
+        inputs: in schema order.
+        infer: specs of the inputs (statics left out) → specs of the outputs; raises ShapeError.
+        forward: fills the outputs and the auxiliary values.
+        grads: input → kernel of its gradient; `xs*` → a function from the index to the kernel.
+        stops: inputs that have no gradient by definition.
+        static: inputs whose values must be known when the graph is lowered; they are handed to
+            `attrs` and never bound to a kernel.
+        outputs: in schema order.
+        aux: what forward leaves for backward beside the outputs.
+        attrs: the schema's options (snake case, enumerations as integers) and the values of the
+            static inputs → a frozen dataclass, or None.
+        rebatch: attrs made for the file's batch, specs at the file's batch, and how many times
+            larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
+        mixes: whether a sample's output depends on other samples of the batch (axis 0).
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    infer: Callable[[Attrs, Specs], Specs]
+    forward: Kernel
+    grads: Mapping[str, Kernel | Callable[[int], Kernel]]
+    stops: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ("y",)
+    aux: Callable[[Attrs, Specs], Specs] = no_specs
+    attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
+    rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
+    mixes: Callable[[Attrs, Specs], bool] = keeps_samples_apart
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRule:
+    """How an optimizer changes a parameter by its gradient.
+
+    run(attrs, learning_rate, step, *, p, g, work, **slots) changes p and the slots in place and
+    may destroy g; all are one-dimensional. step is 1 on the first update.
+
+    Attributes:
+        name: as on the command line.
+        attrs: hyper-parameters with their defaults, a frozen dataclass's constructor.
+        slots: (attrs) → names of the state arrays, each shaped like the parameter, zero at first.
+        run: the update.
+        work: how many arrays of TILE elements run wants as scratch.
+    """
+
+    name: str
+    attrs: Callable[..., Attrs]
+    slots: Callable[[Attrs], tuple[str, ...]]
+    run: Callable[..., None]
+    work: int = 0
+
+
+# Elements of an update's scratch: a parameter is updated in pieces that stay in the cache.
+TILE = 16384
+

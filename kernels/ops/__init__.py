@@ -1,0 +1,1 @@
+"""One operator a file, named as in the schema, lower case; each ends in `OP = OpDef(...)`."""

@@ -1,0 +1,91 @@
+"""FULLY_CONNECTED: y = x wᵀ + b.
+
+x (…, I)    w (O, I)    b (O,) or absent    y (N, O), or (…, O) with keep_num_dims
+
+Seen as x (N, I) and dy (N, O):
+dx = dy w       dw = dyᵀ x       db = Σₙ dy
+
+Source: FullyConnectedOptions in the TFLite schema. A fused activation has become a node of its
+own before a kernel runs, so none is seen here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnectedAttrs:
+    keep_num_dims: bool = False
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> FullyConnectedAttrs:
+    if options.get("weights_format", 0) != 0:
+        raise ShapeError(
+            f"weights_format must be DEFAULT (0), but got {options['weights_format']}"
+        )
+    return FullyConnectedAttrs(bool(options.get("keep_num_dims", False)))
+
+
+def infer(attrs: FullyConnectedAttrs, s: Specs) -> Specs:
+    x, w = s["x"], s["w"]
+    if len(w.shape) != 2 or not x.shape or w.shape[1] == 0 or x.size % w.shape[1]:
+        raise ShapeError(f"x must be (…, I) and w (O, I) with one I, but got x {x}, w {w}")
+    units, width = w.shape
+    if attrs.keep_num_dims and x.shape[-1] != width:
+        raise ShapeError(f"x must end in I = {width} with keep_num_dims, but got x {x}")
+    if x.dtype != w.dtype:
+        raise ShapeError(f"x and w must have one dtype, but got x {x}, w {w}")
+    if "b" in s and (s["b"].shape != (units,) or s["b"].dtype != w.dtype):
+        raise ShapeError(f"b must be ({units},) {w.dtype}, but got {s['b']}")
+    lead = x.shape[:-1] if attrs.keep_num_dims else (x.size // width,)
+    return {"y": TensorSpec((*lead, units), x.dtype)}
+
+
+def mixes(attrs: FullyConnectedAttrs, s: Specs) -> bool:
+    """A row that is made of several samples (x (N, 2) against w (O, 4)) mixes them."""
+    x, w = s["x"].shape, s["w"].shape
+    return bool(x[0]) and (s["x"].size // x[0]) % w[1] != 0
+
+
+def rows(a: Array, width: int) -> Array:
+    return a.reshape(-1, width, copy=False)
+
+
+def forward(
+    attrs: FullyConnectedAttrs, *, x: Array, w: Array, b: Array | None = None, y: Array
+) -> None:
+    np.matmul(rows(x, w.shape[1]), w.T, out=rows(y, w.shape[0]))
+    if b is not None:
+        np.add(y, b, out=y)
+
+
+def grad_x(attrs: FullyConnectedAttrs, *, dy: Array, w: Array, dx: Array) -> None:
+    np.matmul(rows(dy, w.shape[0]), w, out=rows(dx, w.shape[1]))
+
+
+def grad_w(attrs: FullyConnectedAttrs, *, dy: Array, x: Array, dw: Array) -> None:
+    np.matmul(rows(dy, dw.shape[0]).T, rows(x, dw.shape[1]), out=dw)
+
+
+def grad_b(attrs: FullyConnectedAttrs, *, dy: Array, db: Array) -> None:
+    np.sum(rows(dy, db.shape[0]), axis=0, out=db)
+
+
+OP = OpDef(
+    "FULLY_CONNECTED",
+    inputs=("x", "w", "b?"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x", "w", "b?"), writes=("y",)),
+    grads={
+        "x": Kernel(grad_x, reads=("dy", "w"), writes=("dx",)),
+        "w": Kernel(grad_w, reads=("dy", "x"), writes=("dw",)),
+        "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
+    },
+    attrs=attrs,
+    mixes=mixes,
+)

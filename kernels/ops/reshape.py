@@ -1,0 +1,80 @@
+"""RESHAPE: y is x in another shape; one entry of the target may be −1.
+
+dx is dy in x's shape. Both are views: no memory is moved.
+
+Source: ReshapeOptions in the TFLite schema; the second input, where there is one, counts more
+than options.new_shape.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeAttrs:
+    shape: tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> ReshapeAttrs:
+    target = statics["shape"] if "shape" in statics else options.get("new_shape", ())
+    return ReshapeAttrs(tuple(int(n) for n in np.ravel(np.asarray(target))))
+
+
+def resolve(shape: tuple[int, ...], size: int) -> tuple[int, ...] | None:
+    """The target without −1, or None where it does not hold size elements."""
+    if shape.count(-1) > 1 or min(shape, default=0) < -1:
+        return None
+    known = prod(n for n in shape if n != -1)
+    if -1 not in shape:
+        return shape if known == size else None
+    if known == 0 or size % known:
+        return None
+    return tuple(size // known if n == -1 else n for n in shape)
+
+
+def infer(attrs: ReshapeAttrs, s: Specs) -> Specs:
+    shape = resolve(attrs.shape, s["x"].size)
+    if shape is None:
+        raise ShapeError(f"the target must hold x's elements, but got {attrs.shape}, x {s['x']}")
+    return {"y": TensorSpec(shape, s["x"].dtype)}
+
+
+def rebatch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
+    """The target's leading entry grows with the batch, also where it is written as a number."""
+    shape = resolve(attrs.shape, s["x"].size)
+    if not shape:
+        return attrs
+    return ReshapeAttrs((shape[0] * times, *shape[1:]))
+
+
+def mixes(attrs: ReshapeAttrs, s: Specs) -> bool:
+    """y's leading axis must be made of whole samples."""
+    shape = resolve(attrs.shape, s["x"].size)
+    return not shape or shape[0] % s["x"].shape[0] != 0
+
+
+def forward(attrs: ReshapeAttrs, *, x: Array, y: Array) -> None:
+    np.copyto(y, x.reshape(y.shape, copy=False))
+
+
+def grad_x(attrs: ReshapeAttrs, *, dy: Array, dx: Array) -> None:
+    np.copyto(dx, dy.reshape(dx.shape, copy=False))
+
+
+OP = OpDef(
+    "RESHAPE",
+    inputs=("x", "shape?"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), view=True),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=True)},
+    static=("shape",),
+    attrs=attrs,
+    rebatch=rebatch,
+    mixes=mixes,
+)

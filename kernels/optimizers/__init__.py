@@ -1,0 +1,1 @@
+"""One update rule a file; each ends in `RULE = UpdateRule(...)`."""

@@ -1,0 +1,1 @@
+"""FlatBuffers schemas that are published nowhere, and the code generated from them."""

@@ -1,0 +1,32 @@
+"""What a user can cause. Each message is one line: where: rule, but got values. What to do.
+
+Anything that is not an OdtError is a bug in odt and keeps its traceback.
+"""
+
+
+class OdtError(Exception):
+    """Something the user can put right; commands print it as one line and exit with 1."""
+
+
+class ModelError(OdtError):
+    """A model file that breaks a rule of its format, or cannot be read or written."""
+
+
+class ShapeError(OdtError):
+    """Shapes or dtypes that an operator does not take; the caller adds where."""
+
+
+class UnsupportedError(OdtError):
+    """A sound model that odt cannot train; names every reason at once."""
+
+
+class DataError(OdtError):
+    """Training data that does not fit the model, or holds values no loss can use."""
+
+
+class OptionError(OdtError):
+    """Options that contradict each other, the model or the data."""
+
+
+class TrainingError(OdtError):
+    """Training that cannot go on, such as a loss that is no longer finite."""

@@ -1,0 +1,1 @@
+../../src/odt/__main__.py
