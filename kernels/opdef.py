@@ -10,14 +10,14 @@ stands for any number of tensors, bound as xs0, xs1, ….
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-type Array = np.ndarray[Any, Any]
-type Attrs = Any
-type Specs = Mapping[str, TensorSpec]
-type Options = Mapping[str, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
+Attrs: TypeAlias = Any
+Specs: TypeAlias = "Mapping[str, TensorSpec]"
+Options: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,4 +149,3 @@ class UpdateRule:
 
 # Elements of an update's scratch: a parameter is updated in pieces that stay in the cache.
 TILE = 16384
-

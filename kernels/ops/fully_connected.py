@@ -25,9 +25,7 @@ class FullyConnectedAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> FullyConnectedAttrs:
     if options.get("weights_format", 0) != 0:
-        raise ShapeError(
-            f"weights_format must be DEFAULT (0), but got {options['weights_format']}"
-        )
+        raise ShapeError(f"weights_format must be DEFAULT (0), but got {options['weights_format']}")
     return FullyConnectedAttrs(bool(options.get("keep_num_dims", False)))
 
 

@@ -1,0 +1,1 @@
+"""Tests are sentences; helpers over fixtures; numbers say where they come from."""
