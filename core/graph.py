@@ -49,6 +49,7 @@ class Node:
         options: the schema's options, snake case; enumerations as integers, vectors as tuples.
         origin: the position of the operator in the file; two nodes share it after `lower` has
             split a fused activation off.
+        attrs: what the operator's row made of the options and of its static inputs; set by `lower`.
     """
 
     op: str
@@ -56,6 +57,7 @@ class Node:
     outputs: tuple[int, ...]
     options: Mapping[str, Any]
     origin: int
+    attrs: Any = None
 
 
 @dataclass(frozen=True, slots=True)

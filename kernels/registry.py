@@ -2,13 +2,14 @@
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from functools import cache
 from typing import cast
 
 import odt.kernels.losses
 import odt.kernels.ops
 import odt.kernels.optimizers
-from odt.kernels.opdef import OpDef, UpdateRule
+from odt.kernels.opdef import OpDef, TensorSpec, UpdateRule
 
 
 def _modules(path: list[str]) -> frozenset[str]:
@@ -41,6 +42,12 @@ def find_operator(name: str) -> OpDef | None:
 
 def find_loss(name: str) -> OpDef:
     return cast(OpDef, importlib.import_module(f"odt.kernels.losses.{name}").LOSS)
+
+
+def find_target(name: str) -> Callable[[TensorSpec], TensorSpec]:
+    """From the spec of an output to the spec of a loss's target for it."""
+    module = importlib.import_module(f"odt.kernels.losses.{name}")
+    return cast(Callable[[TensorSpec], TensorSpec], module.target)
 
 
 def find_optimizer(name: str) -> UpdateRule:

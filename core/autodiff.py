@@ -1,0 +1,319 @@
+"""A lowered graph → a plan: forward calls, losses, and one call for each wanted gradient.
+
+A gradient that nobody wants has no call, a tensor that nobody reads is not computed, and nothing
+below the deepest trainable operator has a backward. Kernels write and never add: a second
+contribution to a gradient goes to a value of its own, and a call of ADD adds it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.graph import Graph, Node
+from odt.core.lower import mixing_nodes
+from odt.core.names import bind_inputs, bind_outputs, expand
+from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.registry import find_loss, find_operator, find_target
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss on one output.
+
+    Attributes:
+        name: of the loss's row.
+        tensor: the tensor it reads: the output, or a final SOFTMAX's input (fused).
+        options: what the row's attrs are made of.
+    """
+
+    name: str
+    tensor: int
+    options: Mapping[str, object]
+
+
+def _zero(attrs: Attrs, *, y: Array) -> None:
+    y.fill(0)
+
+
+def _add(attrs: Attrs, *, a: Array, b: Array, y: Array) -> None:
+    np.add(a, b, out=y)
+
+
+ZERO = Kernel(_zero, reads=(), writes=("y",))
+ADD = Kernel(_add, reads=("a", "b"), writes=("y",), may_alias=frozenset({("y", "a"), ("y", "b")}))
+
+
+def trainable_tensors(graph: Graph, trainable: frozenset[int]) -> tuple[int, ...]:
+    """Constants that train: float inputs with a gradient, of operators that are trainable.
+
+    Args:
+        graph: lowered.
+        trainable: positions of the operators in the file.
+    """
+    found: dict[int, None] = {}
+    for node in graph.nodes:
+        if node.origin in trainable:
+            row = _row(node)
+            for name, i in bind_inputs(row, node).items():
+                tensor = graph.tensors[i]
+                if tensor.data is not None and tensor.spec.dtype.kind == "f" and _grad(row, name):
+                    found[i] = None
+    return tuple(found)
+
+
+def inference_plan(graph: Graph) -> Plan:
+    """Computes the model's outputs and nothing else."""
+    return _Builder(graph, frozenset()).finish(graph.outputs, ())
+
+
+def training_plan(
+    graph: Graph,
+    losses: Sequence[Loss],
+    trainable: frozenset[int],
+    *,
+    backward: bool = True,
+    outputs: bool = False,
+) -> Plan:
+    """Computes losses and the gradient of their sum for what is trained.
+
+    Args:
+        graph: lowered.
+        losses: one for each output that has one.
+        trainable: positions in the file of the operators that train.
+        backward: False gives the losses only.
+        outputs: whether the model's outputs are wanted too, for a metric.
+    """
+    wanted = trainable if backward else frozenset()
+    return _Builder(graph, wanted).finish(graph.outputs if outputs else (), losses)
+
+
+def _row(node: Node) -> OpDef:
+    row = find_operator(node.op)
+    assert row is not None, node.op
+    return row
+
+
+def _grad(row: OpDef, name: str) -> Kernel | None:
+    """The kernel of the gradient by an input, with the index of a variadic one filled in."""
+    found = row.grads.get(name)
+    if isinstance(found, Kernel):
+        return found
+    for stem, member in row.grads.items():
+        if stem.endswith("*") and name.startswith(stem[:-1]) and callable(member):
+            return member(int(name[len(stem) - 1 :]))
+    return None
+
+
+class _Builder:
+    """Grows the plan; thrown away when it is done."""
+
+    def __init__(self, graph: Graph, trainable: frozenset[int]) -> None:
+        self.graph = graph
+        self.steps: list[Call | Delivery] = []
+        self.values: dict[str, Value] = {}
+        self.parameters = frozenset(trainable_tensors(graph, trainable))
+        self.gradients: dict[int, str] = {}
+        self.aux: dict[tuple[int, str], str] = {}
+        self.losses: list[str] = []
+        self.targets: list[str] = []
+        self.scales: list[str] = []
+
+    def finish(self, outputs: Sequence[int], losses: Sequence[Loss]) -> Plan:
+        inputs = [self.tensor(i) for i in self.graph.inputs]
+        needed = self._needed({*outputs, *(loss.tensor for loss in losses)})
+        for node in needed:
+            self._forward(node)
+        kept = [self.tensor(i) for i in outputs]
+        rows = [self._loss(k, loss) for k, loss in enumerate(losses)]
+        wanted = self._wanted(needed)
+        for k, (loss, (row, attrs)) in enumerate(zip(losses, rows, strict=True)):
+            if loss.tensor in wanted:
+                self._loss_gradient(k, loss, row, attrs)
+        reached = self._reached(needed, wanted)
+        for node in reversed(reached):
+            self._backward(node, wanted, reached)
+        return Plan(
+            self.graph,
+            tuple(self.steps),
+            self.values,
+            tuple(inputs),
+            tuple(self.targets),
+            tuple(self.scales),
+            tuple(self.losses),
+            tuple(kept),
+            tuple(f"{n.op} (node {n.origin})" for n in mixing_nodes(self.graph)),
+        )
+
+    def tensor(self, i: int) -> str:
+        """The value of a graph's tensor."""
+        name = f"t{i}"
+        if name not in self.values:
+            if self.graph.tensors[i].data is not None:
+                region = Region.PARAMETER if i in self.parameters else Region.CONSTANT
+            else:
+                region = Region.INPUT if i in self.graph.inputs else Region.ARENA
+            self.values[name] = Value(name, self.graph.tensors[i].spec, region, tensor=i)
+        return name
+
+    def _needed(self, wanted: set[int]) -> list[Node]:
+        """Nodes that what is wanted depends on, in order."""
+        needed = []
+        for node in reversed(self.graph.nodes):
+            if wanted.intersection(node.outputs):
+                needed.append(node)
+                wanted.update(node.inputs)
+        return needed[::-1]
+
+    def _wanted(self, nodes: Sequence[Node]) -> set[int]:
+        """Tensors whose gradient is wanted: parameters, and all between them and the losses."""
+        wanted = set(self.parameters)
+        for node in nodes:
+            row = _row(node)
+            if any(i in wanted and _grad(row, n) for n, i in bind_inputs(row, node).items()):
+                wanted.update(i for i in node.outputs if self._is_float(i))
+        return wanted
+
+    def _reached(self, nodes: Sequence[Node], wanted: set[int]) -> list[Node]:
+        """Nodes that pass a wanted gradient on, in forward order."""
+        with_gradient = set(self.gradients)
+        reached = []
+        for node in reversed(nodes):
+            if with_gradient.intersection(node.outputs):
+                bound = bind_inputs(_row(node), node).items()
+                passed = {i for n, i in bound if i in wanted and _grad(_row(node), n)}
+                if passed:
+                    reached.append(node)
+                    with_gradient |= passed
+        return reached[::-1]
+
+    def _is_float(self, i: int) -> bool:
+        return self.graph.tensors[i].spec.dtype.kind == "f"
+
+    def _new(
+        self, name: str, spec: TensorSpec, region: Region = Region.ARENA, base: str | None = None
+    ) -> str:
+        assert name not in self.values, name
+        self.values[name] = Value(name, spec, region, base)
+        return name
+
+    def _call(
+        self, label: str, phase: Phase, kernel: Kernel, attrs: Attrs, arrays: Mapping[str, str]
+    ) -> None:
+        """Adds a call, with values for its workspace."""
+        reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
+        bound = {n: arrays[n] for n in (*reads, *writes)}
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        scratch = kernel.workspace(attrs, specs)
+        number = len(self.steps)
+        for name, spec in scratch.items():
+            bound[name] = self._new(f"{number}.{name}", spec)
+        names = tuple(reads), tuple(writes), tuple(scratch)
+        self.steps.append(
+            Call(label, phase, kernel, attrs, bound, *names, specs={**specs, **scratch})
+        )
+
+    def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
+        """The node's inputs, outputs and auxiliary values under the row's names."""
+        arrays = {
+            n: self.tensor(i) for n, i in bind_inputs(row, node).items() if n not in row.static
+        }
+        arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        for name, spec in row.aux(node.attrs, specs).items():
+            key = (node.outputs[0], name)
+            if key not in self.aux:
+                self.aux[key] = self._new(f"t{node.outputs[0]}.{name}", spec)
+            arrays[name] = self.aux[key]
+        return arrays
+
+    def _forward(self, node: Node) -> None:
+        row = _row(node)
+        if row.forward.view:
+            (y,) = node.outputs
+            base = self.tensor(bind_inputs(row, node)["x"])
+            spec, region = self.graph.tensors[y].spec, self.values[base].region
+            self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y)
+            return
+        label = f"{node.origin} {node.op}"
+        self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node))
+
+    def _loss(self, k: int, loss: Loss) -> tuple[OpDef, Attrs]:
+        row = find_loss(loss.name)
+        x = self.graph.tensors[loss.tensor].spec
+        attrs = row.attrs(loss.options, {})
+        arrays = self._loss_arrays(k, loss)
+        self._new(arrays["t"], find_target(loss.name)(x), Region.INPUT)
+        self._new(arrays["scale"], TensorSpec((1,), x.dtype), Region.INPUT)
+        specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
+        self._new(arrays["loss"], row.infer(attrs, specs)["loss"])
+        specs["loss"] = self.values[arrays["loss"]].spec
+        for name, spec in row.aux(attrs, specs).items():
+            self.aux[(-1 - k, name)] = arrays[name] = self._new(f"loss{k}.{name}", spec)
+        self._call(f"loss {k} {loss.name}", Phase.FORWARD, row.forward, attrs, arrays)
+        self.losses.append(arrays["loss"])
+        self.targets.append(arrays["t"])
+        self.scales.append(arrays["scale"])
+        return row, attrs
+
+    def _loss_arrays(self, k: int, loss: Loss) -> dict[str, str]:
+        names = {"t": f"target{k}", "scale": f"scale{k}", "loss": f"loss{k}"}
+        names.update((n, v) for (i, n), v in self.aux.items() if i == -1 - k)
+        return {"x": self.tensor(loss.tensor), **names}
+
+    def _loss_gradient(self, k: int, loss: Loss, row: OpDef, attrs: Attrs) -> None:
+        kernel = row.grads["x"]
+        assert isinstance(kernel, Kernel)
+        label = f"loss {k} {loss.name} d.x"
+        self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
+
+    def _backward(self, node: Node, wanted: set[int], reached: Sequence[Node]) -> None:
+        """Gradients of the node's inputs, those of activations first.
+
+        A parameter's gradient comes after them, so that its update may follow at once: no later
+        call of this node reads the parameter.
+        """
+        row = _row(node)
+        arrays = self._arrays(row, node)
+        for name, i in bind_outputs(row, node).items():
+            if i not in self.gradients and self._is_float(i):
+                self._zero_gradient(i)
+            if i in self.gradients:
+                arrays[f"d{name}"] = self.gradients[i]
+        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
+        for name, i in sorted(bound, key=lambda item: item[1] in self.parameters):
+            kernel = _grad(row, name)
+            if kernel is not None:
+                label = f"{node.origin} {node.op} d.{name}"
+                self._contribute(i, label, kernel, node.attrs, arrays, name)
+        for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
+            if next(n for n in reached if i in n.inputs) is node:
+                self.steps.append(Delivery(f"t{i}", self.gradients[i]))
+
+    def _zero_gradient(self, i: int) -> None:
+        """An output that no loss depends on, of a node with others that one does."""
+        spec = self.graph.tensors[i].spec
+        self.gradients[i] = self._new(f"d.t{i}", spec)
+        self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
+
+    def _contribute(
+        self, i: int, label: str, kernel: Kernel, attrs: Attrs, arrays: Mapping[str, str], name: str
+    ) -> None:
+        """Adds the call that makes a gradient, and adds its result to what is there already."""
+        spec = self.graph.tensors[i].spec
+        before = self.gradients.get(i)
+        count = sum(v == f"d.t{i}" or v.startswith(f"d.t{i}#") for v in self.values)
+        made = f"d.t{i}#{count}" if count else f"d.t{i}"
+        if kernel.view:
+            self._new(made, spec, base=arrays["dy"])
+        else:
+            self._new(made, spec)
+            self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made})
+        if before is None:
+            self.gradients[i] = made
+            return
+        total = self._new(f"d.t{i}#{count + 1}", spec)
+        arrays = {"a": before, "b": made, "y": total}
+        self._call(f"{label} +", Phase.BACKWARD, ADD, None, arrays)
+        self.gradients[i] = total

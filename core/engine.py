@@ -1,0 +1,247 @@
+"""Runs batches: micro-batches on workers, gradients added up, parameters updated."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.autodiff import Loss, inference_plan, training_plan
+from odt.core.graph import Graph
+from odt.core.lower import lower
+from odt.core.memory import MemoryPlan, plan_memory
+from odt.core.parameters import Parameters
+from odt.core.plan import Plan
+from odt.core.program import Program, aligned_copy
+from odt.core.schedule import Schedule
+from odt.core.workers import Team
+from odt.kernels.opdef import Array
+
+# Fills a program's inputs and targets with samples [first, first + count) of the batch.
+Fill = Callable[[Program, int, int], None]
+# Looks at a program's outputs and targets after its forward phase; same numbers.
+Look = Callable[[Program, int, int], None]
+
+
+class NotFiniteError(Exception):
+    """A loss that is NaN or infinite; what was read before it became so.
+
+    Attributes:
+        value: the first value that is not finite, by its name in the plan.
+    """
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a batch computes: losses and gradients, losses only, or outputs only.
+
+    Attributes:
+        losses: one for each output that has one.
+        trainable: positions in the file of the operators that train.
+        backward: whether gradients are computed and parameters updated.
+        outputs: whether the model's outputs are wanted.
+    """
+
+    losses: tuple[Loss, ...] = ()
+    trainable: frozenset[int] = frozenset()
+    backward: bool = False
+    outputs: bool = False
+
+    def plan(self, graph: Graph, batch: int) -> Plan:
+        """The plan for a micro-batch of `batch` samples."""
+        lowered = lower(graph, batch)
+        if not self.losses:
+            return inference_plan(lowered)
+        return training_plan(
+            lowered, self.losses, self.trainable, backward=self.backward, outputs=self.outputs
+        )
+
+
+class Plans:
+    """Plans of a graph by work and batch, each made once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
+
+    def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+        key = (repr(work), batch)
+        if key not in self._made:
+            plan = work.plan(self.graph, batch)
+            self._made[key] = (plan, plan_memory(plan))
+        return self._made[key]
+
+
+class Engine:
+    """One kind of work, planned and bound to each worker's arena.
+
+    Attributes:
+        plan: of a whole micro-batch.
+        memory: its memory plan.
+        gradient_nbytes: bytes in which gradients are added up; 0 where each weight is updated
+            as soon as its gradient is whole.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        parameters: Parameters,
+        schedule: Schedule,
+        team: Team,
+        arenas: Sequence[Array],
+        plans: Plans,
+    ) -> None:
+        self.work = work
+        self.parameters = parameters
+        self.schedule = schedule
+        self.team = team
+        self.plan, self.memory = plans.at(work, schedule.micro_batch)
+        self._plans = plans
+        self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
+        self._workers = [_Worker(self, arena[: self.memory.nbytes]) for arena in arenas]
+
+    @property
+    def gradient_nbytes(self) -> int:
+        return sum(a.nbytes for w in self._workers for a in w.totals.values())
+
+    def plan_at(self, batch: int) -> Plan:
+        return self._plans.at(self.work, batch)[0]
+
+    def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
+        """Runs one batch, and updates the parameters if the work has a backward.
+
+        Args:
+            samples: in this batch; at most the schedule's.
+            scales: for each loss, what its sum over samples is multiplied by.
+            fill: gives a program its data.
+            look: sees its outputs.
+
+        Returns:
+            The sum of the losses, before the update.
+
+        Raises:
+            NotFiniteError: if a loss is not finite; no parameter has been changed.
+        """
+        parts = self.schedule.parts(samples)
+        training = self.work.backward and bool(self.plan.parameters)
+        if training:
+            self.parameters.step += 1
+        active = self._workers[: len(parts)]
+        try:
+            self.team.run(
+                [
+                    _task(worker, part, scales, fill, look)
+                    for worker, part in zip(active, parts, strict=True)
+                ]
+            )
+        except NotFiniteError:
+            self.parameters.step -= training
+            raise
+        if training and not self.at_once:
+            self._update(active)
+        return math.fsum(loss for worker in active for loss in worker.losses)
+
+    def _update(self, active: Sequence["_Worker"]) -> None:
+        """Adds up the workers' gradients in their order and updates, some parameters on each."""
+        trained = sorted(
+            active[0].totals, key=lambda i: -active[0].totals[i].size
+        )  # the largest first, so that the last to finish is small
+        count = len(self._workers)
+        self.team.run(
+            [_update_task(active, trained[k::count], w) for k, w in enumerate(self._workers)]
+        )
+
+
+class _Worker:
+    """An arena, the programs bound to it, and the gradients its micro-batches add up to."""
+
+    def __init__(self, engine: Engine, arena: Array) -> None:
+        self.engine = engine
+        self.arena = arena
+        self.work = engine.parameters.scratch()
+        self.first = True
+        self.losses: list[float] = []
+        trained = [self._tensor(name) for name in engine.plan.parameters]
+        self.totals = (
+            {}
+            if engine.at_once
+            else {i: aligned_copy(engine.parameters.tensors[i]) for i in trained}
+        )
+        self._programs: dict[int, Program] = {}
+        self.program(engine.schedule.micro_batch)
+        if engine.schedule.batch % engine.schedule.micro_batch:
+            self.program(engine.schedule.batch % engine.schedule.micro_batch)
+
+    def _tensor(self, name: str) -> int:
+        tensor = self.engine.plan.values[name].tensor
+        assert tensor is not None
+        return tensor
+
+    def program(self, samples: int) -> Program:
+        """The program for a micro-batch; a smaller one is bound in the same places."""
+        if samples not in self._programs:
+            self._programs[samples] = Program(
+                self.engine.plan_at(samples),
+                self.engine.memory,
+                self.arena,
+                self.engine.parameters.tensors,
+                self._update_at_once if self.engine.at_once else self._add_up,
+            )
+        return self._programs[samples]
+
+    def _update_at_once(self, name: str, gradient: Array) -> None:
+        self.engine.parameters.update(self._tensor(name), gradient, self.work)
+
+    def _add_up(self, name: str, gradient: Array) -> None:
+        total = self.totals[self._tensor(name)]
+        if self.first:
+            np.copyto(total, gradient)
+        else:
+            np.add(total, gradient, out=total)
+
+
+def _task(
+    worker: _Worker,
+    part: Sequence[tuple[int, int]],
+    scales: Sequence[float],
+    fill: Fill,
+    look: Look | None,
+) -> Callable[[], None]:
+    def run() -> None:
+        worker.losses.clear()
+        worker.first = True
+        for at, count in part:
+            program = worker.program(count)
+            fill(program, at, count)
+            for array, scale in zip(program.scales, scales, strict=True):
+                array.fill(scale)
+            program.forward()
+            loss = sum(float(a[0]) for a in program.losses)
+            if not math.isfinite(loss):
+                fill(program, at, count)
+                raise NotFiniteError(program.first_bad() or "the sum of losses")
+            worker.losses.append(loss)
+            if look is not None:
+                look(program, at, count)
+            if worker.engine.work.backward:
+                program.backward()
+            worker.first = False
+
+    return run
+
+
+def _update_task(
+    active: Sequence[_Worker], trained: Sequence[int], on: _Worker
+) -> Callable[[], None]:
+    def run() -> None:
+        for i in trained:
+            total = active[0].totals[i]
+            for other in active[1:]:
+                np.add(total, other.totals[i], out=total)
+            on.engine.parameters.update(i, total, on.work)
+
+    return run

@@ -1,0 +1,253 @@
+"""A file's graph → the graph that is trained: batch in the shapes, one function a node.
+
+Fused activations become nodes of their own, shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
+folded into constants, and tensors that share a buffer become one. What odt cannot compute is
+refused here, everything at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.graph import Graph, Node, Tensor
+from odt.core.names import bind_inputs, bind_outputs, expand
+from odt.errors import ShapeError, UnsupportedError
+from odt.kernels.opdef import Array, OpDef, Specs, TensorSpec
+from odt.kernels.registry import find_operator, operator_names
+
+# ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
+ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
+
+
+@dataclass
+class World:
+    """What is known of the tensors at one batch size.
+
+    Attributes:
+        batch: the batch size.
+        specs: of every tensor that has been reached.
+        values: of constants, and of integers that follow from them or from shapes.
+        attrs: of every node, by its position.
+        batched: tensors whose leading axis grows with the batch.
+    """
+
+    batch: int
+    specs: dict[int, TensorSpec]
+    values: dict[int, Array]
+    batched: set[int]
+    attrs: dict[int, Any] = field(default_factory=dict)
+
+
+def file_batch(graph: Graph) -> int:
+    """The batch the file's shapes were written for: the first input's leading entry, usually 1."""
+    shapes = [graph.tensors[i].spec.shape for i in graph.inputs]
+    return max(shapes[0][0], 1) if shapes and shapes[0] else 1
+
+
+def lower(graph: Graph, batch: int) -> Graph:
+    """The graph at a batch size, ready for a plan.
+
+    Raises:
+        UnsupportedError: if operators cannot be computed; the message lists all of them.
+    """
+    graph = _one_tensor_a_buffer(graph)
+    at_file = _infer(graph, file_batch(graph), None)
+    world = at_file if batch == file_batch(graph) else _infer(graph, batch, at_file)
+    return _rewrite(graph, world)
+
+
+def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
+    """Nodes of a lowered graph in which the samples of a batch depend on each other."""
+    batched = set(graph.inputs)
+    mixing = []
+    for node in graph.nodes:
+        if not batched.intersection(node.inputs):
+            continue
+        batched.update(node.outputs)
+        row = _row(node)
+        specs = {
+            n: graph.tensors[i].spec
+            for n, i in bind_inputs(row, node).items()
+            if n not in row.static
+        }
+        if row.mixes(node.attrs, specs):
+            mixing.append(node)
+    return tuple(mixing)
+
+
+def _row(node: Node) -> OpDef:
+    row = find_operator(node.op)
+    assert row is not None, node.op
+    return row
+
+
+def _one_tensor_a_buffer(graph: Graph) -> Graph:
+    """Tied weights may be written as several tensors of one buffer: all but the first go."""
+    first: dict[tuple[int, TensorSpec], int] = {}
+    same: dict[int, int] = {}
+    for i, tensor in enumerate(graph.tensors):
+        if tensor.data is not None and tensor.buffer:
+            same[i] = first.setdefault((tensor.buffer, tensor.spec), i)
+    nodes = tuple(replace(n, inputs=tuple(same.get(i, i) for i in n.inputs)) for n in graph.nodes)
+    return replace(graph, nodes=nodes)
+
+
+def _start(graph: Graph, batch: int) -> World:
+    size = file_batch(graph)
+    specs, batched = {}, set()
+    for i in graph.inputs:
+        spec = graph.tensors[i].spec
+        if spec.shape and max(spec.shape[0], 1) == size:
+            spec = TensorSpec((batch, *spec.shape[1:]), spec.dtype)
+            batched.add(i)
+        specs[i] = spec
+    values = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
+    specs.update((i, graph.tensors[i].spec) for i in values)
+    return World(batch, specs, values, batched)
+
+
+def _infer(graph: Graph, batch: int, at_file: World | None) -> World:
+    world = _start(graph, batch)
+    problems: list[str] = []
+    unknown: set[int] = set()
+    for k, node in enumerate(graph.nodes):
+        where = f"node {node.origin} ({node.op})"
+        row = find_operator(node.op)
+        if row is None:
+            problems.append(f"{where} has no row")
+        elif not unknown.intersection(node.inputs):
+            try:
+                _infer_node(graph, k, row, world, at_file)
+            except ShapeError as e:
+                problems.append(f"{where}: {e}")
+        if row is None or k not in world.attrs:
+            unknown.update(node.outputs)
+    if problems:
+        raise UnsupportedError(
+            f"{graph.name}: operators must be ones odt computes, but got {'; '.join(problems)}. "
+            f"It has: {', '.join(operator_names())}."
+        )
+    return world
+
+
+def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World | None) -> None:
+    node = graph.nodes[k]
+    bound = bind_inputs(row, node)
+    statics, specs = _split(graph, row, bound, world)
+    outputs = bind_outputs(row, node)
+    for i in (*(i for n, i in bound.items() if n not in row.static), *outputs.values()):
+        tensor = graph.tensors[i]
+        if tensor.quantized and tensor.spec.dtype.kind in "iu":
+            raise ShapeError(
+                f"tensors must be float, but got {graph.label(i)} quantized to {tensor.spec.dtype}"
+            )
+        if tensor.variable:
+            raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
+    attrs = row.attrs(node.options, statics)
+    folded = any(graph.tensors[bound[n]].data is None for n in statics)
+    grown = world.batched.intersection(bound.values())
+    if at_file is not None and row.rebatch is not None and grown and not folded:
+        before = {n: at_file.specs[i] for n, i in bound.items() if n in specs}
+        if world.batch % at_file.batch:
+            raise ShapeError(
+                f"the batch must be a multiple of the file's, {at_file.batch}, "
+                f"but got {world.batch}"
+            )
+        attrs = row.rebatch(attrs, before, world.batch // at_file.batch)
+    found = row.infer(attrs, specs)
+    world.attrs[k] = attrs
+    for name, i in outputs.items():
+        world.specs[i] = found[name]
+    if grown:
+        world.batched.update(outputs.values())
+    _fold(row, attrs, bound, outputs, world)
+
+
+def _split(
+    graph: Graph, row: OpDef, bound: Mapping[str, int], world: World
+) -> tuple[dict[str, Array], Specs]:
+    """Values of the static inputs, specs of the others."""
+    statics = {}
+    for name in row.static:
+        if name in bound:
+            value = world.values.get(bound[name])
+            if value is None:
+                raise ShapeError(
+                    f"{name} must be a constant, but got {graph.label(bound[name])}, "
+                    "which is computed from the data"
+                )
+            statics[name] = value
+    return statics, {n: world.specs[i] for n, i in bound.items() if n not in row.static}
+
+
+def _fold(
+    row: OpDef, attrs: Any, bound: Mapping[str, int], outputs: Mapping[str, int], world: World
+) -> None:
+    """Computes integers that are known now; floats stay nodes: their constants may train."""
+    if any(world.specs[i].dtype.kind not in "iub" for i in outputs.values()):
+        return
+    reads = expand(row.forward.reads, bound)
+    if any(bound[n] not in world.values for n in reads):
+        return
+    specs = {n: world.specs[i] for n, i in (*bound.items(), *outputs.items())}
+    results = {
+        n: np.empty(specs[n].shape, specs[n].dtype) for n in expand(row.forward.writes, outputs)
+    }
+    scratch = {
+        n: np.empty(s.shape, s.dtype) for n, s in row.forward.workspace(attrs, specs).items()
+    }
+    row.forward.run(
+        attrs,
+        **{n: world.values[bound[n]] for n in reads},
+        **results,
+        **scratch,
+        **row.forward.prepare(attrs, specs),
+    )
+    for name, array in results.items():
+        array.flags.writeable = False
+        world.values[outputs[name]] = array
+        world.batched.discard(outputs[name])
+
+
+def _rewrite(graph: Graph, world: World) -> Graph:
+    """The graph with the world's specs and attrs, without folded nodes or fused activations."""
+    tensors: list[Tensor] = []
+    for i, tensor in enumerate(graph.tensors):
+        spec = world.specs.get(i, tensor.spec)
+        tensors.append(replace(tensor, spec=spec, data=world.values.get(i)))
+    nodes: list[Node] = []
+    for k, node in enumerate(graph.nodes):
+        if all(i in world.values for i in node.outputs):
+            continue
+        node = replace(node, attrs=world.attrs[k])
+        code = node.options.get("fused_activation_function", 0)
+        if not code:
+            nodes.append(node)
+            continue
+        if code not in ACTIVATIONS:
+            raise UnsupportedError(
+                f"{graph.name}: node {node.origin} ({node.op}): fused_activation_function must be "
+                f"one of {', '.join(ACTIVATIONS.values())}, but got {code}"
+            )
+        (y,) = node.outputs
+        tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
+        nodes.append(replace(node, outputs=(len(tensors) - 1,)))
+        nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+
+
+def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
+    """The spec of one sample of a tensor that is filled or read from outside.
+
+    Raises:
+        UnsupportedError: if its leading axis is not made of whole samples.
+    """
+    if not spec.shape or spec.shape[0] % batch:
+        raise UnsupportedError(
+            f"{graph.name}: {name}: its leading axis must hold whole samples, "
+            f"but got {spec} at batch {batch}"
+        )
+    lead = spec.shape[0] // batch
+    return TensorSpec((lead, *spec.shape[1:])[lead == 1 :], spec.dtype)

@@ -1,0 +1,92 @@
+"""The weights in training and the optimizer's state."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from odt.core.graph import Graph
+from odt.core.program import aligned_copy
+from odt.kernels.opdef import TILE, Array, Attrs, UpdateRule
+
+
+class Optimizer:
+    """An update rule with its hyper-parameters.
+
+    Attributes:
+        rule: slots and formula.
+        attrs: hyper-parameters other than the learning rate.
+        learning_rate: may be changed between steps.
+    """
+
+    def __init__(self, rule: UpdateRule, attrs: Attrs, learning_rate: float) -> None:
+        self.rule = rule
+        self.attrs = attrs
+        self.learning_rate = learning_rate
+
+
+class Parameters:
+    """Copies of the constants that train, with optimizer state.
+
+    Attributes:
+        tensors: by tensor index.
+        slots: slot name → tensor index → state, shaped like the parameter.
+        step: how many updates have been made.
+    """
+
+    def __init__(
+        self, graph: Graph, trained: Sequence[int] = (), optimizer: Optimizer | None = None
+    ) -> None:
+        self.tensors: dict[int, Array] = {}
+        for i in trained:
+            data = graph.tensors[i].data
+            assert data is not None
+            self.tensors[i] = aligned_copy(data)
+        self.optimizer = optimizer
+        names = optimizer.rule.slots(optimizer.attrs) if optimizer else ()
+        self.slots: dict[str, dict[int, Array]] = {
+            name: {i: _zeros_like(a) for i, a in self.tensors.items()} for name in names
+        }
+        self.step = 0
+
+    def scratch(self) -> Array:
+        """What one thread needs to update."""
+        rows = self.optimizer.rule.work if self.optimizer else 0
+        dtypes = {a.dtype for a in self.tensors.values()} or {np.dtype(np.float32)}
+        return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
+
+    def update(self, i: int, gradient: Array, work: Array) -> None:
+        """Updates one parameter; may destroy the gradient."""
+        assert self.optimizer is not None
+        self.optimizer.rule.run(
+            self.optimizer.attrs,
+            self.optimizer.learning_rate,
+            self.step,
+            p=self.tensors[i].reshape(-1, copy=False),
+            g=gradient.reshape(-1, copy=False),
+            work=work,
+            **{name: state[i].reshape(-1, copy=False) for name, state in self.slots.items()},
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is trained."""
+        return sum(a.nbytes for a in self.tensors.values())
+
+    @property
+    def slot_nbytes(self) -> int:
+        return sum(a.nbytes for state in self.slots.values() for a in state.values())
+
+
+def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
+    """Arrays under their tensors' names; a name that stands twice gets its index."""
+    names: dict[str, Array] = {}
+    for i, a in arrays.items():
+        name = graph.tensors[i].name or str(i)
+        names[name if name not in names else f"{name}#{i}"] = a
+    return names
+
+
+def _zeros_like(a: Array) -> Array:
+    zeros = aligned_copy(a)
+    zeros.fill(0)
+    return zeros

@@ -1,0 +1,125 @@
+"""A plan bound to memory: calls on arrays. Running it is a loop that allocates nothing."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from odt.core.memory import ALIGNMENT, MemoryPlan, aligned
+from odt.core.plan import Call, Delivery, Plan, Region
+from odt.kernels.opdef import Array, TensorSpec
+
+# What is done with a parameter's gradient: (parameter's value, gradient).
+Deliver = Callable[[str, Array], None]
+
+
+def make_arena(nbytes: int) -> Array:
+    """Bytes that start at a multiple of ALIGNMENT."""
+    block = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + nbytes]
+
+
+def aligned_copy(a: Array) -> Array:
+    """A copy whose memory starts at a multiple of ALIGNMENT."""
+    copy = _view(make_arena(aligned(a.nbytes)), 0, TensorSpec(a.shape, a.dtype))
+    np.copyto(copy, a)
+    return copy
+
+
+def _view(arena: Array, offset: int, spec: TensorSpec) -> Array:
+    return arena[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+
+
+class Program:
+    """A plan bound to an arena and to the arrays outside it.
+
+    Attributes:
+        inputs, targets, scales: arrays to fill before a run.
+        losses: (1,) arrays, there after `forward`.
+        outputs: there after `forward`, until `backward`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        memory: MemoryPlan,
+        arena: Array,
+        tensors: Mapping[int, Array],
+        deliver: Deliver | None = None,
+    ) -> None:
+        """Binds.
+
+        Args:
+            plan: what is computed; may be for a smaller batch than the memory plan was made for.
+            memory: where the values of the arena lie.
+            arena: memory.nbytes bytes, aligned.
+            tensors: parameters by tensor index; the graph's data is used for other constants.
+            deliver: takes the gradients; needed if the plan has any.
+        """
+        self.plan = plan
+        self._arrays: dict[str, Array] = {}
+        for value in plan.values.values():
+            self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
+        self.inputs = [self._arrays[n] for n in plan.inputs]
+        self.targets = [self._arrays[n] for n in plan.targets]
+        self.scales = [self._arrays[n] for n in plan.scales]
+        self.losses = [self._arrays[n] for n in plan.losses]
+        self.outputs = [self._arrays[n] for n in plan.outputs]
+        runs = [self._run_of(step, deliver) for step in plan.steps]
+        self._forward = runs[: plan.forward_steps]
+        self._backward = runs[plan.forward_steps :]
+
+    def forward(self) -> None:
+        """Computes outputs and losses from the inputs."""
+        for run in self._forward:
+            run()
+
+    def backward(self) -> None:
+        """Computes and delivers the gradients; `forward` must have run on the same inputs."""
+        for run in self._backward:
+            run()
+
+    def first_bad(self) -> str | None:
+        """Runs forward step by step, to the first float value that is not finite."""
+        for name in (*self.plan.inputs, *self.plan.targets):
+            if not self._is_finite(name):
+                return name
+        for step, run in zip(self.plan.steps, self._forward, strict=False):
+            assert isinstance(step, Call)
+            for name in step.values(step.reads):
+                if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
+                    return name
+            run()
+            for name in step.values(step.writes):
+                if not self._is_finite(name):
+                    return name
+        return None
+
+    def _is_finite(self, name: str) -> bool:
+        a = self._arrays[name]
+        return a.dtype.kind != "f" or bool(np.isfinite(a).all())
+
+    def _bind(
+        self, name: str, memory: MemoryPlan, arena: Array, tensors: Mapping[int, Array]
+    ) -> Array:
+        value = self.plan.values[name]
+        if value.region in (Region.CONSTANT, Region.PARAMETER):
+            tensor = self.plan.values[self.plan.root(name)].tensor
+            assert tensor is not None
+            array = tensors.get(tensor, self.plan.graph.tensors[tensor].data)
+            assert array is not None
+            return array.reshape(value.spec.shape)
+        root = self.plan.root(name)
+        if root not in memory.offsets:  # an input that nothing reads
+            return np.empty(value.spec.shape, value.spec.dtype)
+        assert value.spec.nbytes <= memory.sizes[root], name
+        return _view(arena, memory.offsets[root], value.spec)
+
+    def _run_of(self, step: Call | Delivery, deliver: Deliver | None) -> Callable[[], None]:
+        if isinstance(step, Delivery):
+            assert deliver is not None, "a plan with gradients needs somewhere to deliver them"
+            return partial(deliver, step.parameter, self._arrays[step.gradient])
+        arrays = {n: self._arrays[v] for n, v in step.arrays.items()}
+        prepared = step.kernel.prepare(step.attrs, step.specs)
+        return partial(step.kernel.run, step.attrs, **arrays, **prepared)

@@ -1,0 +1,101 @@
+"""How a batch is cut into micro-batches for the workers."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from odt.core.memory import MemoryPlan
+from odt.core.plan import Plan
+from odt.errors import OptionError
+
+CACHE = 2 * 2**20  # bytes an arena should stay below: a core's second-level cache
+SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A batch cut up.
+
+    Attributes:
+        batch: B, samples in a step.
+        micro_batch: m, samples in one run of a program; the last run of a batch may have fewer.
+        workers: W.
+        blas_threads: that each matrix product may use.
+        why: why the batch is not cut, where an operator forbids it.
+    """
+
+    batch: int
+    micro_batch: int
+    workers: int
+    blas_threads: int
+    why: str = ""
+
+    def parts(self, samples: int) -> list[list[tuple[int, int]]]:
+        """For each worker its micro-batches as (first sample, samples), for a batch of `samples`.
+
+        The order in which gradients add up follows from this list alone.
+        """
+        m = self.micro_batch
+        cuts = [(at, min(m, samples - at)) for at in range(0, samples, m)]
+        each, more = divmod(len(cuts), self.workers)
+        parts, at = [], 0
+        for k in range(self.workers):
+            size = each + (k < more)
+            parts.append(cuts[at : at + size])
+            at += size
+        return [p for p in parts if p]
+
+
+def choose_schedule(
+    batch: int,
+    plan_at: Callable[[int], tuple[Plan, MemoryPlan]],
+    micro_batch: int | None = None,
+    workers: int | None = None,
+) -> Schedule:
+    """Picks m and W where they are not given.
+
+    Small enough that an arena stays in a core's cache, large enough that calls stay long; more
+    than one worker only where there is work for it.
+
+    Args:
+        batch: B.
+        plan_at: the plan and its memory at a micro-batch size.
+        micro_batch: m, if it is given.
+        workers: W, if it is given.
+
+    Raises:
+        OptionError: if m or W cannot be.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    for name, n in (
+        ("--batch-size", batch),
+        ("--micro-batch", micro_batch),
+        ("--workers", workers),
+    ):
+        if n is not None and n < 1:
+            raise OptionError(f"{name}: must be 1 or more, but got {n}")
+    if micro_batch is not None and micro_batch > batch:
+        raise OptionError(
+            f"--micro-batch: must be at most the batch size, {batch}, but got {micro_batch}"
+        )
+    one, memory = plan_at(1)
+    if one.mixing:
+        if micro_batch not in (None, batch) or workers not in (None, 1):
+            raise OptionError(
+                f"--micro-batch, --workers: must be {batch} and 1, because the samples of a batch "
+                f"depend on each other in {', '.join(one.mixing)}, "
+                f"but got {micro_batch or batch} and {workers or 1}"
+            )
+        return Schedule(batch, batch, 1, cores, f"{', '.join(one.mixing)} mixes samples")
+    a_sample = max(plan_at(2)[1].nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
+    fixed = max(memory.nbytes - a_sample, 0)
+    small = a_sample * batch < SMALL
+    if micro_batch is None:
+        wanted = workers or (1 if small else min(cores, batch))
+        most = max((CACHE - fixed) // a_sample, 1)
+        runs = -(-batch // min(most, batch))
+        runs = -(-runs // wanted) * wanted
+        micro_batch = -(-batch // runs)
+    runs = -(-batch // micro_batch)
+    workers = min(workers or (1 if small else cores), runs)
+    return Schedule(batch, micro_batch, workers, 1 if workers > 1 or small else cores)

@@ -1,0 +1,208 @@
+"""Trains a model: epochs of steps over data, with validation after each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Protocol, Self
+
+from odt.core.engine import Plans, Work
+from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
+from odt.core.graph import Graph
+from odt.core.heads import head
+from odt.core.parameters import Optimizer, Parameters
+from odt.core.runtime import Runtime
+from odt.core.training_info import TrainingInfo
+from odt.errors import OptionError
+from odt.kernels.registry import find_optimizer
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """What training takes, in bytes.
+
+    Attributes:
+        parameters: copies of what is trained.
+        slots: optimizer state.
+        gradients: where micro-batches add up; 0 if each weight is updated at once.
+        arena: of all workers together.
+        separate: what the arenas' values would take if each had its own memory.
+    """
+
+    parameters: int
+    slots: int
+    gradients: int
+    arena: int
+    separate: int
+
+    @property
+    def total(self) -> int:
+        return self.parameters + self.slots + self.gradients + self.arena
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One epoch's results; `number` is 1 for the first."""
+
+    number: int
+    training: Result
+    validation: Result | None
+
+
+@dataclass(slots=True)
+class Watch:
+    """What a caller wants to know or say while training runs.
+
+    Attributes:
+        step: called after each step with the epoch's number, the step's in it, and the loss.
+        stop: asked after each step; True ends training after it.
+    """
+
+    step: Callable[[int, int, float], None] = lambda epoch, step, loss: None
+    stop: Callable[[], bool] = lambda: False
+
+
+class Orders(Protocol):
+    """The order of the training samples in each epoch."""
+
+    def order(self, epoch: int) -> Order: ...
+
+
+class Trainer:
+    """A model ready to train: planned, its memory allocated.
+
+    Attributes:
+        graph: as in the file.
+        info: loss, optimizer, batch size, what trains.
+        parameters: weights and optimizer state.
+        runtime: schedule, and the specs of a sample.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        info: TrainingInfo,
+        *,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """Plans and allocates.
+
+        Args:
+            graph: as in the file.
+            info: complete.
+            micro_batch: samples that a program runs at once; None chooses.
+            workers: threads; None chooses.
+            metrics: to measure while training and in validation.
+
+        Raises:
+            UnsupportedError, OptionError: if the model cannot be trained so.
+        """
+        self.graph = graph
+        self.info = info
+        self.metrics = metrics or {}
+        losses = tuple(head(graph, o, info.loss, info.reduction) for o in graph.outputs)
+        work = Work(losses, trainable_operators(graph, info), True, outputs=bool(self.metrics))
+        validation = replace(work, backward=False, outputs=True)
+        plans = Plans(graph)
+        plan = plans.at(work, 1)[0]
+        trained = [plan.values[name].tensor for name in plan.parameters]
+        self.parameters = Parameters(
+            plan.graph, [i for i in trained if i is not None], _optimizer(info)
+        )
+        self.runtime = Runtime(
+            plans, (work, validation), self.parameters, info.batch_size, micro_batch, workers
+        )
+        self._training, self._validation = self.runtime.engines
+
+    def fit(
+        self,
+        data: Data,
+        orders: Orders,
+        *,
+        epochs: int,
+        validation: Order = (),
+        watch: Watch | None = None,
+        start: int = 1,
+    ) -> Iterator[Epoch]:
+        """Trains; yields after each epoch. Samples that do not fill a batch are left out.
+
+        Args:
+            data: training and validation samples.
+            orders: which samples an epoch uses, in what order.
+            epochs: how many; the last has this number.
+            validation: samples to measure after each epoch.
+            watch: called back after each step.
+            start: the number of the first epoch.
+
+        Raises:
+            TrainingError: if the loss is no longer finite.
+            DataError: if data holds values that no loss can use.
+        """
+        watch = watch or Watch()
+        reduction, batch = self.info.reduction, self.info.batch_size
+        for number in range(start, epochs + 1):
+            order = orders.order(number)
+            run = Pass(self._training, data, order, reduction, self.metrics)
+            stopped = False
+            for k in range(len(order) // batch):
+                watch.step(number, k + 1, run.step(k * batch, batch))
+                stopped = watch.stop()
+                if stopped:
+                    break
+            checked = None
+            if len(validation) and not stopped:
+                checked = evaluate(
+                    self._validation, data, validation, reduction, self.metrics, rest=False
+                )
+            yield Epoch(number, run.result(), checked)
+            if stopped:
+                return
+
+    def memory(self) -> MemoryReport:
+        """What has been allocated."""
+        schedule, plan = self.runtime.schedule, self._training.memory
+        return MemoryReport(
+            parameters=self.parameters.nbytes,
+            slots=self.parameters.slot_nbytes,
+            gradients=self._training.gradient_nbytes,
+            arena=self.runtime.arena_nbytes,
+            separate=plan.separate * schedule.workers,
+        )
+
+    def close(self) -> None:
+        """Ends the worker threads."""
+        self.runtime.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
+    """Positions in the file of the operators that train.
+
+    Raises:
+        OptionError: if there is no operator at a position.
+    """
+    origins = frozenset(n.origin for n in graph.nodes)
+    if info.trainable_ops is None:
+        return origins
+    unknown = sorted(set(info.trainable_ops) - origins)
+    if unknown:
+        raise OptionError(
+            f"trainable operators: must be positions below {len(origins)}, but got {unknown}"
+        )
+    return frozenset(info.trainable_ops)
+
+
+def _optimizer(info: TrainingInfo) -> Optimizer:
+    rule = find_optimizer(info.optimizer)
+    return Optimizer(rule, rule.attrs(**info.hyper_parameters), info.learning_rate)

@@ -1,0 +1,89 @@
+"""Threads that run a step's micro-batches side by side."""
+
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from threadpoolctl import threadpool_limits
+
+Task = Callable[[], None]
+
+
+class Team:
+    """Runs one task on each of its workers; the first runs on the calling thread.
+
+    BLAS computes with `blas_threads` threads from the start until `close`: one where the workers
+    are the parallelism.
+    """
+
+    def __init__(self, workers: int, blas_threads: int) -> None:
+        self._limits = threadpool_limits(limits=blas_threads, user_api="blas")
+        self._helpers = [_Helper() for _ in range(workers - 1)]
+
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Runs the tasks at the same time and waits for all; raises the first one's exception."""
+        for helper, task in zip(self._helpers, tasks[1:], strict=False):
+            helper.start(task)
+        error: BaseException | None = None
+        try:
+            tasks[0]()
+        except BaseException as e:
+            error = e
+        for helper, _ in zip(self._helpers, tasks[1:], strict=False):
+            error = helper.wait() if error is None else (helper.wait(), error)[1]
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        for helper in self._helpers:
+            helper.close()
+        self._helpers.clear()
+        self._limits.restore_original_limits()
+
+    def __enter__(self) -> "Team":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Helper:
+    """A thread that waits for tasks."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Semaphore(0)
+        self._done = threading.Semaphore(0)
+        self._task: Task | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._thread.start()
+
+    def start(self, task: Task | None) -> None:
+        self._task, self._error = task, None
+        self._wake.release()
+
+    def wait(self) -> BaseException | None:
+        """What the task raised, once it has ended."""
+        self._done.acquire()
+        return self._error
+
+    def close(self) -> None:
+        self.start(None)
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            self._wake.acquire()
+            if self._task is None:
+                return
+            try:
+                self._task()
+            except BaseException as e:  # handed to the thread that waits
+                self._error = e
+            self._task = None
+            self._done.release()
