@@ -1,0 +1,45 @@
+# make test    everything that must hold before a commit
+# make demo    trains a small network on 2,000 images of Fashion-MNIST and tries it
+# make accept  the long runs against the complete data: make accept DATA=../shared
+# make clean   removes what the others made
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& { echo $$p; break; }; done)
+BIN := .venv/bin
+DATA ?= ../shared
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: test demo accept clean
+
+test: .venv/test
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+accept: .venv/test
+	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept
+
+demo: .venv/odt
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+# The stamps say what is installed: the package alone, or with all that judges it.
+.venv/odt: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+.venv/test: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --editable '.[test,judges]'
+	touch $@ .venv/odt
+
+.venv/bin/pip:
+	@test -n "$(PYTHON)" || { echo "odt needs Python 3.11 or newer with venv:" \
+		"found neither python3.13, python3.12, python3.11 nor a new enough python3." \
+		"Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv build dist *.egg-info demo-out bench-out
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
