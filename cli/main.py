@@ -1,0 +1,76 @@
+"""The `odt` command: finds its commands in this folder and turns errors into exits.
+
+A command is a module here with an attribute `command`; adding one is adding a file. The first
+line of its docstring is what `odt --help` says of it, read without importing the module: that
+keeps help quick, since commands import the engine.
+"""
+
+import ast
+import importlib
+import importlib.abc
+import importlib.util
+import pkgutil
+from typing import Any
+
+import click
+
+import odt.cli
+from odt import __version__
+from odt.errors import OdtError
+
+NOT_COMMANDS = frozenset({"main", "options", "report"})
+INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
+
+
+class Group(click.Group):
+    """Commands by file name; an OdtError is one line on stderr, a bug keeps its traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        names = {m.name for m in pkgutil.iter_modules(odt.cli.__path__)} - NOT_COMMANDS
+        return sorted(name.replace("_", "-") for name in names)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(_module(cmd_name)).command
+        assert isinstance(command, click.Command)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary(name)) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OdtError as e:
+            raise click.ClickException(str(e)) from e
+        except KeyboardInterrupt:
+            click.echo("Stopped.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def summary(name: str) -> str:
+    """The first line of a command's module docstring."""
+    spec = importlib.util.find_spec(_module(name))
+    assert spec is not None
+    assert isinstance(spec.loader, importlib.abc.InspectLoader)
+    source = spec.loader.get_source(spec.name)
+    return (ast.get_docstring(ast.parse(source or "")) or "").partition("\n")[0]
+
+
+def _module(name: str) -> str:
+    return f"odt.cli.{name.replace('-', '_')}"
+
+
+@click.group(
+    cls=Group,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda token: token.replace("_", "-"),  # both spellings
+    },
+)
+@click.version_option(__version__, prog_name="odt", message="%(prog)s %(version)s")
+def main() -> None:
+    """Trains the Circle or TFLite model that is already shipped, on the device it runs on."""

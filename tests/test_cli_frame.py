@@ -1,0 +1,140 @@
+"""The frame of the command line: commands found by file, errors and signals turned into exits."""
+
+import importlib
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from odt.cli.main import Group, main, summary
+from odt.errors import DataError
+
+COMMANDS = main.list_commands(click.Context(main))
+
+
+def group_of(command: click.Command) -> click.Group:
+    """A group like odt's whose only command is `command`."""
+
+    class One(Group):
+        def list_commands(self, ctx: click.Context) -> list[str]:
+            return ["one"]
+
+        def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+            return command
+
+        def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            """There is nothing to say of it."""
+
+    return One("odt", context_settings=main.context_settings)
+
+
+def raising(error: BaseException) -> click.Group:
+    def fail() -> None:
+        raise error
+
+    return group_of(click.Command("one", callback=fail))
+
+
+def test_version_is_the_packages() -> None:
+    result = CliRunner().invoke(main, ["--version"])
+    assert re.fullmatch(r"odt \d+\.\d+\.\d+\n", result.output)
+
+
+def test_python_dash_m_is_the_command() -> None:
+    args = [sys.executable, "-m", "odt", "--version"]
+    assert subprocess.check_output(args, text=True).startswith("odt ")
+
+
+def test_help_imports_neither_numpy_nor_a_command() -> None:
+    script = (
+        "import sys; sys.argv = ['odt', '--help']\n"
+        "from odt.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as e: assert e.code == 0\n"
+        "print(sorted(m for m in sys.modules if m.startswith(('odt', 'numpy', 'h5py', 'tqdm'))))"
+    )
+    last = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1]
+    assert last == "['odt', 'odt.cli', 'odt.cli.main', 'odt.errors']"
+
+
+def test_help_lists_every_command() -> None:
+    text = CliRunner().invoke(main, ["--help"]).output
+    for name in COMMANDS:
+        assert re.search(rf"^  {name}  +\S", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    assert re.fullmatch(r"[A-Z].{10,100}\.", summary(name)), f"{name}: begin the docstring with it"
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) > 4
+    module = importlib.import_module(f"odt.cli.{name.replace('-', '_')}")
+    for parameter in module.command.params:
+        if isinstance(parameter, click.Option) and not parameter.hidden:
+            assert parameter.help, f"{name} {parameter.opts[0]} has no help"
+
+
+def test_an_odt_error_is_one_line_and_exit_1() -> None:
+    result = CliRunner().invoke(raising(DataError("a.bin: must be so, but got 3.")), ["one"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: a.bin: must be so, but got 3.\n"
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        CliRunner().invoke(raising(ZeroDivisionError()), ["one"], catch_exceptions=False)
+
+
+def test_ctrl_c_is_exit_130() -> None:
+    result = CliRunner().invoke(raising(KeyboardInterrupt()), ["one"])
+    assert (result.exit_code, result.stderr) == (130, "Stopped.\n")
+
+
+def test_usage_errors_are_exit_2() -> None:
+    result = CliRunner().invoke(main, ["no-such-command"])
+    assert result.exit_code == 2
+    assert "No such command 'no-such-command'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--batch-size", "7"],
+        ["--batch_size", "7"],
+        ["--batch-size=7"],
+        ["--batch_size=7"],
+    ],
+)
+def test_options_are_spelled_with_dash_or_underscore(words: list[str]) -> None:
+    seen = []
+    option = click.Option(["--batch-size"], type=int)
+    command = click.Command(
+        "one", params=[option], callback=lambda batch_size: seen.append(batch_size)
+    )
+    result = CliRunner().invoke(group_of(command), ["one", *words])
+    assert (result.exit_code, seen) == (0, [7])
+
+
+def test_values_keep_their_underscores() -> None:
+    seen = []
+    option = click.Option(["--out"])
+    command = click.Command("one", params=[option], callback=lambda out: seen.append(out))
+    CliRunner().invoke(group_of(command), ["one", "--out", "my_file_1.bin"])
+    assert seen == ["my_file_1.bin"]
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    """As in `odt --help | head -1`: the reader is gone before odt writes."""
+    script = "import time; time.sleep(0.3); from odt.cli.main import main; main(['--help'])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 1
