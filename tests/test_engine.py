@@ -1,0 +1,166 @@
+import gc
+import tracemalloc
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from networks import ArrayData, InOrder, Net
+
+from odt.core import program
+from odt.core.graph import Graph
+from odt.core.trainer import Trainer, Watch
+from odt.core.training_info import TrainingInfo
+from odt.errors import TrainingError
+from odt.kernels.opdef import Array
+
+RELU = 1
+
+
+def network(dtype: type = np.float32) -> Graph:
+    """A branch, a tied weight, a tensor used twice, a view."""
+    net = Net(dtype)
+    x = net.dense(net.input(1, 12), 16, fused_activation_function=RELU)
+    w = net.weight(16, 16)
+    a = net.add("FULLY_CONNECTED", (x, w), (1, 16))
+    b = net.add("FULLY_CONNECTED", (net.add("ADD", (a, a), (1, 16)), w), (1, 16))
+    y = net.add("ADD", (b, x), (1, 16))
+    return net.graph(net.add("RESHAPE", (y, net.constant([1, 4, 4], np.int32)), (1, 4, 4)))
+
+
+def data(samples: int, dtype: type = np.float32, seed: int = 1) -> ArrayData:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(samples, 12)).astype(dtype)
+    return ArrayData([x], [rng.normal(size=(samples, 4, 4)).astype(dtype)])
+
+
+def info(batch: int, **more: object) -> TrainingInfo:
+    return TrainingInfo(loss="mean_squared_error", batch_size=batch, **more)  # type: ignore[arg-type]
+
+
+def train(
+    graph: Graph, batch: int, steps: int, **options: int
+) -> tuple[list[float], dict[int, Array]]:
+    losses: list[float] = []
+    watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
+    with Trainer(graph, info(batch), **options) as trainer:  # type: ignore[arg-type]
+        list(trainer.fit(data(batch * steps), InOrder(batch * steps), epochs=1, watch=watch))
+        return losses, {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+
+
+def same_bits(a: dict[int, Array], b: dict[int, Array]) -> bool:
+    return a.keys() == b.keys() and all(a[i].tobytes() == b[i].tobytes() for i in a)
+
+
+def test_gradients_of_a_whole_network_equal_finite_differences() -> None:
+    """One SGD step with rate 1 in float64 against central differences of the loss."""
+    graph = network(np.float64)
+    samples = data(5, np.float64)
+
+    def loss(weights: dict[int, Array]) -> float:
+        with Trainer(graph, info(5, optimizer="sgd", learning_rate=1.0)) as t:
+            for i, a in weights.items():
+                t.parameters.tensors[i][...] = a
+            (epoch,) = t.fit(samples, InOrder(5), epochs=1)
+            return epoch.training.loss
+
+    with Trainer(graph, info(5, optimizer="sgd", learning_rate=1.0)) as t:
+        before = {i: a.copy() for i, a in t.parameters.tensors.items()}
+        list(t.fit(samples, InOrder(5), epochs=1))
+        gradient = {i: before[i] - a for i, a in t.parameters.tensors.items()}
+    rng = np.random.default_rng(2)
+    for i in before:
+        direction = rng.normal(size=before[i].shape)
+        up, down = ({**before, i: before[i] + s * 1e-6 * direction} for s in (1, -1))
+        expected = (loss(up) - loss(down)) / 2e-6
+        assert np.sum(gradient[i] * direction) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_every_planner_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = program.make_arena
+
+    def poisoned(nbytes: int) -> Array:
+        arena = make(nbytes)
+        arena.fill(0xFF)  # NaN as a float
+        return arena
+
+    monkeypatch.setattr("odt.core.runtime.make_arena", poisoned)
+    results = []
+    for planner in ("none", "first_fit"):
+        monkeypatch.setenv("ODT_PLANNER", planner)
+        for options in ({"micro_batch": 6, "workers": 1}, {"micro_batch": 4, "workers": 2}):
+            results.append(train(network(), 6, 10, **options))
+    for planned, alone in zip(results[:2], results[2:], strict=True):
+        assert planned[0] == alone[0]
+        assert same_bits(planned[1], alone[1])
+
+
+@pytest.mark.parametrize(("m", "w"), [(16, 1), (8, 1), (8, 2), (5, 2), (1, 2), (3, 1)])
+def test_micro_batches_train_as_the_whole_batch_does(m: int, w: int) -> None:
+    losses, weights = train(network(), 16, 5, micro_batch=16, workers=1)
+    cut_losses, cut = train(network(), 16, 5, micro_batch=m, workers=w)
+    np.testing.assert_allclose(cut_losses, losses, rtol=1e-5)
+    for i in weights:
+        np.testing.assert_allclose(cut[i], weights[i], rtol=1e-4, atol=2e-6)
+
+
+def test_two_runs_give_the_same_bits() -> None:
+    first, second = (train(network(), 16, 20, micro_batch=3, workers=2) for _ in range(2))
+    assert first[0] == second[0]
+    assert same_bits(first[1], second[1])
+
+
+@pytest.mark.parametrize("options", [{"micro_batch": 16, "workers": 1}, {"micro_batch": 5}])
+def test_a_step_allocates_next_to_nothing(options: dict[str, int]) -> None:
+    samples, seen = data(16), [0]
+
+    def step(epoch: int, number: int, loss: float) -> None:
+        seen[0] += 1
+
+    with Trainer(network(), info(16), **options) as trainer:  # type: ignore[arg-type]
+        fit = trainer.fit(samples, InOrder(16), epochs=110, watch=Watch(step=step))
+        for _ in range(5):
+            next(fit)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            next(fit)
+            gc.collect()
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(100):
+                next(fit)
+            gc.collect()
+            after, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak - before < 64 * 1024 * trainer.runtime.schedule.workers
+    assert after - before < 2048  # bytes in 100 steps: interpreter noise, not one array
+
+
+def test_memory_reported_is_memory_held() -> None:
+    with Trainer(network(), info(16), micro_batch=4, workers=2) as trainer:
+        report = trainer.memory()
+        held = sum(a.nbytes for a in trainer.parameters.tensors.values())
+        assert report.parameters == held
+        assert report.slots == 2 * held
+        assert report.gradients == 2 * held
+        arenas = [w.arena for e in trainer.runtime.engines for w in e._workers]
+        assert report.arena == len({a.ctypes.data for a in arenas}) * max(a.nbytes for a in arenas)
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_first_bad_tensor() -> None:
+    samples = data(32)
+    samples.inputs[0][20, 3] = np.inf
+    with Trainer(network(), info(8, learning_rate=0.01)) as trainer:
+        with pytest.raises(TrainingError, match=r"step 3: .*tensor 0 \(\"x0\"\)"):
+            list(trainer.fit(samples, InOrder(32), epochs=1))
+        assert trainer.parameters.step == 2
+        assert all(np.isfinite(a).all() for a in trainer.parameters.tensors.values())
+
+
+def test_only_the_chosen_operators_change() -> None:
+    graph = network()
+    with Trainer(graph, info(8, trainable_ops=(4, 5))) as trainer:
+        assert not trainer.parameters.tensors
+    with Trainer(graph, info(8, trainable_ops=(0,))) as trainer:
+        names: Sequence[int] = tuple(trainer.parameters.tensors)
+        assert set(names) == {i for i in graph.nodes[0].inputs if graph.tensors[i].data is not None}

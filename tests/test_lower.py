@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+from networks import Net
+
+from odt.core.graph import Graph, Node, Tensor
+from odt.core.lower import lower, mixing_nodes
+from odt.errors import ModelError, UnsupportedError
+from odt.kernels.opdef import TensorSpec
+
+RELU = 1
+
+
+def shapes(graph: Graph) -> list[tuple[int, ...]]:
+    return [graph.tensors[n.outputs[0]].spec.shape for n in graph.nodes]
+
+
+def test_the_batch_reaches_every_shape() -> None:
+    net = Net()
+    y = net.dense(net.dense(net.input(1, 6), 4), 3)
+    assert shapes(lower(net.graph(y), 5)) == [(5, 4), (5, 3)]
+
+
+def test_a_fused_activation_becomes_a_node_of_the_same_origin() -> None:
+    net = Net()
+    y = net.dense(net.input(1, 6), 4, fused_activation_function=RELU)
+    lowered = lower(net.graph(y), 2)
+    assert [(n.op, n.origin) for n in lowered.nodes] == [("FULLY_CONNECTED", 0), ("RELU", 0)]
+    assert lowered.nodes[1].outputs == (y,)
+
+
+@pytest.mark.parametrize("target", [(1, 12), (-1, 12), (1, -1)])
+def test_a_reshape_written_for_one_sample_keeps_the_samples_apart(target: tuple[int, ...]) -> None:
+    net = Net()
+    x = net.input(1, 3, 4)
+    y = net.add("RESHAPE", (x, net.constant(target, np.int32)), (1, 12))
+    lowered = lower(net.graph(y), 7)
+    assert shapes(lowered) == [(7, 12)]
+    assert not mixing_nodes(lowered)
+
+
+def test_a_reshape_target_computed_from_the_shape_is_folded() -> None:
+    net = Net()
+    x = net.input(1, 3, 4)
+    shape = net._tensor((3,), np.int32)
+    batch = net._tensor((), np.int32)
+    target = net._tensor((2,), np.int32)
+    net.nodes.append(Node("SHAPE", (x,), (shape,), {"out_type": 2}, 0))
+    ends = [net.constant([k], np.int32) for k in (0, 1, 1)]
+    net.nodes.append(Node("STRIDED_SLICE", (shape, *ends), (batch,), {"shrink_axis_mask": 1}, 1))
+    twelve = net.constant(12, np.int32)
+    net.nodes.append(Node("PACK", (batch, twelve), (target,), {"values_count": 2, "axis": 0}, 2))
+    y = net.add("RESHAPE", (x, target), (1, 12))
+    lowered = lower(net.graph(y), 7)
+    assert [n.op for n in lowered.nodes] == ["RESHAPE"]
+    assert shapes(lowered) == [(7, 12)]
+
+
+def test_tensors_of_one_buffer_become_one() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    w = net.weight(4, 4)
+    twin = net._tensor((4, 4), data=net.tensors[w].data)
+    net.tensors[twin] = Tensor("twin", net.tensors[w].spec, (4, 4), net.tensors[w].data, w + 1)
+    y = net.add("FULLY_CONNECTED", (x, w), (1, 4))
+    z = net.add("FULLY_CONNECTED", (y, twin), (1, 4))
+    assert [n.inputs[1] for n in lower(net.graph(z), 1).nodes] == [w, w]
+
+
+def test_every_operator_that_cannot_be_computed_is_named_at_once() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    a = net.add("WHILE", (x,), (1, 4))
+    b = net.add("CUSTOM:Magic", (x,), (1, 4))
+    c = net.add("FULLY_CONNECTED", (x, net.weight(3, 5)), (1, 3))
+    with pytest.raises(UnsupportedError) as e:
+        lower(net.graph(a, b, c), 1)
+    assert "node 0 (WHILE)" in str(e.value)
+    assert "node 1 (CUSTOM:Magic)" in str(e.value)
+    assert "node 2 (FULLY_CONNECTED): x must be (…, I)" in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_a_quantized_activation_is_refused_by_name() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    net.tensors[x] = Tensor("q", TensorSpec((1, 4), np.dtype(np.int8)), (1, 4), quantized=True)
+    y = net.add("RELU", (x,), (1, 4))
+    with pytest.raises(UnsupportedError, match=r'tensor 0 \("q"\) quantized to int8'):
+        lower(net.graph(y), 1)
+
+
+def test_a_row_of_several_samples_mixes_them() -> None:
+    net = Net()
+    y = net.add("FULLY_CONNECTED", (net.input(1, 2), net.weight(3, 4)), (1, 3))
+    graph = net.graph(y)
+    with pytest.raises(UnsupportedError):
+        lower(graph, 1)
+
+
+def test_a_graph_that_reads_what_is_not_made_is_refused() -> None:
+    net = Net()
+    net.input(1, 4)
+    orphan = net._tensor((1, 4))
+    y = net.add("RELU", (orphan,), (1, 4))
+    with pytest.raises(ModelError, match="must be made before they are read"):
+        net.graph(y)
