@@ -30,6 +30,7 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
 }
 # Within core a module imports only those before it. What is a package stands for all in it.
 CORE = [
+    "phases",
     "files",
     "graph",
     "names",

@@ -1,0 +1,127 @@
+"""What training prints: onert_train's blocks and lines, and odt's own account of memory.
+
+Pure functions from figures to text, without the last newline. Names, widths and digits are those
+of onert_train, because scripts read them.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from odt.core.evaluator import Result
+from odt.core.phases import Usage
+from odt.core.schedule import Schedule
+from odt.core.trainer import MemoryReport
+
+RULE = "=" * 35
+
+
+def parameter_block(
+    *,
+    learning_rate: float,
+    batch_size: int,
+    loss: str,
+    reduction: str,
+    optimizer: str,
+    num_of_trainable_ops: int,
+) -> str:
+    """The values training will use, as onert_train prints them before the first step.
+
+    Args:
+        num_of_trainable_ops: −1 for all, else how many at the end of the model.
+    """
+    return "\n".join(
+        [
+            "== training parameter ==",
+            f"- learning_rate        = {learning_rate:g}",
+            f"- batch_size           = {batch_size}",
+            f"- loss_info            = {{loss = {_words(loss)}, reduction = {_words(reduction)}}}",
+            f"- optimizer            = {_words(optimizer)}",
+            f"- num_of_trainable_ops = {num_of_trainable_ops}",
+            "=" * 24,
+        ]
+    )
+
+
+def epoch_line(number: int, epochs: int, training: Result, validation: Result | None) -> str:
+    """One epoch: mean time of a step, losses and metrics as means over its steps.
+
+    Args:
+        number: of the epoch; the first is 1.
+        epochs: how many there will be.
+        validation: None where nothing was validated.
+    """
+    step_ms = training.seconds * 1000 / max(training.steps, 1)
+    items = [f"Epoch {number}/{epochs}", f"time: {step_ms:.3f}ms/step", *_figures("", training)]
+    if validation is not None:
+        items += _figures("val_", validation)
+    return " - ".join(items)
+
+
+def figures_line(result: Result) -> str:
+    """Losses and metrics of one pass over data."""
+    return " - ".join(_figures("", result))
+
+
+def _figures(prefix: str, result: Result) -> list[str]:
+    figures = {"loss": result.loss, **result.metrics}
+    return [f"{prefix}{name}: [0] {value:.4f}" for name, value in figures.items()]
+
+
+def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float]) -> str:
+    """What each phase took, and each epoch's steps.
+
+    Args:
+        phases_ms: wall time by phase; EXECUTE is the whole loop.
+        epochs_ms: sum of the step times, without validation.
+    """
+    lines = [f"{name:<12} takes {ms:.4f} ms" for name, ms in phases_ms.items()]
+    lines += [f"- Epoch {k}{' takes ':>12}{ms:.4f} ms" for k, ms in enumerate(epochs_ms, 1)]
+    return "\n".join([RULE, *lines, RULE])
+
+
+def memory_tables(usages: Mapping[str, Usage]) -> str:
+    """RSS, HWM and PSS of each phase: what onert_train adds under --mem_poll."""
+    lines = []
+    for title in ("RSS", "HWM", "PSS"):
+        lines.append(title)
+        for name, use in usages.items():
+            lines.append(f"- {name:<12} takes {getattr(use, title.lower())} kb")
+        lines.append(RULE)
+    return "\n".join(lines)
+
+
+def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
+    """What training has allocated, to the byte."""
+    workers = f"{schedule.workers} worker{'s' if schedule.workers > 1 else ''}"
+    share = memory.arena / memory.separate if memory.separate else 1.0
+    rows = {
+        "parameters": (memory.parameters, ""),
+        "optimizer": (memory.slots, ""),
+        "gradients": (
+            memory.gradients,
+            "kept until the batch is done"
+            if memory.gradients
+            else "in the arena: each weight is updated as soon as its gradient is whole",
+        ),
+        "arena": (
+            memory.arena,
+            f"{workers}, micro-batch {schedule.micro_batch}; "
+            f"{share:.2f} of what its values would take apart",
+        ),
+        "total": (memory.total, schedule.why and f"the batch is not cut: {schedule.why}"),
+    }
+    lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]
+    return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
+
+
+def size(nbytes: int) -> str:
+    """Bytes for people: 812 B, 1.6 kB, 14 MB."""
+    value, unit = float(nbytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1000:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
