@@ -3,7 +3,8 @@
 # make accept  the long runs against the complete data: make accept DATA=../shared
 # make clean   removes what the others made
 
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+# 3.13 comes last because the real onert, a judge of our files, has no wheel for it.
+PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 	$$p -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo $$p; break; }; done)
 BIN := .venv/bin
@@ -35,7 +36,7 @@ demo: .venv/odt
 
 .venv/bin/pip:
 	@test -n "$(PYTHON)" || { echo "odt needs Python 3.11 or newer with venv:" \
-		"found neither python3.13, python3.12, python3.11 nor a new enough python3." \
+		"found neither python3.12, python3.11, python3.13 nor a new enough python3." \
 		"Install one, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 
