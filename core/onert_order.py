@@ -1,0 +1,110 @@
+"""The order of tensors in onert's checkpoints.
+
+onert stores weights without names, in the order in which the hash maps of its compiler happen to
+iterate (libstdc++, keys hashed to themselves). The order follows from the graph alone; this
+module works it out again. It holds for builds with libstdc++.
+"""
+
+from collections.abc import Iterable
+
+from odt.core.graph import ABSENT, Graph
+
+# Bucket counts that libstdc++'s maps grow through, each at least twice the one before.
+_BUCKETS = (
+    *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933),
+    *(351061, 712697, 1447153, 2938679, 5967347, 12117689),
+)
+
+
+class HashOrder:
+    """The iteration order of a std::unordered_map<uint32> with identity hash.
+
+    A key goes in front of the first key of its bucket, or to the very front where its bucket is
+    empty. Growing regroups the keys, in their order, by the same rule.
+    """
+
+    def __init__(self, keys: Iterable[int] = ()) -> None:
+        self._buckets = 1
+        self._limit = 0
+        self.keys: list[int] = []
+        for key in keys:
+            self.insert(key)
+
+    def insert(self, key: int) -> None:
+        if key in self.keys:
+            return
+        size = len(self.keys) + 1
+        if size > self._limit:
+            need = max(size, 0 if self._limit else 11)
+            if need >= self._buckets:
+                least = max(need + 1, 2 * self._buckets)
+                self._buckets = next(n for n in _BUCKETS if n >= least)
+                old, self.keys = self.keys, []
+                for k in old:
+                    self._place(k)
+            self._limit = self._buckets
+        self._place(key)
+
+    def erase(self, keys: set[int]) -> None:
+        """Takes keys out; order and buckets of the others stay."""
+        self.keys = [k for k in self.keys if k not in keys]
+
+    def _place(self, key: int) -> None:
+        bucket = key % self._buckets
+        at = next((i for i, k in enumerate(self.keys) if k % self._buckets == bucket), 0)
+        self.keys.insert(at, key)
+
+
+def checkpoint_order(graph: Graph) -> list[int]:
+    """Tensor indices of the constants in checkpoint order; shared ones stand once for each use.
+
+    Args:
+        graph: as in the file.
+    """
+    count = len(graph.tensors)
+    used = {i for n in graph.nodes for i in (*n.inputs, *n.outputs) if i != ABSENT}
+    used.update(graph.inputs, graph.outputs)
+    constants = {i: i for i in sorted(used) if graph.tensors[i].data is not None}
+
+    operands = HashOrder(range(count))
+    operands.erase(set(range(count)) - used)
+    operands = HashOrder(operands.keys)
+    target, loss = count, count + 1
+    operands.insert(target)
+    operands.insert(loss)
+    operands = HashOrder(operands.keys)
+    number = count + 2
+    for tensor in _copies(graph):
+        operands.insert(number)
+        constants[number] = tensor
+        number += 1
+    permuted_output = set()
+    for key in list(operands.keys):
+        if key in graph.outputs or key in graph.inputs or key == target:
+            operands.insert(number)
+            if key in graph.outputs:
+                permuted_output.add(number)
+            number += 1
+    elsewhere = {*graph.inputs, target, *permuted_output}
+    backend = HashOrder(k for k in operands.keys if k not in elsewhere)
+    trained = HashOrder(k for k in HashOrder(backend.keys).keys if k in constants)
+    return [constants[k] for k in trained.keys]
+
+
+def _copies(graph: Graph) -> list[int]:
+    """Tensors of the copies onert makes of constants that several operators use.
+
+    The last operator keeps the original; its constants in turn give copies to the other users,
+    from the last to the first.
+    """
+    users: dict[int, list[int]] = {}
+    for k, node in enumerate(graph.nodes):
+        for i in node.inputs:
+            if i != ABSENT and graph.tensors[i].data is not None:
+                users.setdefault(i, []).append(k)
+    copies = []
+    for k in reversed(range(len(graph.nodes))):
+        for i in graph.nodes[k].inputs:
+            if i in users and users[i][-1] == k:
+                copies += [i] * (len(users.pop(i)) - 1)
+    return copies
