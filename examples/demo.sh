@@ -1,0 +1,32 @@
+#!/bin/sh
+# Trains a small network on images of clothes and tries it. Run in the project's folder by
+# `make demo`; by hand: sh examples/demo.sh [OUT-DIR [EPOCHS]], with odt on the PATH.
+set -eu
+out=${1:-demo-out}
+epochs=${2:-5}
+
+show() {
+    printf '\n$ %s\n' "$*"
+    "$@"
+}
+
+echo "Fashion-MNIST (c) 2017 Zalando SE, MIT licence: 2,000 images to train on, 500 to test with."
+show odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out"
+show python tools/make_models.py cnn "$out/cnn.circle" --seed 1
+show odt inspect "$out/cnn.circle"
+show odt train "$out/cnn.circle" \
+    --load-input "$out/train.input.bin" --load-expected "$out/train.output.bin" \
+    --epochs "$epochs" --batch-size 32 --loss categorical-crossentropy \
+    --optimizer adam --learning-rate 0.001 --validation-split 0.1 \
+    --metric categorical-accuracy --shuffle --seed 1 \
+    --export-circle "$out/trained.circle" --export-tflite "$out/trained.tflite"
+show odt eval "$out/trained.circle" \
+    --load-input "$out/test.input.bin" --load-expected "$out/test.output.bin" \
+    --metric categorical-accuracy
+
+# Raw files hold one sample after the other: 28 x 28 float32 are 3,136 bytes.
+head -c $((5 * 3136)) "$out/test.input.bin" > "$out/five.input.bin"
+echo
+echo "Five test images; 0 t-shirt, 1 trouser, 2 pullover, 3 dress, 4 coat,"
+echo "5 sandal, 6 shirt, 7 sneaker, 8 bag, 9 ankle boot; they are 9, 2, 1, 1, 6."
+show odt predict "$out/trained.tflite" --load-input "$out/five.input.bin" --top 3
