@@ -48,6 +48,8 @@ CORE = [
     "engine",
     "runtime",
     "heads",
+    "sidecar",
+    "columns",
     "data",
     "metrics",
     "evaluator",

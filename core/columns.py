@@ -1,0 +1,278 @@
+"""Data files as columns: one array of samples for each model input or output.
+
+A column is read a few samples at a time into the caller's memory, so a file may be larger than
+memory. Raw files are laid out as onert_train lays them out: all samples of tensor 0, then all
+samples of tensor 1, …; little-endian, no header, as many samples as fit.
+
+Values are converted to the model's dtype where they are of its kind or of a smaller one: float16
+and float64 to float32, int64 labels to int32, uint8 pixels to float32 (0 to 255, not scaled). A
+float is never made an integer.
+"""
+
+import os
+import shutil
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from odt.core.sidecar import read_sidecar
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+NPY = b"\x93NUMPY"
+ZIP = b"PK\x03\x04"
+COPY = 1 << 20  # bytes at a time when an archive's member is unpacked
+
+
+# A mapped array or an HDF5 data set.
+Rows: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The samples of one tensor.
+
+    Attributes:
+        name: file and tensor, as messages name it.
+        spec: shape and dtype of one sample, as the model wants it.
+        length: number of samples.
+        rows: where they are; the first axis counts samples.
+        notes: what a user should know of the file.
+    """
+
+    name: str
+    spec: TensorSpec
+    length: int
+    rows: Rows
+    notes: tuple[str, ...] = ()
+
+    def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        """Fills out with one row a sample; allocates nothing that grows with the file.
+
+        Args:
+            samples: numbers of samples: a slice, a range, an array or a list.
+            out: contiguous, first axis as long as samples, dtype of the spec.
+        """
+        if isinstance(samples, range) and samples.step == 1:
+            samples = slice(samples.start, samples.stop)
+        out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
+        if not isinstance(self.rows, np.ndarray):
+            _read_hdf5(self.rows, samples, out)
+        elif isinstance(samples, slice):
+            np.copyto(out, self.rows[samples], casting="same_kind")
+        elif self._is_plain(out.dtype):
+            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # other modes buffer out
+        else:
+            for row, k in zip(out, samples, strict=True):
+                np.copyto(row, self.rows[k], casting="same_kind")
+
+    def _is_plain(self, dtype: np.dtype[Any]) -> bool:
+        """Whether rows can be taken as they are; else NumPy would first copy all of them."""
+        flags = self.rows.flags
+        return bool(self.rows.dtype == dtype and flags.c_contiguous and flags.aligned)
+
+
+def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
+    if isinstance(samples, slice):
+        if len(out):
+            rows.read_direct(out, np.s_[samples])
+        return
+    for at, k in enumerate(samples):
+        rows.read_direct(out, np.s_[int(k) : int(k) + 1], np.s_[at : at + 1])
+
+
+def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Column, ...]:
+    """One column for each tensor, from a raw, `.npy`, `.npz` or HDF5 file, told by its bytes.
+
+    Args:
+        path: the file. HDF5 holds a group `value` with data sets "0", "1", …; `.npz` arrays of
+            these names, `arr_0`, `arr_1`, …, or a single one.
+        specs: shape and dtype of one sample of each tensor.
+        what: what messages call a tensor: "input", "expected output".
+
+    Raises:
+        DataError: if the file cannot be read, or its sizes or dtypes are not those of specs.
+    """
+    try:
+        with open(path, "rb") as f:
+            start = f.read(8)
+            size = os.fstat(f.fileno()).st_size
+    except OSError as e:
+        raise DataError(f"{path}: must be a readable file, but got: {e.strerror}.") from e
+    if not size:
+        raise DataError(f"{path}: must hold samples, but it is empty.")
+    if start.startswith(HDF5):
+        arrays = _hdf5_arrays(path, len(specs))
+    elif start.startswith(NPY):
+        arrays = [_npy_array(path)]
+    elif start.startswith(ZIP):
+        arrays = _npz_arrays(path, len(specs))
+    else:
+        return _raw_columns(path, size, specs, what)
+    if len(arrays) != len(specs):
+        raise DataError(
+            f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
+            'Give an .npz or HDF5 file with arrays "0", "1", ….'
+        )
+    return tuple(
+        _column(f"{path}: {what} {k}", spec, rows)
+        for k, (spec, rows) in enumerate(zip(specs, arrays, strict=True))
+    )
+
+
+def _column(name: str, spec: TensorSpec, rows: Rows) -> Column:
+    elements = int(np.prod(rows.shape[1:], dtype=np.int64))
+    if not rows.shape or elements != spec.size:
+        raise DataError(
+            f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
+            f"{rows.shape}. Its first axis must count samples."
+        )
+    if not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
+        raise DataError(
+            f"{name}: the model wants {spec.dtype}, but the file holds {rows.dtype}. "
+            f"Convert it to {spec.dtype}."
+        )
+    notes: tuple[str, ...] = ()
+    if rows.dtype.newbyteorder("=") != spec.dtype:
+        notes = (f"{name}: {rows.dtype} is converted to {spec.dtype} as it is read.",)
+    return Column(name, spec, rows.shape[0], rows, notes)
+
+
+def _raw_columns(
+    path: str, size: int, specs: Sequence[TensorSpec], what: str
+) -> tuple[Column, ...]:
+    stored = _stored(path, size, specs, what)
+    sample = sum(s.nbytes for s in stored)
+    length, rest = divmod(size, sample)
+    if not length:
+        raise DataError(
+            f"{path}: a sample of {what} has {sample} bytes "
+            f"({', '.join(str(s) for s in specs)}), but the file has {size}."
+        )
+    notes: tuple[str, ...] = ()
+    if rest:
+        notes = (
+            f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "
+            "no whole sample and are ignored.",
+        )
+    data = np.memmap(path, np.uint8, "r")
+    columns, offset = [], 0
+    for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
+        rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
+        column = _column(f"{path}: {what} {k}", spec, rows)
+        columns.append(replace(column, notes=column.notes + notes))
+        notes = ()
+        offset += length * s.nbytes
+    return tuple(columns)
+
+
+def _stored(path: str, size: int, specs: Sequence[TensorSpec], what: str) -> Sequence[TensorSpec]:
+    """Shape and dtype in the raw file: as its sidecar says, else as the model wants them."""
+    sidecar = read_sidecar(path)
+    if sidecar is None:
+        return [TensorSpec(s.shape, s.dtype.newbyteorder("<")) for s in specs]
+    if sidecar.nbytes != size:
+        raise DataError(
+            f"{path}: its JSON says {sidecar.samples} samples in {sidecar.nbytes} bytes, but the "
+            f"file has {size}. Write the data again, or delete {path}.json."
+        )
+    if len(sidecar.tensors) != len(specs):
+        raise DataError(
+            f"{path}: the model wants {len(specs)} tensors of {what}, but the file's JSON says "
+            f"{len(sidecar.tensors)}."
+        )
+    return sidecar.tensors
+
+
+def _npy_array(path: str) -> Rows:
+    try:
+        with open(path, "rb") as f:
+            return _map_npy(f)
+    except (ValueError, EOFError, OSError) as e:
+        raise DataError(f"{path}: must be an .npy array of numbers, but got: {_line(e)}.") from e
+
+
+def _map_npy(f: IO[bytes]) -> Array:
+    """Maps the array whose header begins where f stands."""
+    version = np.lib.format.read_magic(f)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise ValueError(f"version {version}")
+    shape, fortran, dtype = read_header(f)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    order: Literal["C", "F"] = "F" if fortran else "C"
+    # The map keeps the file's bytes alive, even if the file has no name any more.
+    return np.memmap(cast(Any, f), dtype, "r", f.tell(), shape, order)
+
+
+def _npz_arrays(path: str, count: int) -> list[Rows]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {m.filename.removesuffix(".npy"): m for m in archive.infolist()}
+            return [
+                _npz_member(path, archive, members[name])
+                for name in pick_arrays(path, members, count)
+            ]
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError, zlib.error) as e:
+        raise DataError(f"{path}: must be an .npz of number arrays, but got: {_line(e)}.") from e
+
+
+def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Rows:
+    """Maps a member that is stored as it is; unpacks a compressed one to a file without a name."""
+    with open(path, "rb") as f:
+        if member.compress_type == zipfile.ZIP_STORED:
+            f.seek(member.header_offset)
+            name, extra = struct.unpack("<26x2H", f.read(30))
+            f.seek(name + extra, os.SEEK_CUR)
+            return _map_npy(f)
+    with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
+        shutil.copyfileobj(packed, unpacked, COPY)
+        unpacked.seek(0)
+        return _map_npy(unpacked)
+
+
+def _hdf5_arrays(path: str, count: int) -> list[Rows]:
+    import h5py
+
+    try:
+        group = h5py.File(path, "r").get("value")
+    except OSError as e:
+        raise DataError(f"{path}: must be a sound HDF5 file, but got: {_line(e)}.") from e
+    if not isinstance(group, h5py.Group):
+        raise DataError(f'{path}: must hold a group "value" with data sets "0", "1", ….')
+    arrays = [group[name] for name in pick_arrays(path, group, count)]
+    for array in arrays:
+        if not isinstance(array, h5py.Dataset) or not array.shape:
+            raise DataError(f"{path}: must hold arrays, but {array.name} is none.")
+    return arrays
+
+
+def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
+    """Names of the first count arrays of a file: "0", "1", … or arr_0, arr_1, … or the only one."""
+    for pattern in ("{}", "arr_{}"):
+        numbered = [pattern.format(k) for k in range(count)]
+        if all(name in names for name in numbered):
+            if pattern.format(count) in names:
+                break
+            return numbered
+    if len(names) == count == 1:
+        return list(names)
+    raise DataError(
+        f"{path}: must hold {count} arrays named 0, 1, …, but got {', '.join(sorted(names))}."
+    )
+
+
+def _line(error: Exception) -> str:
+    """An error's text on one line, without its full stop."""
+    return " ".join(str(error).split()).removesuffix(".") or type(error).__name__

@@ -1,0 +1,115 @@
+"""The JSON beside a data file: what its bytes are, which raw files cannot say themselves.
+
+`train.input.bin.json` describes `train.input.bin`: shape and dtype of a sample, number of
+samples, names of the classes, where it all came from and what was done to it. The format has a
+version; readers ignore keys they do not know.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.errors import DataError
+from odt.kernels.opdef import TensorSpec
+
+FORMAT = "odt-data"
+VERSION = 1
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What is known of a data file.
+
+    Attributes:
+        tensors: shape and dtype of one sample of each tensor, in the file's order.
+        samples: how many.
+        classes: names by label; empty where there are none.
+        sha256: of the data file, in hex.
+        recipe: source, preprocessing, split, counts: plain JSON values.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    samples: int
+    classes: tuple[str, ...] = ()
+    sha256: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data in raw layout."""
+        return self.samples * sum(t.nbytes for t in self.tensors)
+
+    def to_json(self) -> str:
+        tensors = [{"shape": list(t.shape), "dtype": t.dtype.name} for t in self.tensors]
+        return (
+            json.dumps(
+                {
+                    "format": FORMAT,
+                    "version": VERSION,
+                    "samples": self.samples,
+                    "tensors": tensors,
+                    "classes": list(self.classes),
+                    "sha256": self.sha256,
+                    **self.recipe,
+                },
+                indent=1,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
+
+
+def sidecar_path(path: str) -> Path:
+    return Path(f"{path}.json")
+
+
+def read_sidecar(path: str) -> Sidecar | None:
+    """What the JSON beside a data file says; None where there is none.
+
+    Raises:
+        DataError: if there is one, but not of this format.
+    """
+    where = sidecar_path(path)
+    try:
+        text = where.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as e:
+        raise DataError(f"{where}: must be readable JSON, but got: {e}.") from e
+    try:
+        content = json.loads(text)
+        return _parse(content)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise DataError(
+            f"{where}: must be JSON of format {FORMAT} {VERSION}, but got: "
+            f"{type(e).__name__}: {e}. Write the data again, or delete the JSON."
+        ) from e
+
+
+def _parse(content: dict[str, Any]) -> Sidecar:
+    if content["format"] != FORMAT or content["version"] != VERSION:
+        raise ValueError(f"format {content['format']} {content['version']}")
+    tensors = tuple(_spec(t) for t in content["tensors"])
+    samples, classes = content["samples"], content.get("classes", [])
+    if not isinstance(samples, int) or samples < 0 or not tensors:
+        raise ValueError(f"{samples} samples of {len(tensors)} tensors")
+    if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
+        raise TypeError("classes must be a list of names")
+    own = {"format", "version", "samples", "tensors", "classes", "sha256"}
+    recipe = {k: v for k, v in content.items() if k not in own}
+    return Sidecar(tensors, samples, tuple(classes), str(content.get("sha256", "")), recipe)
+
+
+def _spec(tensor: dict[str, Any]) -> TensorSpec:
+    shape, dtype = tensor["shape"], tensor["dtype"]
+    if not all(isinstance(n, int) and n > 0 for n in shape):
+        raise ValueError(f"shape {shape}")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {dtype}")
+    return TensorSpec(tuple(shape), np.dtype(dtype).newbyteorder("<"))

@@ -1,0 +1,339 @@
+"""Data files, splits, orders and checks of values.
+
+Layout, length and split of raw files are those of onert_train; the numbers 800/199 and 99/0 were
+worked out from its source in float32.
+"""
+
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from odt.core.columns import Column, open_columns
+from odt.core.data import DataSet, EpochOrder, check_labels, split, target_check
+from odt.core.sidecar import Sidecar, read_sidecar, sidecar_path
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+F32 = np.dtype(np.float32)
+PIXELS = TensorSpec((2, 3), F32)
+LABEL = TensorSpec((), np.dtype(np.int32))
+
+
+def numbers(*shape: int) -> Array:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def read(column: Column, samples: Any) -> Array:
+    count = len(np.arange(column.length)[samples])
+    out = np.full((count, column.spec.size), 99).astype(column.spec.dtype)
+    column.read(samples, out)
+    return out
+
+
+def raw(path: Path, *arrays: Array) -> str:
+    path.write_bytes(b"".join(a.tobytes() for a in arrays))
+    return str(path)
+
+
+def test_a_raw_file_holds_one_tensor_after_the_other(tmp_path: Path) -> None:
+    first, second = numbers(4, 2, 3), np.arange(4, dtype=np.int32) - 2
+    path = raw(tmp_path / "x.bin", first, second)
+    a, b = open_columns(path, [PIXELS, LABEL], "input")
+    assert (a.length, b.length) == (4, 4)
+    assert np.array_equal(read(a, slice(1, 3)), first[1:3].reshape(2, 6))
+    assert read(b, slice(None)).ravel().tolist() == [-2, -1, 0, 1]
+
+
+def test_a_tensor_may_begin_at_an_odd_byte(tmp_path: Path) -> None:
+    path = raw(tmp_path / "x.bin", np.arange(3, dtype=np.uint8), numbers(3, 6))
+    specs = [TensorSpec((1,), np.dtype(np.uint8)), PIXELS]
+    _, b = open_columns(path, specs, "input")
+    assert np.array_equal(read(b, np.array([2, 0])), numbers(3, 6)[[2, 0]])
+
+
+def test_bytes_that_are_no_whole_sample_are_ignored_and_said(tmp_path: Path) -> None:
+    path = raw(tmp_path / "x.bin", numbers(2, 6), np.zeros(5, np.uint8))
+    (column,) = open_columns(path, [PIXELS], "input")
+    assert column.length == 2
+    assert "last 5 bytes" in column.notes[0]
+
+
+@pytest.mark.parametrize("samples", [slice(1, 4), np.array([3, 0, 3]), [2, 1]])
+@pytest.mark.parametrize("kind", ["raw", "npy", "npz", "packed npz", "h5", "big-endian h5"])
+def test_every_format_gives_the_same_samples(tmp_path: Path, kind: str, samples: Any) -> None:
+    x, path = numbers(5, 2, 3), tmp_path / "x"
+    with open(path, "wb") as f:
+        if kind == "raw":
+            f.write(x.tobytes())
+        elif kind == "npy":
+            np.save(f, x)
+        elif kind == "npz":
+            np.savez(f, x)
+        elif kind == "packed npz":
+            np.savez_compressed(f, x=x)
+    if kind.endswith("h5"):
+        with h5py.File(path, "w") as h5:
+            h5["value/0"] = x.astype(">f4") if kind.startswith("big") else x
+    (column,) = open_columns(str(path), [PIXELS], "input")
+    assert np.array_equal(read(column, samples), x[samples].reshape(-1, 6))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.uint8, ">f8"])
+def test_smaller_and_larger_kinds_are_converted_and_said(tmp_path: Path, dtype: Any) -> None:
+    np.save(tmp_path / "x.npy", numbers(5, 6).astype(dtype))
+    (column,) = open_columns(str(tmp_path / "x.npy"), [PIXELS], "input")
+    assert np.array_equal(read(column, np.array([4, 0])), numbers(5, 6)[[4, 0]])
+    assert "float32" in column.notes[0]
+
+
+def test_columns_in_fortran_order_are_read_right(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.asfortranarray(numbers(5, 6)))
+    (column,) = open_columns(str(tmp_path / "x.npy"), [PIXELS], "input")
+    assert np.array_equal(read(column, np.array([4, 0])), numbers(5, 6)[[4, 0]])
+
+
+def test_several_inputs_come_from_numbered_arrays(tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {"1": np.zeros(3, np.int64), "0": numbers(3, 6)}
+    np.savez(tmp_path / "x.npz", **arrays)
+    a, b = open_columns(str(tmp_path / "x.npz"), [PIXELS, LABEL], "input")
+    assert np.array_equal(read(a, slice(None)), numbers(3, 6))
+    assert b.length == 3
+
+
+def test_reading_shuffled_allocates_nothing_that_grows(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((20_000, 100), np.float32))  # 8 MB
+    (column,) = open_columns(str(tmp_path / "x.npy"), [TensorSpec((100,), F32)], "input")
+    samples, out = np.random.default_rng(0).permutation(20_000)[:5000], np.empty((5000, 100), F32)
+    tracemalloc.start()
+    column.read(samples, out)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 10
+
+
+def npy(a: object) -> Callable[[Path], object]:
+    """np.save and np.savez add an ending to a name, but not to an open file."""
+
+    def make(path: Path) -> None:
+        with open(path, "wb") as f:
+            np.save(f, np.asarray(a), allow_pickle=True)
+
+    return make
+
+
+def npz_of_two(path: Path) -> None:
+    with open(path, "wb") as f:
+        np.savez(f, x=1, y=2)
+
+
+def npz_of_objects(path: Path) -> None:
+    with open(path, "wb") as f:
+        np.savez(f, np.array([{}], object))
+
+
+def damaged_npz(path: Path) -> None:
+    with open(path, "wb") as f:
+        np.savez_compressed(f, numbers(50, 6))
+    path.write_bytes(path.read_bytes().replace(b"arr_0", b"arr_1", 1))
+
+
+def h5_without_value(path: Path) -> None:
+    with h5py.File(path, "w") as f:
+        f["data"] = numbers(2, 6)
+
+
+def array_that_claims_more(path: Path) -> None:
+    npy(numbers(5, 6))(path)
+    path.write_bytes(path.read_bytes().replace(b"(5, 6)", b"(9, 6)"))
+
+
+def strange_sidecar(path: Path) -> None:
+    path.write_bytes(bytes(48))
+    sidecar_path(str(path)).write_text('{"format": "odt-data", "version": 99}')
+
+
+def sidecar_of_another_file(path: Path) -> None:
+    path.write_bytes(bytes(48))
+    sidecar_path(str(path)).write_text(Sidecar((PIXELS,), 3).to_json())
+
+
+BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "No such file"),
+    "folder": (lambda path: path.mkdir(), "Is a directory"),
+    "empty": (lambda path: path.touch(), "is empty"),
+    "short": (lambda path: path.write_bytes(bytes(10)), "24 bytes.*file has 10"),
+    "pickle": (npy(np.array([{}], object)), "Python objects"),
+    "npz of objects": (npz_of_objects, "Python objects"),
+    "damaged npz": (damaged_npz, "npz of number arrays"),
+    "zip": (lambda p: zipfile.ZipFile(p, "w").writestr("a/b.txt", "x"), "npz of number arrays"),
+    "two arrays": (npz_of_two, "but got x, y"),
+    "npy header": (lambda path: path.write_bytes(b"\x93NUMPY\x01\x00junk"), "npy array"),
+    "claims more": (array_that_claims_more, "npy array"),
+    "shape": (npy(numbers(4, 7)), r"6 elements.*\(4, 7\)"),
+    "no samples": (npy(np.float32(1)), "must count samples"),
+    "complex": (npy(numbers(4, 6) * 1j), "complex64"),
+    "text": (npy(numbers(4, 6).astype("U1")), "<U1"),
+    "h5 group": (h5_without_value, 'group "value"'),
+    "h5 damaged": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50)), "HDF5"),
+    "sidecar": (strange_sidecar, "odt-data 99"),
+    "other sidecar": (sidecar_of_another_file, "3 samples in 72 bytes.*has 48"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+    make, words = BAD_FILES[case]
+    path = tmp_path / "x.data"
+    make(path)
+    with pytest.raises(DataError, match=words) as e:
+        open_columns(str(path), [PIXELS], "input")
+    assert str(e.value).startswith(str(path))
+    assert "\n" not in str(e.value)
+
+
+def test_floats_are_never_made_labels(tmp_path: Path) -> None:
+    np.save(tmp_path / "y.npy", numbers(4))
+    with pytest.raises(DataError, match="wants int32, but the file holds float32"):
+        open_columns(str(tmp_path / "y.npy"), [LABEL], "expected output")
+
+
+def test_a_sidecar_says_what_the_bytes_are(tmp_path: Path) -> None:
+    path = raw(tmp_path / "x.bin", numbers(4, 6).astype(np.uint8))
+    pixels = TensorSpec((2, 3), np.dtype(np.uint8))
+    sidecar = Sidecar((pixels,), 4, ("cat", "dog"), "00", {"source": {"name": "mnist"}})
+    sidecar_path(path).write_text(sidecar.to_json())
+    assert read_sidecar(path) == sidecar
+    (column,) = open_columns(path, [PIXELS], "input")
+    assert np.array_equal(read(column, slice(None)), numbers(4, 6))
+
+
+def columns(tmp_path: Path, x: Array, t: Array) -> tuple[Column, Column]:
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "t.npy", t)
+    (a,) = open_columns(str(tmp_path / "x.npy"), [TensorSpec(x.shape[1:], x.dtype)], "input")
+    (b,) = open_columns(str(tmp_path / "t.npy"), [TensorSpec(t.shape[1:], t.dtype)], "target")
+    return a, b
+
+
+def test_files_of_different_length_are_refused(tmp_path: Path) -> None:
+    a, b = columns(tmp_path, numbers(4, 6), numbers(5, 3))
+    with pytest.raises(DataError, match=r"x.npy: input 0: 4, .*t.npy: target 0: 5"):
+        DataSet([a], [b])
+
+
+def one_hot(*labels: int) -> Array:
+    return np.eye(3, dtype=np.float32)[list(labels)]
+
+
+def spoiled(a: Array, index: Any, value: float) -> Array:
+    a = a.copy()
+    a[index] = value
+    return a
+
+
+CROSS = "categorical_crossentropy"
+X, T = numbers(4, 6), one_hot(0, 1, 2, 0)
+LABELS = np.array([0, 1, 2, 0], np.int32)
+BAD_VALUES = {
+    "nan": (spoiled(X, (2, 1), np.nan), T, CROSS, "x.npy.*sample 2.*finite, but got nan"),
+    "inf": (spoiled(X, (3, 0), np.inf), T, CROSS, "x.npy.*sample 3.*finite, but got inf"),
+    "-inf": (spoiled(X, (0, 5), -np.inf), T, CROSS, "x.npy.*sample 0.*got -inf"),
+    "not one": (X, spoiled(T, (1, 0), 1), CROSS, "t.npy.*sample 1.*got the sum 2"),
+    "negative": (X, spoiled(T, (2, 0), -0.5), CROSS, "sample 2.*a value -0.5"),
+    "nan target": (X, spoiled(T, (1, 0), np.nan), CROSS, "t.npy.*sample 1.*nan"),
+    "zeros": (X, spoiled(T, (3, 0), 0), CROSS, "t.npy.*sample 3.*got the sum 0"),
+    "label 3": (X, spoiled(LABELS, 2, 3), f"sparse_{CROSS}", "sample 2.*0 … 2, but got 3"),
+    "label -1": (X, spoiled(LABELS, 3, -1), f"sparse_{CROSS}", "sample 3.*0 … 2, but got -1"),
+    "regression": (X, spoiled(X, (1, 1), np.inf), "mean_squared_error", "t.npy.*sample 1.*inf"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_VALUES)
+@pytest.mark.parametrize("at_once", [False, True])
+def test_values_no_loss_can_use_are_named(tmp_path: Path, case: str, at_once: bool) -> None:
+    x, t, loss, words = BAD_VALUES[case]
+    a, b = columns(tmp_path, x, t)
+    data = DataSet([a], [b], [target_check(loss, TensorSpec((3,), F32))])
+    order: Any = np.array([3, 2, 1, 0])
+    look = data.check_all if at_once else partial(data.read, order, [x.copy()], [t.copy()])
+    with pytest.raises(DataError, match=words):
+        look()
+
+
+def test_check_all_names_every_file(tmp_path: Path) -> None:
+    a, b = columns(tmp_path, spoiled(X, (2, 1), np.nan), spoiled(T, (1, 0), 1))
+    with pytest.raises(DataError, match=r"x\.npy.*sample 2.*t\.npy.*sample 1"):
+        DataSet([a], [b], [target_check(CROSS, TensorSpec((3,), F32))]).check_all()
+
+
+def test_good_values_pass(tmp_path: Path) -> None:
+    soft = np.array([[0.2, 0.3, 0.5]], np.float16).astype(F32).repeat(4, axis=0)
+    a, b = columns(tmp_path, X, soft)
+    data = DataSet([a], [b], [target_check(CROSS, TensorSpec((3,), F32))])
+    x, t = np.empty_like(X), np.empty_like(soft)
+    data.read(range(4), [x], [t])
+    data.check_all()
+    assert np.array_equal(x, X)
+    assert np.array_equal(t, soft)
+
+
+def test_each_position_of_a_map_is_a_distribution() -> None:
+    check = target_check(CROSS, TensorSpec((2, 3), F32))
+    maps = np.stack([one_hot(0, 1), one_hot(2, 2), spoiled(one_hot(0, 1), (1, 2), 1)])
+    problem = check(maps.reshape(3, 6))
+    assert problem is not None
+    assert problem[0] == 2
+    assert check(maps[:2].reshape(2, 6)) is None
+
+
+def test_a_check_allocates_little() -> None:
+    check = target_check(CROSS, TensorSpec((10,), F32))
+    rows = np.eye(10, dtype=F32)[np.zeros(100_000, int)]  # 4 MB
+    labels = np.zeros((100_000, 1), np.int32)
+    tracemalloc.start()
+    assert check(rows) is None
+    assert check_labels(10)(labels) is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 10
+
+
+@pytest.mark.parametrize(
+    ("length", "share", "training", "validation"),
+    [
+        (1000, 0.2, range(800), range(800, 999)),
+        (100, 0.01, range(99), range(99, 99)),
+        (10, 0.0, range(10), range(10, 10)),
+        (10, 1.0, range(0), range(10)),
+        (60_000, 0.1, range(54_000), range(54_000, 60_000)),
+    ],
+)
+def test_splits_are_those_of_onert_train(
+    length: int, share: float, training: range, validation: range
+) -> None:
+    assert (split(length, share).training, split(length, share).validation) == (
+        training,
+        validation,
+    )
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_outside_0_to_1_is_refused(share: float) -> None:
+    with pytest.raises(DataError, match=r"must be 0 … 1"):
+        split(10, share)
+
+
+def test_orders_repeat_and_lose_nothing() -> None:
+    order = EpochOrder(range(10, 60), shuffle=True, seed=3)
+    assert sorted(order.order(1)) == list(range(10, 60))
+    assert list(order.order(1)) == list(EpochOrder(range(10, 60), True, 3).order(1))
+    assert list(order.order(1)) != list(order.order(2))
+    assert list(order.order(1)) != list(EpochOrder(range(10, 60), True, 4).order(1))
+    assert EpochOrder(range(10, 60)).order(7) == range(10, 60)
