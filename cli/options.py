@@ -1,0 +1,148 @@
+"""Options that commands share: the same name, meaning and help everywhere."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from odt.core.heads import LOSSES
+from odt.errors import OptionError
+from odt.kernels.registry import optimizer_names
+
+T = TypeVar("T")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+REDUCTIONS = ("sum_over_batch_size", "sum")
+# onert_train's numbers.
+LOSS_IDS = {"1": "mean_squared_error", "2": "categorical_crossentropy"}
+REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
+OPTIMIZER_IDS = {"1": "sgd", "2": "adam"}
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+class Word(click.ParamType[str]):
+    """One of a few words, in any spelling, or onert_train's number for it.
+
+    Gives the word with underscores, as the rest of odt has it.
+    """
+
+    name = "word"
+
+    def __init__(self, words: Iterable[str], ids: Mapping[str, str] | None = None) -> None:
+        self.words = tuple(words)
+        self.ids = dict(ids or {})
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return f"[{'|'.join(map(_kebab, self.words))}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        word = re.sub(r"[- ]", "_", str(value).strip().lower())
+        word = self.ids.get(word, word)
+        if word in self.words:
+            return word
+        close = difflib.get_close_matches(word, self.words, n=1)
+        hint = f" Did you mean {_kebab(close[0])}?" if close else ""
+        known = ", ".join(map(_kebab, self.words))
+        self.fail(f"must be one of {known}, but got {value}.{hint}", param, ctx)
+
+
+class Size(click.ParamType[int]):
+    """Bytes: 1500000, 1500kB, 1.5MB (powers of ten) or 64MiB (powers of two)."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", str(value), re.IGNORECASE)
+        unit = UNITS.get(match[2].upper()) if match else None
+        if match is None or unit is None:
+            self.fail(f"must be a size such as 64MB or 64MiB, but got {value}.", param, ctx)
+        return int(float(match[1]) * unit)
+
+
+def stack(*options: Decorator) -> Decorator:
+    """Several options as one decorator; help lists them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def given(option: str, value: T | None, what: str) -> T:
+    """The option's value.
+
+    Args:
+        option: as the user types it.
+        value: None if it was left out.
+        what: it is, for the message.
+
+    Raises:
+        OptionError: if it was left out.
+    """
+    if value is None:
+        raise OptionError(f"{option}: must be given: {what}.")
+    return value
+
+
+model_argument = click.argument("model", type=click.Path())
+
+data_options = stack(
+    click.option(
+        "--load-input",
+        type=click.Path(),
+        metavar="FILE",
+        help="Inputs of all samples: raw as onert_train's, .npy, .npz or .h5.",
+    ),
+    click.option(
+        "--load-expected",
+        type=click.Path(),
+        metavar="FILE",
+        help="What the outputs should be, sample by sample; formats as for inputs.",
+    ),
+    click.option("--check-data", is_flag=True, help="Look at all values before the first step."),
+)
+
+schedule_options = stack(
+    click.option("--batch-size", type=click.IntRange(1), help="Samples in a step."),
+    click.option(
+        "--micro-batch",
+        type=click.IntRange(1),
+        help="Samples a worker runs at once; sets the memory. Chosen by odt if left out.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        help="Threads, each with its own arena. Chosen by odt if left out.",
+    ),
+)
+
+# What circle+ stores. All default to None: then the model's own value counts, then odt's.
+training_options = stack(
+    click.option("--loss", type=Word(LOSSES, LOSS_IDS), help="What training makes small."),
+    click.option(
+        "--reduction",
+        "--loss-reduction-type",
+        "reduction",
+        type=Word(REDUCTIONS, REDUCTION_IDS),
+        help="How the losses of a batch become one.",
+    ),
+    click.option(
+        "--optimizer", type=Word(optimizer_names(), OPTIMIZER_IDS), help="The update rule."
+    ),
+    click.option("--learning-rate", type=float, help="Of the optimizer."),
+    click.option(
+        "--num-of-trainable-ops",
+        type=click.IntRange(-1),
+        metavar="N",
+        help="Train the last N operators of the model; -1 all, 0 none.",
+    ),
+)
+
+
+def _kebab(word: str) -> str:
+    return word.replace("_", "-")

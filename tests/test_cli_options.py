@@ -1,0 +1,90 @@
+"""Values of shared options: words in any spelling, onert_train's numbers, sizes."""
+
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from odt.cli import options
+from odt.core.heads import LOSSES
+from odt.errors import OptionError
+
+
+def parse(kind: click.ParamType[Any], value: str) -> Any:
+    return kind.convert(value, None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("mean-squared-error", "mean_squared_error"),
+        ("Mean_Squared_Error", "mean_squared_error"),
+        ("categorical crossentropy", "categorical_crossentropy"),
+        ("1", "mean_squared_error"),
+        ("2", "categorical_crossentropy"),
+    ],
+)
+def test_a_loss_is_a_word_in_any_spelling_or_onert_trains_number(value: str, word: str) -> None:
+    assert parse(options.Word(LOSSES, options.LOSS_IDS), value) == word
+
+
+def test_an_unknown_word_is_refused_with_the_choices_and_the_nearest() -> None:
+    kind = options.Word(("sgd", "adam"))
+    with pytest.raises(click.BadParameter, match=r"^must be one of sgd, adam, but got adma\. Did"):
+        parse(kind, "adma")
+    with pytest.raises(click.BadParameter, match=r"but got 7\.$"):
+        parse(kind, "7")
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("1500000", 1_500_000),
+        ("64MB", 64_000_000),
+        ("64MiB", 67_108_864),
+        ("1.5 gb", 1_500_000_000),
+        ("3kB", 3000),
+    ],
+)
+def test_sizes_are_bytes(text: str, nbytes: int) -> None:
+    assert parse(options.Size(), text) == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "MB", "64 parsecs", "-1MB", "1e3"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="such as 64MB or 64MiB"):
+        parse(options.Size(), text)
+
+
+def test_a_missing_option_is_one_line_that_names_it() -> None:
+    assert options.given("--load-input", "a.bin", "the inputs") == "a.bin"
+    with pytest.raises(OptionError, match=r"^--load-input: must be given: the inputs\.$"):
+        options.given("--load-input", None, "the inputs")
+
+
+def test_help_lists_options_in_the_order_of_the_stack() -> None:
+    @click.command()
+    @options.schedule_options
+    @options.training_options
+    def command(**_: object) -> None:
+        """Nothing."""
+
+    text = CliRunner().invoke(command, ["--help"]).output
+    words = ["--batch-size", "--micro-batch", "--workers", "--loss", "--optimizer", "--learning"]
+    places = [text.index(f"  {word}") for word in words]
+    assert places == sorted(places)
+    assert "[categorical-crossentropy|" in text
+
+
+def test_minus_one_is_a_value_and_not_an_option() -> None:
+    seen = []
+
+    @click.command()
+    @options.training_options
+    def command(num_of_trainable_ops: int, **_: object) -> None:
+        seen.append(num_of_trainable_ops)
+
+    assert CliRunner().invoke(command, ["--num-of-trainable-ops", "-1"]).exit_code == 0
+    assert seen == [-1]
+    assert CliRunner().invoke(command, ["--num-of-trainable-ops", "-2"]).exit_code == 2
