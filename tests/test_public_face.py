@@ -1,0 +1,40 @@
+"""`import odt` costs nothing, and every public name is there when it is asked for."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import odt
+
+
+def test_importing_odt_loads_nothing_else() -> None:
+    script = "import sys, odt; print([m for m in sys.modules if m.startswith(('odt.', 'numpy'))])"
+    assert subprocess.check_output([sys.executable, "-c", script], text=True) == "[]\n"
+
+
+@pytest.mark.parametrize("name", odt.FACE)
+def test_a_public_name_is_that_of_its_module(name: str) -> None:
+    assert getattr(odt, name) is getattr(importlib.import_module(odt.FACE[name]), name)
+    assert name in dir(odt)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="module 'odt' has no attribute 'trian'"):
+        getattr(odt, "trian")  # noqa: B009 - type checkers know that it is not there
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The imports they read must be the table's."""
+    assert odt.__file__ is not None
+    tree = ast.parse(Path(odt.__file__).read_text(encoding="utf-8"))
+    found = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("odt")
+        for alias in node.names
+    }
+    assert found == odt.FACE
