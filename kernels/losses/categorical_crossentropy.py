@@ -1,0 +1,120 @@
+"""Categorical cross-entropy: a sample's loss is −Σₖ tₖ log pₖ, t one-hot or any distribution.
+
+x (N, …, K)    t like x    scale (1,)    loss (1,)
+
+From logits: p = softmax(β x), log p = β x − logsumexp(β x), stable for any finite x;
+    dx = scale β (p Σₖ tₖ − t)
+From probabilities: p = x, log max(p, 1e-20);
+    dx = −scale t / max(p, 1e-20)
+Both divided by the number of distributions a sample has, unless they are to be summed.
+
+Source: onert's CCE (the floor 1e-20), Keras' categorical_crossentropy.
+"""
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.softmax import (
+    SMALLEST,
+    CrossEntropyAttrs,
+    cross_entropy_attrs,
+    prepare,
+    rows,
+    saved_probabilities,
+    shift_by_max,
+)
+
+
+def target(x: TensorSpec) -> TensorSpec:
+    return x
+
+
+def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+    if s["t"] != s["x"] or len(s["x"].shape) < 2:
+        raise ShapeError(f"t must be like x, (N, …, K), but got x {s['x']}, t {s['t']}")
+    return {"loss": TensorSpec((1,), s["x"].dtype)}
+
+
+def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+    return {**rows(attrs, s), "logs": s["x"]}
+
+
+def forward(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    row: Array,
+    logs: Array,
+    divisor: int,
+    p: Array | None = None,
+) -> None:
+    x2, t2, logs2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, t, logs))
+    if p is None:
+        np.maximum(x2, SMALLEST, out=logs2)
+        np.log(logs2, out=logs2)
+    else:
+        p2 = p.reshape(x2.shape, copy=False)
+        shift_by_max(x2, attrs.beta, logs2, row)
+        np.exp(logs2, out=p2)
+        np.sum(p2, axis=1, keepdims=True, out=row)
+        np.divide(p2, row, out=p2)
+        np.log(row, out=row)
+        np.subtract(logs2, row, out=logs2)
+    np.multiply(logs2, t2, out=logs2)
+    loss[0] = np.sum(logs2) * (-scale[0] / divisor)
+
+
+def grad_x(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    divisor: int,
+    row: Array,
+    p: Array | None = None,
+) -> None:
+    t2, dx2 = (a.reshape(-1, t.shape[-1], copy=False) for a in (t, dx))
+    factor = scale[0] / divisor
+    if p is None:
+        np.maximum(x, SMALLEST, out=dx)
+        np.divide(t, dx, out=dx)
+        np.multiply(dx, -factor, out=dx)
+        return
+    np.sum(t2, axis=1, keepdims=True, out=row)
+    np.multiply(p.reshape(t2.shape, copy=False), row, out=dx2)
+    np.subtract(dx2, t2, out=dx2)
+    np.multiply(dx2, factor * attrs.beta, out=dx2)
+
+
+LOSS = OpDef(
+    "categorical_crossentropy",
+    inputs=("x", "t", "scale"),
+    infer=infer,
+    forward=Kernel(
+        forward,
+        reads=("x", "t", "scale"),
+        writes=("loss", "p?"),
+        workspace=scratch,
+        prepare=prepare,
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("x", "p?", "t", "scale"),
+            writes=("dx",),
+            workspace=rows,
+            may_alias=frozenset({("dx", "p")}),
+            prepare=prepare,
+        )
+    },
+    stops=("t", "scale"),
+    outputs=("loss",),
+    aux=saved_probabilities,
+    attrs=cross_entropy_attrs,
+)

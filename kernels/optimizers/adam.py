@@ -1,0 +1,67 @@
+"""Adam in Keras' and TensorFlow's form.
+
+g ← g + λ p                          weight decay λ, as in torch.optim.Adam
+m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
+p ← p − α m / (√v + ε)               α = lr √(1 − β₂ᵗ) / (1 − β₁ᵗ), t = 1 on the first step
+
+ε stands outside the root and is not corrected for bias: PyTorch's Adam with the same ε takes
+other first steps. Source: onert's Adam, which has the same defaults.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from odt.kernels.opdef import TILE, Array, UpdateRule
+
+
+@dataclass(frozen=True, slots=True)
+class AdamAttrs:
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-7
+    weight_decay: float = 0.0
+
+
+def slots(attrs: AdamAttrs) -> tuple[str, ...]:
+    return ("m", "v")
+
+
+def move_to(a: Array, target: Array, share: float) -> None:
+    """a ← a + share · (target − a), in place; destroys target."""
+    np.subtract(target, a, out=target)
+    np.multiply(target, share, out=target)
+    np.add(a, target, out=a)
+
+
+def run(
+    attrs: AdamAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    m: Array,
+    v: Array,
+) -> None:
+    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, mt, vt = p[here], g[here], m[here], v[here]
+        wt = work[0, : pt.size]
+        if attrs.weight_decay:
+            np.multiply(pt, attrs.weight_decay, out=wt)
+            np.add(gt, wt, out=gt)
+        np.multiply(gt, gt, out=wt)
+        move_to(vt, wt, 1 - attrs.beta_2)
+        move_to(mt, gt, 1 - attrs.beta_1)
+        np.sqrt(vt, out=wt)
+        np.add(wt, attrs.epsilon, out=wt)
+        np.divide(mt, wt, out=wt)
+        np.multiply(wt, alpha, out=wt)
+        np.subtract(pt, wt, out=pt)
+
+
+RULE = UpdateRule("adam", AdamAttrs, slots, run, work=1)

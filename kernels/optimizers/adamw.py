@@ -1,0 +1,60 @@
+"""AdamW: Adam with weight decay apart from the gradient.
+
+p ← p − lr λ p                       weight decay λ
+m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
+p ← p − lr m̂ / (√v̂ + ε)              m̂ = m / (1 − β₁ᵗ), v̂ = v / (1 − β₂ᵗ), t = 1 at first
+
+Source: torch.optim.AdamW, with its defaults.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from odt.kernels.opdef import TILE, Array, UpdateRule
+from odt.kernels.optimizers.adam import move_to
+
+
+@dataclass(frozen=True, slots=True)
+class AdamWAttrs:
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.01
+
+
+def slots(attrs: AdamWAttrs) -> tuple[str, ...]:
+    return ("m", "v")
+
+
+def run(
+    attrs: AdamWAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    m: Array,
+    v: Array,
+) -> None:
+    root = sqrt(1 - attrs.beta_2**step)
+    alpha = learning_rate / (1 - attrs.beta_1**step)
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, mt, vt = p[here], g[here], m[here], v[here]
+        wt = work[0, : pt.size]
+        np.multiply(pt, 1 - learning_rate * attrs.weight_decay, out=pt)
+        np.multiply(gt, gt, out=wt)
+        move_to(vt, wt, 1 - attrs.beta_2)
+        move_to(mt, gt, 1 - attrs.beta_1)
+        np.sqrt(vt, out=wt)
+        np.divide(wt, root, out=wt)
+        np.add(wt, attrs.epsilon, out=wt)
+        np.divide(mt, wt, out=wt)
+        np.multiply(wt, alpha, out=wt)
+        np.subtract(pt, wt, out=pt)
+
+
+RULE = UpdateRule("adamw", AdamWAttrs, slots, run, work=1)

@@ -1,0 +1,63 @@
+"""Stochastic gradient descent.
+
+g ← g + λ p                         weight decay λ
+m ← μ m + g  (m = g at first)       momentum μ
+p ← p − lr · (g + μ m)              Nesterov
+p ← p − lr · m                      else; without momentum p − lr · g
+
+Source: torch.optim.SGD (dampening 0); without momentum and decay it is onert's SGD.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import OptionError
+from odt.kernels.opdef import TILE, Array, UpdateRule
+
+
+@dataclass(frozen=True, slots=True)
+class SgdAttrs:
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.nesterov and not self.momentum:
+            raise OptionError("--nesterov: needs a momentum above 0, but got 0. Give --momentum.")
+
+
+def slots(attrs: SgdAttrs) -> tuple[str, ...]:
+    return ("momentum",) if attrs.momentum else ()
+
+
+def run(
+    attrs: SgdAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    momentum: Array | None = None,
+) -> None:
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, wt = p[here], g[here], work[0, : min(TILE, p.size - at)]
+        if attrs.weight_decay:
+            np.multiply(pt, attrs.weight_decay, out=wt)
+            np.add(gt, wt, out=gt)
+        if momentum is not None:
+            mt = momentum[here]
+            np.multiply(mt, attrs.momentum, out=mt)
+            np.add(mt, gt, out=mt)
+            if attrs.nesterov:
+                np.multiply(mt, attrs.momentum, out=wt)
+                np.add(gt, wt, out=gt)
+            else:
+                gt = mt
+        np.multiply(gt, learning_rate, out=wt)
+        np.subtract(pt, wt, out=pt)
+
+
+RULE = UpdateRule("sgd", SgdAttrs, slots, run, work=1)
