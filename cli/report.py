@@ -4,7 +4,7 @@ Pure functions from figures to text, without the last newline. Names, widths and
 of onert_train, because scripts read them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from odt.core.evaluator import Result
 from odt.core.phases import Usage
@@ -121,6 +121,23 @@ def size(nbytes: int) -> str:
             break
         value, unit = value / 1000, larger
     return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+    """Lines of a table, two blanks between columns.
+
+    Args:
+        rows: cells, as many in each row.
+        right: numbers of the columns that are aligned to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if k in right else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def _words(name: str) -> str:

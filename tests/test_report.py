@@ -116,6 +116,12 @@ def test_sizes_read_well(nbytes: int, text: str) -> None:
     assert report.size(nbytes) == text
 
 
+def test_tables_are_aligned() -> None:
+    rows = [("a", "NAME", "N"), ("long", "b", "12,000")]
+    assert report.table(rows, right=(2,)) == ["a     NAME       N", "long  b     12,000"]
+    assert report.table([]) == []
+
+
 def test_phases_are_timed() -> None:
     run = Phases()
     with run.phase("PREPARE"):
