@@ -1,0 +1,183 @@
+"""Reads flatbuffer tables from bytes that nobody has verified.
+
+Python's flatbuffers follows any offset, takes a negative one from the end of the file, and says 0
+for a vector that is not there. Here everything is checked against the bytes before it is followed.
+Fields are named by their slot, their place in the schema's table.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ModelError
+from odt.kernels.opdef import Array
+
+# Bounds the time that hostile bytes may cost: tables and vectors may share bytes, so the size of a
+# file does not. The largest real models come to a tenth of it.
+MOST_WORK = 2_000_000
+TABLE_WORK = 24  # of one table, where one number in a vector is 1
+
+
+class Source:
+    """The bytes of a file, and how much more work they may cause.
+
+    Attributes:
+        name: how messages name the file.
+        data: the bytes, read-only.
+    """
+
+    def __init__(self, name: str, data: memoryview) -> None:
+        self.name = name
+        self.data = data
+        self.size = len(data)
+        self.work = MOST_WORK
+
+    def spend(self, where: str, work: int) -> None:
+        self.work -= work
+        if self.work < 0:
+            raise self.error(
+                where, f"a file must hold at most {MOST_WORK} entries, but got more by here"
+            )
+
+    def error(self, where: str, text: str) -> ModelError:
+        place = f"{self.name}: {where}" if where else self.name
+        return ModelError(f"{place}: {text}. The file is damaged or truncated.")
+
+    def root(self) -> "Table":
+        """The table that the file begins with."""
+        if self.size < 8:
+            raise self.error("", f"a flatbuffer must have 8 bytes or more, but got {self.size}")
+        return Table(self, _u32(self.data, 0), "root")
+
+
+class Table:
+    """One table; every method returns the default where the field is absent.
+
+    Attributes:
+        source: the file.
+        pos: where the table begins.
+        where: how messages name it.
+        fields: offset of each slot's field from pos; 0 for an absent one.
+    """
+
+    __slots__ = ("fields", "pos", "source", "where")
+
+    def __init__(self, source: Source, pos: int, where: str) -> None:
+        self.source, self.pos, self.where = source, pos, where
+        if not 0 <= pos <= source.size - 4:
+            raise self.error(f"must begin within the file's {source.size} bytes, but got {pos}")
+        vtable = pos - int(_I32.unpack_from(source.data, pos)[0])
+        if not 0 <= vtable <= source.size - 4:
+            raise self.error(f"its vtable must be within {source.size} bytes, but got {vtable}")
+        nbytes = _u16(source.data, vtable)
+        if nbytes < 4 or nbytes % 2 or vtable + nbytes > source.size:
+            raise self.error(
+                f"its vtable must have an even number of bytes, 4 to {source.size - vtable}, "
+                f"but got {nbytes}"
+            )
+        count = nbytes // 2 - 2
+        source.spend(where, TABLE_WORK + count)
+        self.fields = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
+
+    def error(self, text: str) -> ModelError:
+        return self.source.error(self.where, text)
+
+    def place(self, slot: int, nbytes: int) -> int:
+        """Where a field's bytes are; 0 for an absent field."""
+        offset = int(self.fields[slot]) if slot < len(self.fields) else 0
+        if not offset:
+            return 0
+        if self.pos + offset + nbytes > self.source.size:
+            raise self.error(
+                f"field {slot} must end within the file's {self.source.size} bytes, "
+                f"but got {nbytes} bytes at {self.pos + offset}"
+            )
+        return self.pos + offset
+
+    def number(self, slot: int, code: str = "i", default: int = 0) -> int:
+        """An integer; code is that of the struct module."""
+        at = self.place(slot, struct.calcsize(f"<{code}"))
+        return int(struct.unpack_from(f"<{code}", self.source.data, at)[0]) if at else default
+
+    def real(self, slot: int) -> float | None:
+        """A float32, or None where it is absent."""
+        at = self.place(slot, 4)
+        return float(struct.unpack_from("<f", self.source.data, at)[0]) if at else None
+
+    def target(self, slot: int) -> int:
+        """Where the table, vector or string of a field begins; 0 for an absent one."""
+        at = self.place(slot, 4)
+        if not at:
+            return 0
+        target = at + _u32(self.source.data, at)
+        if not at < target <= self.source.size - 4:
+            raise self.error(
+                f"field {slot} must point forward and within the file's {self.source.size} bytes, "
+                f"but got {target} from {at}"
+            )
+        return target
+
+    def table(self, slot: int, what: str) -> "Table | None":
+        target = self.target(slot)
+        return Table(self.source, target, f"{self.where}, {what}") if target else None
+
+    def vector(self, slot: int, itemsize: int, what: str) -> tuple[int, int]:
+        """Where a vector's items begin, and how many there are; (0, 0) for an absent one."""
+        target = self.target(slot)
+        if not target:
+            return 0, 0
+        length = _u32(self.source.data, target)
+        room = (self.source.size - target - 4) // itemsize
+        if length > room:
+            raise self.error(f"{what} must have at most {room} entries, but claims {length}")
+        return target + 4, length
+
+    def array(self, slot: int, dtype: Any, what: str) -> Array:
+        """A vector of numbers, as a read-only view."""
+        dtype = np.dtype(dtype)
+        start, length = self.vector(slot, dtype.itemsize, what)
+        return np.frombuffer(self.source.data, dtype, length, start) if length else _none(dtype)
+
+    def numbers(self, slot: int, what: str) -> tuple[int, ...]:
+        """A vector of int32."""
+        values = self.array(slot, "<i4", what)
+        self.source.spend(self.where, len(values))
+        return tuple(values.tolist())
+
+    def string(self, slot: int, what: str) -> str:
+        """A string, made printable on one line: it goes into messages."""
+        start, length = self.vector(slot, 1, what)
+        self.source.spend(self.where, length)
+        text = str(self.source.data[start : start + length], "utf-8", "replace")
+        return text if text.isprintable() else "".join(map(_printable, text))
+
+    def tables(self, slot: int, what: str, prefix: str = "") -> "Iterator[Table]":
+        """A vector of tables."""
+        start, length = self.vector(slot, 4, f"list of {what}s")
+        self.source.spend(self.where, length * TABLE_WORK)
+        for i in range(length):
+            at = start + 4 * i
+            yield Table(self.source, at + _u32(self.source.data, at), f"{prefix}{what} {i}")
+
+
+_I32 = struct.Struct("<i")
+
+
+def _u16(data: memoryview, at: int) -> int:
+    return data[at] | data[at + 1] << 8
+
+
+def _u32(data: memoryview, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+def _none(dtype: np.dtype[Any]) -> Array:
+    empty = np.empty(0, dtype)
+    empty.flags.writeable = False
+    return empty
+
+
+def _printable(c: str) -> str:
+    return c if c.isprintable() else c.encode("unicode_escape").decode()
