@@ -7,14 +7,12 @@ from typing import Any, TypeVar
 
 import click
 
-from odt.core.heads import LOSSES
+from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import OptionError
-from odt.kernels.registry import optimizer_names
 
 T = TypeVar("T")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-REDUCTIONS = ("sum_over_batch_size", "sum")
 # onert_train's numbers.
 LOSS_IDS = {"1": "mean_squared_error", "2": "categorical_crossentropy"}
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
@@ -131,9 +129,7 @@ training_options = stack(
         type=Word(REDUCTIONS, REDUCTION_IDS),
         help="How the losses of a batch become one.",
     ),
-    click.option(
-        "--optimizer", type=Word(optimizer_names(), OPTIMIZER_IDS), help="The update rule."
-    ),
+    click.option("--optimizer", type=Word(OPTIMIZERS, OPTIMIZER_IDS), help="The update rule."),
     click.option("--learning-rate", type=float, help="Of the optimizer."),
     click.option(
         "--num-of-trainable-ops",
