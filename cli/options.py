@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from odt.core.metrics import METRICS
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import OptionError
 
@@ -16,6 +17,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 # onert_train's numbers.
 LOSS_IDS = {"1": "mean_squared_error", "2": "categorical_crossentropy"}
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
+METRIC_IDS = {"0": "categorical_accuracy"}
 OPTIMIZER_IDS = {"1": "sgd", "2": "adam"}
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -102,7 +104,6 @@ data_options = stack(
         metavar="FILE",
         help="What the outputs should be, sample by sample; formats as for inputs.",
     ),
-    click.option("--check-data", is_flag=True, help="Look at all values before the first step."),
 )
 
 schedule_options = stack(
@@ -117,6 +118,13 @@ schedule_options = stack(
         type=click.IntRange(1),
         help="Threads, each with its own arena. Chosen by odt if left out.",
     ),
+)
+
+metric_option = click.option(
+    "--metric",
+    multiple=True,
+    type=Word(METRICS, METRIC_IDS),
+    help="What to measure besides the loss; may be given more than once.",
 )
 
 # What circle+ stores. All default to None: then the model's own value counts, then odt's.
@@ -137,6 +145,20 @@ training_options = stack(
         metavar="N",
         help="Train the last N operators of the model; -1 all, 0 none.",
     ),
+)
+
+# Of one optimizer or another; None: the model's own value, then the optimizer's default.
+hyper_parameter_options = stack(
+    click.option("--momentum", type=click.FloatRange(0, 1), help="Of sgd."),
+    click.option("--nesterov", is_flag=True, default=None, help="Of sgd with momentum."),
+    click.option("--weight-decay", type=click.FloatRange(0), help="Of any optimizer."),
+    click.option("--beta-1", type=click.FloatRange(0, 1, max_open=True), help="Of adam, adamw."),
+    click.option("--beta-2", type=click.FloatRange(0, 1, max_open=True), help="Of adam, adamw."),
+    click.option("--epsilon", type=click.FloatRange(0), help="Of adam, adamw."),
+)
+
+metric_option = click.option(
+    "--metric", multiple=True, help="Measures this too, such as categorical-accuracy; repeatable."
 )
 
 

@@ -37,6 +37,19 @@ def test_an_unknown_word_is_refused_with_the_choices_and_the_nearest() -> None:
         parse(kind, "7")
 
 
+def test_metrics_may_be_several() -> None:
+    seen = []
+
+    @click.command()
+    @options.metric_option
+    def command(metric: tuple[str, ...]) -> None:
+        seen.append(metric)
+
+    words = ["--metric", "0", "--metric", "mean-absolute-error"]
+    assert CliRunner().invoke(command, words).exit_code == 0
+    assert seen == [("categorical_accuracy", "mean_absolute_error")]
+
+
 @pytest.mark.parametrize(
     ("text", "nbytes"),
     [
