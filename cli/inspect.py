@@ -1,0 +1,125 @@
+"""Shows what a model holds and what of it would train.
+
+Nothing is trained and nothing is written.
+"""
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+import click
+
+from odt.cli.options import model_argument
+from odt.cli.report import size, table
+from odt.core.graph import Graph
+from odt.core.inspection import Inspection, inspect_graph
+from odt.core.reader import Model, read_model
+from odt.core.training_info import stored_training_info
+from odt.kernels.opdef import TensorSpec
+
+
+@click.command()
+@model_argument
+def command(model: str) -> None:
+    """Shows what MODEL holds: operators with their shapes, parameters, training info, metadata.
+
+    The column LAST is what to give as --num-of-trainable-ops to train this operator and all
+    after it; TRAINS is how many values that would train.
+    """
+    click.echo(describe(read_model(model)))
+
+
+def describe(model: Model) -> str:
+    """Everything `odt inspect` prints of a model."""
+    graph = model.graph
+    found = inspect_graph(graph)
+    sections = [
+        describe_file(model),
+        describe_interface(graph),
+        describe_operators(graph, found),
+        describe_parameters(graph, found),
+        describe_training_info(model),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def describe_file(model: Model) -> list[str]:
+    graph = model.graph
+    lines = [
+        f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
+        f"{len(graph.tensors)} tensors, {model.subgraphs} subgraph{'s'[: model.subgraphs - 1]}"
+    ]
+    if model.description:
+        lines.append(f"description: {model.description}")
+    for name, buffer in model.metadata.items():
+        lines.append(f"metadata: {name}, {size(len(model.buffer(buffer)))}")
+    for signature in model.signatures:
+        ends = (", ".join(names) for names in (signature.inputs, signature.outputs))
+        lines.append(f"signature: {signature.key}({next(ends)}) -> {next(ends)}")
+    return lines
+
+
+def describe_training_info(model: Model) -> list[str]:
+    """What a circle+ carries; what it leaves out is left out."""
+    info = stored_training_info(model)
+    if info is None:
+        return ["training info: none"]
+    stored = {f.name: getattr(info, f.name) for f in fields(info)}
+    rows = [(f"  {k}", str(v)) for k, v in stored.items() if v is not None]
+    return ["training info:", *table(rows)]
+
+
+def describe_interface(graph: Graph) -> list[str]:
+    roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
+    return table([(role, graph.label(i), _spec(graph.tensors[i].spec)) for role, i in roles])
+
+
+def describe_operators(graph: Graph, found: Inspection) -> list[str]:
+    """One line an operator, in the order of the file; what would train, or why nothing would."""
+    order = {origin: k for k, origin in enumerate(sorted(found.trained))}
+    rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
+    for node in graph.nodes:
+        last = len(order) - order[node.origin]
+        own = _values(graph, found.trained[node.origin])
+        outputs = ", ".join(_spec(graph.tensors[i].spec) for i in node.outputs)
+        trains = f"{_values(graph, found.last(last)):,}"
+        rows.append((str(node.origin), node.op, outputs, f"{own:,}", str(last), trains))
+    if not found.refusal:
+        return table(rows, right=(0, 3, 4, 5))
+    return [
+        *table([row[:3] for row in rows], right=(0,)),
+        "",
+        f"cannot be trained: {found.refusal}",
+    ]
+
+
+def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
+    """What would train if everything does, tensor by tensor; if nothing can, the constants."""
+    users: dict[int, list[str]] = {}
+    for origin, trained in found.trained.items():
+        for i in trained:
+            users.setdefault(i, []).append(str(origin))
+    tensors = sorted(users) or [i for i, t in enumerate(graph.tensors) if t.data is not None]
+    title = "parameters" if users else "constants"
+    nbytes = size(sum(graph.tensors[i].spec.nbytes for i in tensors))
+    rows = [
+        (
+            f"  {graph.label(i)}",
+            _spec(graph.tensors[i].spec),
+            f"operator {', '.join(users[i])}" if i in users else "",
+        )
+        for i in tensors
+    ]
+    return [
+        f"{title}: {_values(graph, tensors):,} values in {len(tensors)} tensors, {nbytes}",
+        *table(rows),
+    ]
+
+
+def _values(graph: Graph, tensors: Iterable[int]) -> int:
+    return sum(graph.tensors[i].spec.size for i in tensors)
+
+
+def _spec(spec: TensorSpec) -> str:
+    """Types that NumPy does not have carry their name in an opaque dtype."""
+    names = spec.dtype.names
+    return f"{spec.shape} {names[0].lower()}" if names else str(spec)

@@ -1,0 +1,57 @@
+"""`odt inspect` on recorded models whose sizes follow from their descriptions."""
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from odt.cli.main import main
+
+GOLDEN = Path(__file__).parent / "golden"
+MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX
+LAYER_1, LAYER_2 = 784 * 128 + 128, 128 * 10 + 10
+
+
+def inspect(path: Path) -> Result:
+    return CliRunner().invoke(main, ["inspect", str(path)])
+
+
+def lines(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_operators_are_shown_with_shapes_and_what_would_train() -> None:
+    result = inspect(MLP)
+    assert result.exit_code == 0
+    table = [words for words in lines(result.output) if words and words[0].isdigit()]
+    assert [(words[0], words[1]) for words in table] == [
+        ("0", "FULLY_CONNECTED"),
+        ("1", "FULLY_CONNECTED"),
+        ("2", "SOFTMAX"),
+    ]
+    assert table[0][2:5] == ["(1,", "128)", "float32"]
+    assert table[0][5:] == [f"{LAYER_1:,}", "3", f"{LAYER_1 + LAYER_2:,}"]
+    assert table[1][5:] == [f"{LAYER_2:,}", "2", f"{LAYER_2:,}"]
+    assert table[2][5:] == ["0", "1", "0"]
+
+
+def test_parameters_are_counted_and_listed() -> None:
+    output = inspect(MLP).output
+    assert "parameters: 101,770 values in 4 tensors, 407 kB\n" in output
+    assert any(words[-2:] == ["operator", "1"] for words in lines(output))
+
+
+def test_the_file_and_its_ends_are_described() -> None:
+    output = inspect(MLP).output
+    assert output.startswith(f"{MLP}: circle, ")
+    assert "3 operators" in output
+    assert any(words[:2] == ["input", "tensor"] for words in lines(output))
+    assert "training info: none" in output
+
+
+def test_a_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.circle"
+    path.write_bytes(b"not a model")
+    result = inspect(path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {path}: ")
+    assert result.stderr.count("\n") == 1
