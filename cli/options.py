@@ -157,10 +157,6 @@ hyper_parameter_options = stack(
     click.option("--epsilon", type=click.FloatRange(0), help="Of adam, adamw."),
 )
 
-metric_option = click.option(
-    "--metric", multiple=True, help="Measures this too, such as categorical-accuracy; repeatable."
-)
-
 
 def _kebab(word: str) -> str:
     return word.replace("_", "-")
