@@ -7,7 +7,10 @@ from typing import Any, TypeVar
 
 import click
 
+from odt.core.columns import open_columns
+from odt.core.data import DataSet, target_check
 from odt.core.metrics import METRICS
+from odt.core.runtime import Runtime
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import OptionError
 
@@ -106,6 +109,10 @@ data_options = stack(
     ),
 )
 
+check_data_option = click.option(
+    "--check-data", is_flag=True, help="Look at all values before the first step."
+)
+
 schedule_options = stack(
     click.option("--batch-size", type=click.IntRange(1), help="Samples in a step."),
     click.option(
@@ -127,8 +134,7 @@ metric_option = click.option(
     help="What to measure besides the loss; may be given more than once.",
 )
 
-# What circle+ stores. All default to None: then the model's own value counts, then odt's.
-training_options = stack(
+loss_options = stack(
     click.option("--loss", type=Word(LOSSES, LOSS_IDS), help="What training makes small."),
     click.option(
         "--reduction",
@@ -137,6 +143,11 @@ training_options = stack(
         type=Word(REDUCTIONS, REDUCTION_IDS),
         help="How the losses of a batch become one.",
     ),
+)
+
+# What circle+ stores. All default to None: then the model's own value counts, then odt's.
+training_options = stack(
+    loss_options,
     click.option("--optimizer", type=Word(OPTIMIZERS, OPTIMIZER_IDS), help="The update rule."),
     click.option("--learning-rate", type=float, help="Of the optimizer."),
     click.option(
@@ -156,6 +167,24 @@ hyper_parameter_options = stack(
     click.option("--beta-2", type=click.FloatRange(0, 1, max_open=True), help="Of adam, adamw."),
     click.option("--epsilon", type=click.FloatRange(0), help="Of adam, adamw."),
 )
+
+
+def open_data(
+    load_input: str | None, load_expected: str | None, runtime: Runtime, loss: str
+) -> DataSet:
+    """The data files of a command, their sizes checked against the model.
+
+    Raises:
+        OptionError: if a file was not named.
+        DataError: if one does not fit the model.
+    """
+    inputs = given("--load-input", load_input, "the file with the inputs of all samples")
+    targets = given("--load-expected", load_expected, "the file with what the outputs should be")
+    return DataSet(
+        open_columns(inputs, runtime.input_specs, "input"),
+        open_columns(targets, runtime.target_specs, "expected output"),
+        [target_check(loss, spec) for spec in runtime.output_specs],
+    )
 
 
 def _kebab(word: str) -> str:

@@ -83,7 +83,8 @@ class Pass:
         """
         start = time.perf_counter()
         try:
-            loss = self.engine.run(samples, self._scales(samples), self._fill(first), self._look())
+            fill = _filler(self.data, self.order, first)
+            loss = self.engine.run(samples, self._scales(samples), fill, self._look())
         except NotFiniteError as e:
             raise TrainingError(
                 f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
@@ -105,15 +106,6 @@ class Pass:
             return [1.0] * len(plan.losses)
         rows = [plan.values[n].spec.shape[0] // m for n in plan.targets]
         return [1.0 / (samples * r) for r in rows]
-
-    def _fill(self, first: int) -> Fill:
-        def fill(program: Program, at: int, count: int) -> None:
-            numbers = self.order[first + at : first + at + count]
-            rows = [a.reshape(count, -1, copy=False) for a in program.inputs]
-            targets = [a.reshape(count, -1, copy=False) for a in program.targets]
-            self.data.read(numbers, rows, targets)
-
-        return fill
 
     def _look(self) -> Look | None:
         if not self.metrics:
@@ -174,6 +166,16 @@ def predict(
 
     for first in range(0, len(order), batch):
         samples = min(batch, len(order) - first)
-        run = Pass(engine, data, order, "sum", {})
-        engine.run(samples, (), run._fill(first), look)
+        engine.run(samples, (), _filler(data, order, first), look)
         yield [result[:samples] for result in results]
+
+
+def _filler(data: Data, order: Order, first: int) -> Fill:
+    """Gives programs the samples of the batch that begins at `first` of the order."""
+
+    def fill(program: Program, at: int, count: int) -> None:
+        inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]
+        targets = [a.reshape(count, -1, copy=False) for a in program.targets]
+        data.read(order[first + at : first + at + count], inputs, targets)
+
+    return fill

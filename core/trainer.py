@@ -13,6 +13,7 @@ from odt.core.parameters import Optimizer, Parameters
 from odt.core.runtime import Runtime
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
+from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 
 
@@ -72,7 +73,8 @@ class Trainer:
 
     Attributes:
         graph: as in the file.
-        info: loss, optimizer, batch size, what trains.
+        info: loss, optimizer, batch size, what trains; with the loss that the output decided.
+        loss: the loss's name.
         parameters: weights and optimizer state.
         runtime: schedule, and the specs of a sample.
     """
@@ -99,9 +101,10 @@ class Trainer:
             UnsupportedError, OptionError: if the model cannot be trained so.
         """
         self.graph = graph
-        self.info = info
         self.metrics = metrics or {}
         losses = tuple(head(graph, o, info.loss, info.reduction) for o in graph.outputs)
+        self.loss = losses[0].name
+        self.info = replace(info, loss=self.loss)
         work = Work(losses, trainable_operators(graph, info), True, outputs=bool(self.metrics))
         validation = replace(work, backward=False, outputs=True)
         plans = Plans(graph)
@@ -158,6 +161,11 @@ class Trainer:
             yield Epoch(number, run.result(), checked)
             if stopped:
                 return
+
+    def buffers(self) -> dict[int, Array]:
+        """What has been trained, by the index of its buffer in the file."""
+        tensors = self.graph.tensors
+        return {tensors[i].buffer: a for i, a in self.parameters.tensors.items()}
 
     def memory(self) -> MemoryReport:
         """What has been allocated."""

@@ -1,0 +1,49 @@
+"""Measures a model on data: loss and metrics."""
+
+from typing import Any
+
+import click
+
+from odt.cli import report
+from odt.cli.options import (
+    check_data_option,
+    data_options,
+    loss_options,
+    metric_option,
+    model_argument,
+    open_data,
+    schedule_options,
+)
+from odt.core.inference import Evaluator
+from odt.core.metrics import find_metric
+from odt.core.reader import read_model
+from odt.core.resolve import resolve
+
+
+@click.command()
+@model_argument
+@data_options
+@check_data_option
+@loss_options
+@metric_option
+@schedule_options
+def command(
+    model: str,
+    load_input: str | None,
+    load_expected: str | None,
+    check_data: bool,
+    metric: tuple[str, ...],
+    micro_batch: int | None,
+    workers: int | None,
+    **options: Any,
+) -> None:
+    """Measures MODEL on all samples of the data files; nothing is trained or written."""
+    source = read_model(model)
+    info = resolve(source.graph, {}, options, {})
+    metrics = dict(find_metric(name) for name in metric)
+    with Evaluator(source.graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
+        data = open_data(load_input, load_expected, evaluator.runtime, evaluator.loss)
+        if check_data:
+            data.check_all()
+        result = evaluator.run(data, range(data.length), metrics)
+    click.echo(f"{data.length} samples - {report.figures_line(result)}")

@@ -1,0 +1,204 @@
+"""Trains a model on data and exports it."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import click
+
+from odt.cli import report
+from odt.cli.main import INTERRUPTED
+from odt.cli.options import (
+    check_data_option,
+    data_options,
+    hyper_parameter_options,
+    metric_option,
+    model_argument,
+    open_data,
+    schedule_options,
+    training_options,
+)
+from odt.core.data import DataSet, EpochOrder, Split, split
+from odt.core.exporter import export_model
+from odt.core.files import AtomicFile
+from odt.core.metrics import find_metric
+from odt.core.phases import Phases
+from odt.core.reader import Model, read_model
+from odt.core.resolve import number_of_last, resolve
+from odt.core.trainer import Epoch, Trainer, Watch
+from odt.core.training_info import TrainingInfo
+from odt.errors import DataError
+
+
+@click.command()
+@model_argument
+@data_options
+@check_data_option
+@click.option(
+    "--epochs", type=click.IntRange(0), default=5, show_default=True, help="Times through the data."
+)
+@training_options
+@hyper_parameter_options
+@schedule_options
+@click.option(
+    "--validation-split",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Share of the samples, the last of the file, that validates after each epoch.",
+)
+@metric_option
+@click.option("--shuffle", is_flag=True, help="Takes the samples in a new order each epoch.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --shuffle.")
+@click.option(
+    "--export-circle", type=click.Path(), metavar="FILE", help="Writes the trained model as Circle."
+)
+@click.option(
+    "--export-tflite", type=click.Path(), metavar="FILE", help="Writes the trained model as TFLite."
+)
+@click.option("--mem-poll", is_flag=True, help="Reports the process's memory in each phase.")
+def command(
+    model: str,
+    load_input: str | None,
+    load_expected: str | None,
+    check_data: bool,
+    epochs: int,
+    num_of_trainable_ops: int | None,
+    micro_batch: int | None,
+    workers: int | None,
+    validation_split: float,
+    metric: tuple[str, ...],
+    shuffle: bool,
+    seed: int,
+    export_circle: str | None,
+    export_tflite: str | None,
+    mem_poll: bool,
+    **options: Any,
+) -> None:
+    """Trains MODEL, a .circle, circle+ or .tflite file.
+
+    What is not given comes from the training info of a circle+ file, else from odt's defaults:
+    batches of 32, Adam with rate 0.001, all operators, and for a final SOFTMAX categorical
+    cross-entropy.
+    """
+    exports = {"circle": export_circle, "tflite": export_tflite}
+    phases = Phases(mem_poll)
+    click.echo(f"Model Filename {model}")
+    with phases.phase("MODEL_LOAD"):
+        source = read_model(model)
+        info = _resolve(source, num_of_trainable_ops, options)
+    metrics = dict(find_metric(name) for name in metric)
+    for path in filter(None, exports.values()):
+        AtomicFile(path).discard()  # better refused now than after hours of training
+    with phases.phase("PREPARE"):
+        trainer = Trainer(
+            source.graph, info, micro_batch=micro_batch, workers=workers, metrics=metrics
+        )
+    with trainer:
+        click.echo(report.parameter_block(**_block(source, trainer.info)))
+        click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
+        data = open_data(load_input, load_expected, trainer.runtime, trainer.loss)
+        for note in data.notes:
+            click.echo(note, err=True)
+        if check_data:
+            data.check_all()
+        parts = split(data.length, validation_split)
+        _check_lengths(info.batch_size, parts)
+        order = EpochOrder(parts.training, shuffle, seed)
+        times: list[float] = []
+        with phases.phase("EXECUTE"), _stop_on_interrupt() as stopped:
+            for epoch in _epochs(trainer, data, order, epochs, parts, stopped):
+                times.append(epoch.training.seconds * 1000)
+                click.echo(
+                    report.epoch_line(epoch.number, epochs, epoch.training, epoch.validation)
+                )
+        for kind, target in exports.items():
+            if target:
+                export_model(source, trainer.buffers(), target, kind)
+    click.echo(report.timing_table(phases.times_ms, times))
+    if mem_poll:
+        click.echo(report.memory_tables(phases.usages))
+    if stopped:
+        click.echo("Stopped by Ctrl-C; what was asked for is exported.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED)
+
+
+def _resolve(
+    model: Model, num_of_trainable_ops: int | None, options: dict[str, Any]
+) -> TrainingInfo:
+    fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
+    return resolve(
+        model.graph,
+        {},
+        {name: options.pop(name) for name in fields},
+        options,
+        num_of_trainable_ops,
+    )
+
+
+def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
+    return {
+        "learning_rate": info.learning_rate,
+        "batch_size": info.batch_size,
+        "loss": info.loss,
+        "reduction": info.reduction,
+        "optimizer": info.optimizer,
+        "num_of_trainable_ops": number_of_last(model.graph, info.trainable_ops),
+    }
+
+
+def _check_lengths(batch: int, parts: Split) -> None:
+    for what, samples in (("training", parts.training), ("validation", parts.validation)):
+        if len(samples) < batch and (samples or what == "training"):
+            raise DataError(
+                f"--batch-size {batch}: the {what} data has {len(samples)} samples. Give "
+                f"--batch-size {max(len(samples), 1)} or less, or more data."
+            )
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[list[int]]:
+    """A list that is empty until Ctrl-C; a second Ctrl-C ends the process as ever."""
+    caught: list[int] = []
+
+    def catch(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, catch)
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _epochs(
+    trainer: Trainer,
+    data: DataSet,
+    order: EpochOrder,
+    epochs: int,
+    parts: Split,
+    stopped: list[int],
+) -> Iterator[Epoch]:
+    """Trains, with a bar on stderr where that is a terminal."""
+    from tqdm import tqdm
+
+    steps = len(parts.training) // trainer.info.batch_size
+    with tqdm(
+        total=steps * epochs, unit="step", leave=False, disable=not sys.stderr.isatty()
+    ) as bar:
+
+        def step(epoch: int, number: int, loss: float) -> None:
+            bar.set_description(f"epoch {epoch}/{epochs}", refresh=False)
+            bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+            bar.update()
+
+        watch = Watch(step, lambda: bool(stopped))
+        for epoch in trainer.fit(
+            data, order, epochs=epochs, validation=parts.validation, watch=watch
+        ):
+            bar.clear()
+            yield epoch

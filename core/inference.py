@@ -1,0 +1,89 @@
+"""A model ready to be evaluated or to predict: forward only, nothing trained."""
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from odt.core.engine import Plans, Work
+from odt.core.evaluator import Data, Metrics, Order, Result, evaluate, predict
+from odt.core.graph import Graph
+from odt.core.heads import head
+from odt.core.parameters import Parameters
+from odt.core.runtime import Runtime
+from odt.core.training_info import TrainingInfo
+from odt.kernels.opdef import Array
+
+
+class Evaluator:
+    """Measures a model on data.
+
+    Attributes:
+        loss: the loss's name.
+        runtime: schedule, and the specs of a sample.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        info: TrainingInfo,
+        *,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+    ) -> None:
+        losses = tuple(head(graph, o, info.loss, info.reduction) for o in graph.outputs)
+        self.loss = losses[0].name
+        self._reduction = info.reduction
+        work = Work(losses, outputs=True)
+        plans, nothing = Plans(graph), Parameters(graph)
+        self.runtime = Runtime(plans, [work], nothing, info.batch_size, micro_batch, workers)
+
+    def run(self, data: Data, order: Order, metrics: Metrics) -> Result:
+        """Loss and metrics over all the samples of the order."""
+        (engine,) = self.runtime.engines
+        return evaluate(engine, data, order, self._reduction, metrics, rest=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.runtime.close()
+
+
+class Predictor:
+    """Computes a model's outputs.
+
+    Attributes:
+        runtime: schedule, and the specs of a sample.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        batch: int,
+        *,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+    ) -> None:
+        plans, nothing = Plans(graph), Parameters(graph)
+        self.runtime = Runtime(plans, [Work(outputs=True)], nothing, batch, micro_batch, workers)
+
+    def run(self, data: Data, order: Order) -> Iterator[Sequence[Array]]:
+        """The outputs, batch after batch; the arrays are reused."""
+        (engine,) = self.runtime.engines
+        return predict(engine, data, order, self.runtime.output_specs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.runtime.close()

@@ -1,0 +1,194 @@
+"""Checkpoints in onert's format: weights, Adam's moments, step. Little-endian, packed.
+
+    u16 magic 429, u8 schema 1, u8 reserved
+    u32 offset of the first moments, u32 of the second (0 if none), u32 of the footer
+    u32 number of tensors, their offsets, their bytes
+    likewise the moments, one after the other; tensors that do not train have none
+    u32 step, u32 epoch
+
+Tensors have no names: `onert_order` says which is which.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from odt.core.graph import Graph
+from odt.core.onert_order import checkpoint_order
+from odt.core.parameters import Parameters
+from odt.errors import ModelError, OptionError
+from odt.kernels.opdef import Array
+
+MAGIC, SCHEMA = 429, 1
+HEADER = struct.Struct("<HBBIIII")
+FOOTER = struct.Struct("<II")
+LARGEST = 2**32 - 1  # bytes; offsets are 32 bits wide
+MOMENTS = ("m", "v")
+
+
+def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes]:
+    """The checkpoint's bytes, in pieces.
+
+    Args:
+        graph: as in the file.
+        parameters: what trains; the other constants are the file's.
+
+    Raises:
+        OptionError: if the format has no place for the optimizer's state or the sizes.
+    """
+    slots = tuple(parameters.slots)
+    if slots not in ((), MOMENTS):
+        raise OptionError(
+            f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"
+        )
+    order = checkpoint_order(graph)
+    sections = [[_weight(graph, parameters, i) for i in order]]
+    nothing = np.empty(0, np.float32)
+    sections += [[parameters.slots[s].get(i, nothing) for i in order] for s in slots]
+    starts = [HEADER.size]
+    for arrays in sections:
+        starts.append(starts[-1] + 4 * len(order) + sum(a.nbytes for a in arrays))
+    if starts[-1] > LARGEST:
+        raise OptionError(
+            f"checkpoint: onert's format holds at most {LARGEST} bytes, but got {starts[-1]}"
+        )
+    first, second = starts[1], starts[2] if slots else 0
+    yield HEADER.pack(MAGIC, SCHEMA, 0, first, second, starts[-1], len(order))
+    # The first section's table follows the header, whose last field counts it.
+    for start, arrays in zip(starts, sections, strict=False):
+        at = start + 4 * len(order)
+        for a in arrays:
+            yield struct.pack("<I", at)
+            at += a.nbytes
+        for a in arrays:
+            yield np.ascontiguousarray(a).tobytes()
+    yield FOOTER.pack(parameters.step, 0)
+
+
+def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> None:
+    """Reads a checkpoint into the parameters; they change only if all of it fits.
+
+    The tensors may be in another order than this build of onert writes, as long as their sizes
+    say which is which.
+
+    Args:
+        data: the file's bytes.
+        where: its name.
+        graph: as in the file of the model.
+        parameters: to be filled.
+
+    Raises:
+        ModelError: if the checkpoint is damaged or of another model.
+    """
+    first, second, footer, count = _header(data, where)
+    order = checkpoint_order(graph)
+    adam = second != 0
+    wanted = tuple(parameters.slots)
+    if (wanted == MOMENTS) != adam or wanted not in ((), MOMENTS):
+        raise ModelError(
+            f"{where}: the optimizer must be the one in training, {_optimizer(parameters)}, "
+            f"but got the state of {'adam' if adam else 'sgd'}"
+        )
+    if count != len(order):
+        raise ModelError(
+            f"{where}: must hold the model's {len(order)} constants, but got {count} tensors"
+        )
+    weights = _section(data, where, HEADER.size, first, count)
+    order = _identify(where, graph, order, [len(w) for w in weights])
+    sections = [("", weights)]
+    if adam:
+        sections.append(("m", _section(data, where, first, second, count)))
+        sections.append(("v", _section(data, where, second, footer, count)))
+    found: list[tuple[Array, bytes]] = []
+    for slot, blobs in sections:
+        for i, blob in zip(order, blobs, strict=True):
+            if i not in parameters.tensors:
+                continue
+            target = parameters.slots[slot][i] if slot else parameters.tensors[i]
+            if len(blob) != target.nbytes:
+                raise ModelError(
+                    f"{where}: {slot or 'weights'} of {graph.label(i)}: must have {target.nbytes} "
+                    f"bytes, but got {len(blob)}. It was written with fewer trainable operators."
+                )
+            found.append((target, blob))
+    for target, blob in found:
+        target[...] = np.frombuffer(blob, target.dtype).reshape(target.shape)
+    parameters.step = FOOTER.unpack_from(data, footer)[0]
+
+
+def _weight(graph: Graph, parameters: Parameters, i: int) -> Array:
+    data = parameters.tensors.get(i, graph.tensors[i].data)
+    assert data is not None
+    return data
+
+
+def _optimizer(parameters: Parameters) -> str:
+    return parameters.optimizer.rule.name if parameters.optimizer else "none"
+
+
+def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
+    """Offsets of the sections and the number of tensors, all checked."""
+    size = len(data)
+    least = HEADER.size + FOOTER.size
+    if size < least:
+        raise ModelError(f"{where}: must have {least} bytes or more, but got {size}")
+    magic, schema, _, first, second, footer, count = HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise ModelError(f"{where}: the magic number must be {MAGIC}, but got {magic}")
+    if schema != SCHEMA:
+        raise ModelError(f"{where}: the schema must be {SCHEMA}, but got {schema}")
+    if footer != size - FOOTER.size:
+        raise ModelError(
+            f"{where}: the footer must begin at {size - FOOTER.size}, the last "
+            f"{FOOTER.size} bytes, but got {footer}. The file is damaged or truncated."
+        )
+    table = 4 * count
+    ends = [HEADER.size, first, *([second] if second else []), footer]
+    needs = [table] * (len(ends) - 1) if second else [table, 0]
+    if not second:
+        ends = [HEADER.size, first, footer]
+    for start, stop, need in zip(ends, ends[1:], needs, strict=False):
+        if stop - start < need:
+            raise ModelError(
+                f"{where}: sections must be in order and hold {count} offsets each, "
+                f"but got offsets {ends}. The file is damaged or truncated."
+            )
+    if not second and first != footer:
+        raise ModelError(
+            f"{where}: without second moments the first must be none, but got offset {first}"
+        )
+    return first, second, footer, count
+
+
+def _section(data: bytes, where: str, start: int, stop: int, count: int) -> list[bytes]:
+    offsets = [*struct.unpack_from(f"<{count}I", data, start), stop]
+    low = start + 4 * count
+    if any(a > b for a, b in zip([low, *offsets], offsets, strict=False)):
+        raise ModelError(
+            f"{where}: offsets of the section at {start} must rise from {low} to {stop}, "
+            f"but got {offsets[:-1]}. The file is damaged or truncated."
+        )
+    return [data[a:b] for a, b in pairwise(offsets)]
+
+
+def _identify(where: str, graph: Graph, order: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Which tensor each blob is."""
+    expected = [_nbytes(graph, i) for i in order]
+    if list(sizes) == expected:
+        return list(order)
+    by_size: Mapping[int, set[int]] = {
+        n: {i for i in order if _nbytes(graph, i) == n} for n in set(expected)
+    }
+    if Counter(sizes) == Counter(expected) and all(len(s) == 1 for s in by_size.values()):
+        return [next(iter(by_size[n])) for n in sizes]
+    raise ModelError(
+        f"{where}: its tensors must be the model's, of {expected} bytes in this order "
+        f"(or in another, if all sizes differ), but got {list(sizes)}"
+    )
+
+
+def _nbytes(graph: Graph, i: int) -> int:
+    return graph.tensors[i].spec.nbytes
