@@ -49,7 +49,7 @@ class Source:
         """The table that the file begins with."""
         if self.size < 8:
             raise self.error("", f"a flatbuffer must have 8 bytes or more, but got {self.size}")
-        return Table(self, _u32(self.data, 0), "root")
+        return Table(self, u32(self.data, 0), "root")
 
 
 class Table:
@@ -59,10 +59,11 @@ class Table:
         source: the file.
         pos: where the table begins.
         where: how messages name it.
+        nbytes: what the table itself takes, without what its offsets point to.
         fields: offset of each slot's field from pos; 0 for an absent one.
     """
 
-    __slots__ = ("fields", "pos", "source", "where")
+    __slots__ = ("fields", "nbytes", "pos", "source", "where")
 
     def __init__(self, source: Source, pos: int, where: str) -> None:
         self.source, self.pos, self.where = source, pos, where
@@ -78,6 +79,7 @@ class Table:
                 f"but got {nbytes}"
             )
         count = nbytes // 2 - 2
+        self.nbytes = _u16(source.data, vtable + 2)
         source.spend(where, TABLE_WORK + count)
         self.fields = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
 
@@ -111,7 +113,7 @@ class Table:
         at = self.place(slot, 4)
         if not at:
             return 0
-        target = at + _u32(self.source.data, at)
+        target = at + u32(self.source.data, at)
         if not at < target <= self.source.size - 4:
             raise self.error(
                 f"field {slot} must point forward and within the file's {self.source.size} bytes, "
@@ -128,7 +130,7 @@ class Table:
         target = self.target(slot)
         if not target:
             return 0, 0
-        length = _u32(self.source.data, target)
+        length = u32(self.source.data, target)
         room = (self.source.size - target - 4) // itemsize
         if length > room:
             raise self.error(f"{what} must have at most {room} entries, but claims {length}")
@@ -159,7 +161,7 @@ class Table:
         self.source.spend(self.where, length * TABLE_WORK)
         for i in range(length):
             at = start + 4 * i
-            yield Table(self.source, at + _u32(self.source.data, at), f"{prefix}{what} {i}")
+            yield Table(self.source, at + u32(self.source.data, at), f"{prefix}{what} {i}")
 
 
 _I32 = struct.Struct("<i")
@@ -169,7 +171,8 @@ def _u16(data: memoryview, at: int) -> int:
     return data[at] | data[at + 1] << 8
 
 
-def _u32(data: memoryview, at: int) -> int:
+def u32(data: memoryview, at: int) -> int:
+    """The unsigned 32-bit integer at an offset."""
     return int.from_bytes(data[at : at + 4], "little")
 
 

@@ -33,6 +33,7 @@ CORE = [
     "phases",
     "files",
     "flatbuffer",
+    "flatbuffer_edit",
     "graph",
     "order",
     "options",
@@ -60,6 +61,8 @@ CORE = [
     "trainer",
     "onert_order",
     "onert_checkpoint",
+    "exporter",
+    "datasets",
 ]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}

@@ -1,0 +1,109 @@
+"""Writes trained models: new weights in the original bytes, everything else as it was."""
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from odt.core.files import write_atomically
+from odt.core.flatbuffer import Source, Table
+from odt.core.flatbuffer_edit import (
+    SUBGRAPHS,
+    VERSION,
+    Patch,
+    absolute_offsets,
+    front,
+    original,
+    patched,
+)
+from odt.core.options import operator_name, tensor_type
+from odt.core.reader import FORMATS, Model
+from odt.errors import ModelError
+from odt.kernels.opdef import Array
+
+IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
+TFLITE_VERSION = 3  # LiteRT loads no other; Circle files say 0
+FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only Circle has
+
+
+def export_model(
+    model: Model,
+    parameters: Mapping[int, Array],
+    path: str | os.PathLike[str],
+    file_format: str | None = None,
+) -> None:
+    """Writes the model with other weights; whole or not at all, also over its own file.
+
+    Args:
+        parameters: buffer index → the values of the tensors that name it.
+        file_format: circle or tflite; None for the model's own.
+
+    Raises:
+        ModelError: if the format cannot hold the model, or the file cannot be written.
+    """
+    write_atomically(path, exported(model, parameters, file_format or model.format))
+
+
+def exported(
+    model: Model, parameters: Mapping[int, Array], file_format: str
+) -> Iterator[bytes | memoryview]:
+    """The bytes of the file, piece by piece.
+
+    Raises:
+        ModelError: if the format cannot hold the model.
+    """
+    patches = [_weights(model, buffer, values) for buffer, values in parameters.items()]
+    before = b""
+    if file_format != model.format:
+        source = Source(model.path, model.data)
+        root = source.root()
+        _refuse_losses(model, root, file_format)
+        identifier = IDENTIFIERS[file_format]
+        patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
+        version = root.place(VERSION, 4)
+        if version and file_format == "tflite":
+            patches.append((version, struct.pack("<I", TFLITE_VERSION)))
+        elif file_format == "tflite":
+            before = front(0, root, identifier, version=TFLITE_VERSION)
+            patches += absolute_offsets(root, len(before))
+    yield before
+    yield from patched(model.data, patches)
+
+
+def _weights(model: Model, buffer: int, values: Array) -> Patch:
+    offset, size = model.spans[buffer]
+    assert values.nbytes == size, f"buffer {buffer} has {size} bytes, not {values.nbytes}"
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return offset, little.reshape(-1).view(np.uint8).data
+
+
+def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
+    """Names what the other format has no place for, in all subgraphs."""
+    problems = []
+    for table in root.tables(1, "operator code"):
+        code = min(table.number(0, "b"), table.number(3, "i"))
+        if code < 0 and file_format == "tflite":
+            problems.append(f"{table.where} ({operator_name(code)})")
+    codes = [max(t.number(0, "b"), t.number(3, "i")) for t in root.tables(1, "operator code")]
+    for graph in root.tables(SUBGRAPHS, "subgraph"):
+        for table in graph.tables(0, "tensor", f"{graph.where}, "):
+            code = table.number(1, "b")
+            if (code < 0 or table.number(10, "b")) and file_format == "tflite":
+                kind = "compressed" if code >= 0 else tensor_type(code)
+                problems.append(f"{table.where} ({kind})")
+            scales = table.table(4, "quantization")
+            if scales is not None and scales.number(4, "B") > 1:
+                problems.append(f"{table.where} (quantization details {scales.number(4, 'B')})")
+        for table in graph.tables(3, "operator", f"{graph.where}, "):
+            options = table.table(4, "options")
+            index = table.number(0, "I")
+            if options is None or index >= len(codes) or codes[index] != FULLY_CONNECTED:
+                continue
+            if options.number(1, "b") == SHUFFLED16X1FLOAT32 and file_format == "tflite":
+                problems.append(f"{table.where} (weights format SHUFFLED16x1FLOAT32)")
+    if problems:
+        raise ModelError(
+            f"{model.path}: must hold only what {file_format} files have, "
+            f"but got {', '.join(problems)}. Export as {model.format}."
+        )

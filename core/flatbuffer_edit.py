@@ -1,0 +1,170 @@
+"""Changes a model file and leaves every byte of it that need not change.
+
+Offsets in a flatbuffer are relative and point forward. So a new root with new vectors goes in
+front of the old bytes, and these stay as they are, with all that this schema does not know. Only
+absolute offsets (bytes behind the flatbuffer in files beyond 2 GiB) move by what was put in front.
+
+A front begins with header, MARK and its size; so the file as it was is found again, and a second
+change takes the place of the first.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from odt.core.flatbuffer import Source, Table, u32
+
+MARK = b"odt+"
+ALIGNMENT = 64  # of a front, so that what was aligned stays aligned
+VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
+
+Patch = tuple[int, bytes | memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to be put in front.
+
+    Attributes:
+        data: vtable, table and what it points to; begins on a multiple of 16.
+        start: where in data the table begins.
+    """
+
+    data: bytes
+    start: int
+
+
+def metadata_table(name: str, buffer: int) -> NewTable:
+    """A Metadata entry: name and buffer index."""
+    text = name.encode()
+    vtable = struct.pack("<4H", 8, 12, 4, 8)
+    return NewTable(
+        vtable + struct.pack("<iIII", 8, 8, buffer, len(text)) + text + b"\0", len(vtable)
+    )
+
+
+def buffer_table(data: bytes) -> NewTable:
+    """A Buffer whose data begins on a multiple of 16; without data, the empty one."""
+    if not data:
+        return NewTable(struct.pack("<HHi", 4, 4, 4), 4)
+    vtable = struct.pack("<4H", 6, 8, 4, 0)
+    return NewTable(vtable + struct.pack("<iI12xI", 8, 16, len(data)) + data, len(vtable))
+
+
+def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Iterator[memoryview]:
+    """The bytes from begin on with some of them replaced, piece by piece.
+
+    Args:
+        patches: (offset in data, new bytes); of overlapping ones the first wins.
+    """
+    at = begin
+    for offset, new in sorted(patches, key=lambda p: p[0]):
+        new = memoryview(new).cast("B")[max(at - offset, 0) :]
+        offset = max(at, offset)
+        yield data[at:offset]
+        yield new
+        at = offset + len(new)
+    yield data[at:]
+
+
+def original(source: Source) -> tuple[int, Table]:
+    """Where the file begins that a front was put before (0 if there is none), and its root."""
+    data = source.data
+    if bytes(data[8:12]) == MARK and len(data) >= 16:
+        base = u32(data, 12)
+        if 16 <= base <= len(data) - 8 and data[base + 4 : base + 8] == data[4:8]:
+            return base, Table(source, base + u32(data, base), "original root")
+    return 0, source.root()
+
+
+def absolute_offsets(root: Table, shift: int) -> list[Patch]:
+    """Moves the absolute offsets in a model that moves by shift bytes."""
+    places = [t.place(1, 8) for t in root.tables(BUFFERS, "buffer")]
+    for graph in root.tables(SUBGRAPHS, "subgraph"):
+        places += [t.place(9, 8) for t in graph.tables(3, "operator", f"{graph.where}, ")]
+    data = root.source.data
+    found = [(at, int(struct.unpack_from("<Q", data, at)[0])) for at in places if at]
+    return [(at, struct.pack("<Q", n + shift)) for at, n in found if n > 1 and shift]
+
+
+def front(
+    base: int,
+    root: Table,
+    identifier: bytes,
+    version: int | None = None,
+    vectors: Mapping[int, Sequence[int | NewTable]] | None = None,
+) -> bytes:
+    """A new root, to stand before the file that begins at base.
+
+    Args:
+        base: where the original file begins in the root's source.
+        root: of the original file.
+        identifier: of the format.
+        version: what it is to say, if something else.
+        vectors: slot → tables of a new vector: new ones, or offsets of old ones in the source.
+    """
+    vectors = vectors or {}
+    slots = max([len(root.fields), *(1 + s for s in vectors), 1 if version is not None else 0])
+    vtable = 16
+    table = vtable + 4 + 2 * slots
+    table += (root.pos - table) % 16
+    nbytes = root.nbytes + -root.nbytes % 4
+    fields = [*root.fields, *[0] * (slots - len(root.fields))]
+    for slot in (*vectors, *([VERSION] if version is not None else [])):
+        if not fields[slot]:
+            fields[slot] = nbytes
+            nbytes += 4
+    starts, end = {}, table + nbytes
+    for slot, items in vectors.items():
+        starts[slot] = end
+        end += 4 + 4 * len(items)
+    placed: dict[int, int] = {}
+    for item in (i for items in vectors.values() for i in items):
+        if isinstance(item, NewTable):
+            end += -end % 16
+            placed[id(item)] = end
+            end += len(item.data)
+    end += -end % ALIGNMENT
+
+    out = bytearray(end)
+    moved = end - base
+    struct.pack_into("<I4s4sI", out, 0, table, identifier, MARK, end)
+    struct.pack_into(f"<{2 + slots}H", out, vtable, 4 + 2 * slots, nbytes, *fields)
+    out[table : table + root.nbytes] = root.source.data[root.pos : root.pos + root.nbytes]
+    struct.pack_into("<i", out, table, table - vtable)
+    for slot in range(len(root.fields)):
+        if slot not in vectors and _is_offset(root, slot):
+            at = table + fields[slot]
+            struct.pack_into("<I", out, at, root.target(slot) + moved - at)
+    if version is not None:
+        struct.pack_into("<I", out, table + fields[VERSION], version)
+    for slot, items in vectors.items():
+        at = table + fields[slot]
+        struct.pack_into("<I", out, at, starts[slot] - at)
+        struct.pack_into("<I", out, starts[slot], len(items))
+        for k, item in enumerate(items):
+            at = starts[slot] + 4 + 4 * k
+            if isinstance(item, NewTable):
+                start = placed[id(item)]
+                out[start : start + len(item.data)] = item.data
+                struct.pack_into("<I", out, at, start + item.start - at)
+            else:
+                struct.pack_into("<I", out, at, item + moved - at)
+    return bytes(out)
+
+
+def _is_offset(root: Table, slot: int) -> bool:
+    """Whether a field of the root points somewhere.
+
+    Of slots that the schema does not know yet it is so if it can be: all that Model ever got were
+    vectors, tables and strings.
+    """
+    if not root.fields[slot] or slot == VERSION:
+        return False
+    if slot <= SIGNATURES:
+        return True
+    at = root.pos + root.fields[slot]
+    others = [f for f in root.fields if f > root.fields[slot]]
+    room = min([*others, root.nbytes]) - root.fields[slot]
+    target = at + u32(root.source.data, at) if room >= 4 else 0
+    return at < target <= root.source.size - 4 and target % 4 == 0

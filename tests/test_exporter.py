@@ -1,0 +1,141 @@
+"""Exports: the weights change, nothing else does, and a failure leaves what was there."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from odt.core.exporter import export_model
+from odt.core.reader import Model, read_model
+from odt.errors import ModelError
+from odt.kernels.opdef import Array
+
+MODELS = Path(__file__).parent / "models"
+CIRCLE = Path(__file__).parent / "golden" / "mlp_sm" / "model.circle"
+TFLITE = MODELS / "tflm-magic-wand-float.tflite"
+
+
+def halved(model: Model) -> dict[int, Array]:
+    """Other weights for every float constant."""
+    return {
+        t.buffer: t.data / np.float32(2)
+        for t in model.graph.tensors
+        if t.data is not None and t.data.dtype == np.float32
+    }
+
+
+@contextmanager
+def files_below(nbytes: int) -> Iterator[None]:
+    """No file may grow beyond this, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (nbytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("source", [CIRCLE, TFLITE], ids=lambda p: p.name)
+def test_the_weights_change_and_no_byte_besides(source: Path, tmp_path: Path) -> None:
+    model = read_model(source)
+    weights = halved(model)
+    export_model(model, weights, tmp_path / "out")
+    read = read_model(tmp_path / "out")
+    changed = {t.buffer for t in read.graph.tensors if t.buffer in weights}
+    assert changed == set(weights)
+    for tensor in read.graph.tensors:
+        if tensor.buffer in weights:
+            assert tensor.data is not None
+            np.testing.assert_array_equal(tensor.data, weights[tensor.buffer])
+    before, after = bytearray(source.read_bytes()), bytearray((tmp_path / "out").read_bytes())
+    for buffer, values in weights.items():
+        offset, size = model.spans[buffer]
+        assert size == values.nbytes
+        before[offset : offset + size] = after[offset : offset + size] = bytes(size)
+    assert before == after
+
+
+def test_a_model_can_be_exported_over_itself(tmp_path: Path) -> None:
+    path = tmp_path / "model.circle"
+    path.write_bytes(CIRCLE.read_bytes())
+    model = read_model(path)
+    weights = halved(model)
+    first = next(t for t in model.graph.tensors if t.buffer in weights)
+    assert first.data is not None
+    before = first.data.copy()
+    export_model(model, weights, path)
+    np.testing.assert_array_equal(first.data, before)  # still mapped, and the old file
+    after = next(t.data for t in read_model(path).graph.tensors if t.buffer == first.buffer)
+    assert after is not None
+    np.testing.assert_array_equal(after, before / 2)
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.circle", tmp_path / "link.circle"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    export_model(read_model(CIRCLE), {}, link)
+    assert link.is_symlink()
+    assert real.read_bytes() == CIRCLE.read_bytes()
+
+
+def test_permissions_stay_and_new_files_get_the_usual_ones(tmp_path: Path) -> None:
+    old, new, usual = tmp_path / "old", tmp_path / "new", tmp_path / "usual"
+    old.touch()
+    old.chmod(0o640)
+    usual.touch()
+    for path in (old, new):
+        export_model(read_model(CIRCLE), {}, path)
+    assert old.stat().st_mode & 0o777 == 0o640
+    assert new.stat().st_mode == usual.stat().st_mode
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "model.circle"
+    path.write_bytes(b"old")
+    with files_below(1000), pytest.raises(ModelError, match=r"model\.circle: must .* too large"):
+        export_model(read_model(CIRCLE), {}, path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    model = read_model(CIRCLE)
+    (tmp_path / "file").touch()
+    for path, reason in (
+        (tmp_path, "it is there and is no file"),
+        (tmp_path / "missing" / "out.circle", "no such file or directory"),
+        (tmp_path / "file" / "out.circle", "not a directory"),
+        (tmp_path / ("x" * 300), "file name too long"),
+        ("nu\0ll", "embedded null byte"),
+    ):
+        with pytest.raises(ModelError, match=reason) as e:
+            export_model(model, {}, path)
+        assert "\n" not in str(e.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("name", [p.name for p in sorted(MODELS.glob("*.tflite"))])
+def test_tflite_to_circle_and_back_is_the_same_file(name: str, tmp_path: Path) -> None:
+    source, circle, back = MODELS / name, tmp_path / "x.circle", tmp_path / "x.tflite"
+    export_model(read_model(source), {}, circle, "circle")
+    assert circle.read_bytes()[4:8] == b"CIR0"
+    export_model(read_model(circle), {}, back, "tflite")
+    assert back.read_bytes() == source.read_bytes()
+
+
+def test_a_circle_model_becomes_one_that_litert_runs(tmp_path: Path) -> None:
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    model = read_model(CIRCLE)
+    weights = {b: w * 0 for b, w in halved(model).items()}
+    export_model(model, weights, tmp_path / "out.tflite", "tflite")
+    judge = interpreter.Interpreter(str(tmp_path / "out.tflite"))
+    judge.allocate_tensors()
+    details = judge.get_input_details()[0]
+    judge.set_tensor(details["index"], np.ones(details["shape"], np.float32))
+    judge.invoke()
+    y = judge.get_tensor(judge.get_output_details()[0]["index"])
+    np.testing.assert_allclose(y, np.full((1, 10), 0.1), rtol=1e-6)  # SOFTMAX of zeros
