@@ -1,21 +1,104 @@
 """Files appear whole or not at all."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from odt.errors import ModelError, OdtError
+
+
+class AtomicFile:
+    """A file in the making: it takes its name when it is whole, and leaves nothing if it fails.
+
+    What is written goes to a temporary file in the same folder, which is synchronised with the
+    disk and renamed, so that a reader of the old file, mapped or open, keeps it. A symbolic link
+    stays a link. In a `with` block the end commits, an error discards.
+
+    Args:
+        path: the name it will have; may be set to another in the same folder until commit.
+        error: what to raise.
+
+    Raises:
+        OdtError: of the given class, if the file cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
+        self.path = path
+        self.error = error
+        self.temporary: Path | None = None
+        target = self._target()
+        try:
+            if target.exists() and not target.is_file():
+                raise OSError("it is there and is no file")
+            handle, name = tempfile.mkstemp(prefix=".odt-", dir=target.parent)
+        except OSError as e:
+            raise self._refuse(e) from e
+        self.temporary = Path(name)
+        self._file = open(handle, "wb")  # noqa: SIM115  # closed by commit or discard
+
+    def write(self, chunk: Any) -> None:
+        """Appends a bytes-like object."""
+        try:
+            self._file.write(chunk)
+        except OSError as e:
+            raise self._refuse(e) from e
+
+    def commit(self) -> None:
+        """Gives the file its name."""
+        assert self.temporary is not None
+        target = self._target()
+        try:
+            self._file.flush()
+            os.fchmod(self._file.fileno(), _mode(target))
+            os.fsync(self._file.fileno())
+            self._file.close()
+            os.replace(self.temporary, target)
+        except OSError as e:
+            raise self._refuse(e) from e
+        self.temporary = None
+        _sync_folder(target.parent)
+
+    def discard(self) -> None:
+        """Removes what was written, unless it has its name already."""
+        with contextlib.suppress(OSError):  # a full disk shows again when a buffer is flushed
+            self._file.close()
+        if self.temporary is not None:
+            self.temporary.unlink(missing_ok=True)
+            self.temporary = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.discard()
+
+    def _target(self) -> Path:
+        try:
+            return Path(os.path.realpath(self.path))
+        except ValueError as e:  # a null byte
+            raise self._refuse(e) from e
+
+    def _refuse(self, e: OSError | ValueError) -> OdtError:
+        return self.error(f"{self.path}: must be a file that can be written, but got: {_reason(e)}")
 
 
 def write_atomically(
     path: str | os.PathLike[str], chunks: Iterable[Any], error: type[OdtError] = ModelError
 ) -> None:
     """Writes a file, or leaves what was there.
-
-    A temporary file in the same folder is written, synchronised with the disk and renamed, so
-    that a reader of the old file, mapped or open, keeps it. A symbolic link stays a link.
 
     Args:
         chunks: bytes-like objects, in order.
@@ -24,26 +107,9 @@ def write_atomically(
     Raises:
         OdtError: of the given class, if the file cannot be written.
     """
-    target = Path(os.path.realpath(path))
-    temporary = None
-    try:
-        if target.exists() and not target.is_file():
-            raise OSError("it is there and is no file")
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with open(handle, "wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fchmod(file.fileno(), _mode(target))
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-        temporary = None
-    except OSError as e:
-        raise error(f"{path}: must be a file that can be written, but got: {_reason(e)}") from e
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-    _sync_folder(target.parent)
+    with AtomicFile(path, error) as file:
+        for chunk in chunks:
+            file.write(chunk)
 
 
 def _mode(target: Path) -> int:
@@ -55,8 +121,8 @@ def _mode(target: Path) -> int:
     return 0o666 & ~mask
 
 
-def _reason(e: OSError) -> str:
-    return (e.strerror or str(e)).lower()
+def _reason(e: OSError | ValueError) -> str:
+    return str(getattr(e, "strerror", None) or e).lower()
 
 
 def _sync_folder(folder: Path) -> None:

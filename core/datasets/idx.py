@@ -1,0 +1,73 @@
+"""IDX, the format of MNIST: a header of sizes and bytes after it, gzipped or not.
+
+Bytes 0 0, type 8 (unsigned byte), number of axes, one big-endian 32-bit size an axis, values.
+Source: the description at the foot of the MNIST page, http://yann.lecun.com/exdb/mnist/.
+"""
+
+import gzip
+import math
+import struct
+import tempfile
+from typing import IO, Any, cast
+
+import numpy as np
+
+from odt.core.datasets.tree import COPY, UNPACK_ERRORS, Tree, guard, one_line
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+UNSIGNED_BYTE = 8
+
+
+def read_idx(tree: Tree, name: str, axes: int) -> Array:
+    """The array of unsigned bytes in a file, mapped from an unpacked copy without a name.
+
+    Args:
+        axes: how many it must have.
+
+    Raises:
+        DataError: if the file is not of this format, damaged, or shorter than its header says.
+    """
+    where = tree.where(name)
+    try:
+        with tree.open(name) as packed, _unzipped(packed) as stream:
+            return _read(stream, where, axes, tree.sizes[name])
+    except UNPACK_ERRORS as e:
+        raise DataError(f"{where}: must be a sound IDX file, but got: {one_line(e)}.") from e
+
+
+def _read(stream: IO[bytes], where: str, axes: int, packed: int) -> Array:
+    zero, kind, count = struct.unpack(">HBB", _exactly(stream, 4))
+    if zero or kind != UNSIGNED_BYTE or count != axes:
+        raise DataError(
+            f"{where}: must be IDX of unsigned bytes with {axes} axes, but begins with "
+            f"{bytes([zero >> 8, zero & 255, kind, count]).hex(' ')}."
+        )
+    shape = struct.unpack(f">{axes}I", _exactly(stream, 4 * axes))
+    nbytes = math.prod(shape)
+    guard(where, packed, nbytes)
+    with tempfile.TemporaryFile() as plain:
+        left = nbytes
+        while left:
+            chunk = _exactly(stream, min(COPY, left))
+            plain.write(chunk)
+            left -= len(chunk)
+        if stream.read(1):
+            raise DataError(f"{where}: its header says {nbytes} bytes {shape}, but there are more.")
+        if not nbytes:
+            return np.empty(shape, np.uint8)
+        plain.flush()
+        return np.memmap(cast(Any, plain), np.uint8, "r", 0, shape)
+
+
+def _exactly(stream: IO[bytes], n: int) -> bytes:
+    data = stream.read(n)
+    if len(data) < n:
+        raise EOFError("it ends before its header says so")
+    return data
+
+
+def _unzipped(stream: IO[bytes]) -> IO[bytes]:
+    start = stream.read(2)
+    stream.seek(0)
+    return cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if start == b"\x1f\x8b" else stream

@@ -1,0 +1,57 @@
+"""Files appear whole or not at all."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from odt.core.files import AtomicFile, write_atomically
+from odt.errors import DataError
+
+
+def test_a_file_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+    with AtomicFile(path, DataError) as f:
+        f.write(b"new")
+        assert path.read_text() == "old"
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("old")
+
+    def fails() -> None:
+        with AtomicFile(path, DataError) as f:
+            f.write(b"new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_name_may_be_given_late(tmp_path: Path) -> None:
+    with AtomicFile(tmp_path / "a", DataError) as f:
+        f.path = tmp_path / "b"
+    assert os.listdir(tmp_path) == ["b"]
+
+
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "a").chmod(0o640)
+    (tmp_path / "link").symlink_to("a")
+    write_atomically(tmp_path / "link", [b"n", b"ew"])
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "a").read_text() == "new"
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
+
+
+def test_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "none" / "a", tmp_path / "folder"):
+        with pytest.raises(DataError, match=f"{path}: must be a file that can be written"):
+            write_atomically(path, [b""], DataError)

@@ -1,0 +1,103 @@
+"""`odt gen-datafile` with published sets: files, names, messages.
+
+The definition of the raw files is that of ONE's tf_dataset_converter: float32, divided by 255,
+NHWC, sample after sample; one-hot float32 labels.
+"""
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner, Result
+from idx import write_mnist
+
+from odt.cli.main import main
+
+
+def odt(*args: object) -> Result:
+    result = CliRunner().invoke(main, [str(a) for a in args])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def refused(*args: object) -> str:
+    """The one line that a command ends with."""
+    result = odt(*args)
+    assert result.exit_code == 1, result.output
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
+
+
+def test_whole_splits_are_written_by_the_definition(tmp_path: Path) -> None:
+    images = write_mnist(tmp_path / "d")
+    out = tmp_path / "o"
+    result = odt("gen-datafile", "mnist", "--data-dir", tmp_path / "d", "--out-dir", out)
+    assert result.exit_code == 0, result.output
+    data = [f"{s}.{r}.bin" for s in ("train", "test") for r in ("input", "output")]
+    assert files(out) == sorted([*data, *(f"{name}.json" for name in data)])
+    expected = b"".join(
+        struct.pack("<f", np.float32(int(v)) / np.float32(255)) for v in images.reshape(-1)
+    )
+    assert (out / "train.input.bin").read_bytes() == expected
+    labels = b"".join(struct.pack("<10f", *(c == k % 10 for c in range(10))) for k in range(20))
+    assert (out / "train.output.bin").read_bytes() == labels
+
+
+def test_a_length_takes_the_first_samples_and_names_the_files(tmp_path: Path) -> None:
+    images = write_mnist(tmp_path / "d")
+    args = ["--data-dir", tmp_path / "d", "-o", tmp_path / "o", "-p", "set"]
+    result = odt("gen-datafile", *args, "--split", "test", "train", "--length", 5, 7, "mnist")
+    assert result.exit_code == 0, result.output
+    names = [n for n in files(tmp_path / "o") if n.endswith(".bin")]
+    assert names == [
+        "set.test.input.5.bin",
+        "set.test.output.5.bin",
+        "set.train.input.7.bin",
+        "set.train.output.7.bin",
+    ]
+    x = np.fromfile(tmp_path / "o/set.train.input.7.bin", "<f4").reshape(7, 28, 28)
+    assert np.array_equal(x, images[:7].astype(np.float32) / np.float32(255))
+
+
+def test_the_sidecar_says_what_is_in_the_file(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "d")
+    odt("gen-datafile", "fashion_mnist", "--data-dir", tmp_path / "d", "-o", tmp_path / "o")
+    sidecar = json.loads((tmp_path / "o/test.input.bin.json").read_text())
+    assert sidecar["samples"] == 10
+    assert sidecar["tensors"] == [{"shape": [28, 28, 1], "dtype": "float32"}]
+    assert sidecar["classes"][9] == "Ankle boot"
+    assert sidecar["balance"]["Trouser"] == 1
+    assert sidecar["files"] == {"input": "test.input.bin", "output": "test.output.bin"}
+
+
+def test_the_sets_are_listed_as_ones_tool_lists_them() -> None:
+    result = odt("gen-datafile", "--show-datasets")
+    assert result.stdout.startswith("Dataset list :\n[")
+    assert "fashion_mnist,\n" in result.stdout
+
+
+def test_splits_and_lengths_must_be_as_many(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    line = refused("gen-datafile", "mnist", "--data-dir", tmp_path, "--length", 3)
+    assert "length and split should have the same count, but got 1 and 2" in line
+
+
+def test_nothing_is_left_of_a_run_that_fails(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "d")
+    args = ("gen-datafile", "mnist", "--data-dir", tmp_path / "d", "-o", tmp_path / "o")
+    line = refused(*args, "--length", 20, 11)
+    assert "test of mnist has 10 samples, but got 11" in line
+    assert files(tmp_path / "o") == []
+
+
+def test_a_folder_without_the_set_is_named(tmp_path: Path) -> None:
+    assert "must hold train-images-idx3-ubyte" in refused(
+        "gen-datafile", "mnist", "--data-dir", tmp_path
+    )
+    assert f"{tmp_path}/x" in refused("gen-datafile", "mnist", "--data-dir", tmp_path / "x")
