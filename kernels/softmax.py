@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Options, Specs, TensorSpec
 
 SMALLEST = 1e-20  # onert's floor for a probability before its logarithm
 
@@ -43,7 +43,7 @@ def saved_probabilities(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
     return {"p": s["x"]} if attrs.from_logits else {}
 
 
-def rows(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+def rows(attrs: Attrs, s: Specs) -> Specs:
     x = s["x"]
     return {"row": TensorSpec((x.size // x.shape[-1], 1), x.dtype)}
 

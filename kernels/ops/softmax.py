@@ -1,0 +1,84 @@
+"""SOFTMAX over the last axis: yₖ = exp(β xₖ) / Σⱼ exp(β xⱼ).
+
+x, y (…, K)
+
+dx = β y (dy − Σₖ dyₖ yₖ)
+
+The greatest β x is taken off first, so that no exponential overflows. Source: SoftmaxOptions in
+the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs
+from odt.kernels.softmax import rows, softmax
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxAttrs:
+    beta: float = 1.0
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> SoftmaxAttrs:
+    return SoftmaxAttrs(float(options.get("beta", 1.0)))
+
+
+def infer(attrs: SoftmaxAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    if not x.shape or not x.size or x.dtype.kind != "f":
+        raise ShapeError(f"x must be (…, K) of a float type, but got {x}")
+    return {"y": x}
+
+
+def mixes(attrs: SoftmaxAttrs, s: Specs) -> bool:
+    return len(s["x"].shape) == 1
+
+
+def forward(attrs: SoftmaxAttrs, *, x: Array, y: Array, row: Array) -> None:
+    classes = x.shape[-1]
+    softmax(x.reshape(-1, classes, copy=False), attrs.beta, y.reshape(-1, classes, copy=False), row)
+
+
+def product(attrs: SoftmaxAttrs, s: Specs) -> Specs:
+    return {**rows(attrs, s), "product": s["y"]}
+
+
+def grad_x(
+    attrs: SoftmaxAttrs, *, dy: Array, y: Array, dx: Array, row: Array, product: Array
+) -> None:
+    dy2, y2, dx2, product2 = (a.reshape(-1, y.shape[-1], copy=False) for a in (dy, y, dx, product))
+    np.multiply(dy2, y2, out=product2)
+    np.sum(product2, axis=1, keepdims=True, out=row)
+    np.subtract(dy2, row, out=dx2)
+    np.multiply(dx2, y2, out=dx2)
+    if attrs.beta != 1:
+        np.multiply(dx2, attrs.beta, out=dx2)
+
+
+OP = OpDef(
+    "SOFTMAX",
+    inputs=("x",),
+    infer=infer,
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=rows,
+        may_alias=frozenset({("y", "x")}),
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "y"),
+            writes=("dx",),
+            workspace=product,
+            may_alias=frozenset({("dx", "dy")}),
+        )
+    },
+    attrs=attrs,
+    mixes=mixes,
+)
