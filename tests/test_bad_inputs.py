@@ -105,7 +105,7 @@ def hdf5(group: str, **arrays: object) -> Prepare:
 
 ROWS = {
     "no model": Bad("train {d}/none.circle " + DATA, "none.circle"),
-    "a folder as model": Bad("inspect {d}", "must be"),
+    "a folder as model": Bad("inspect {d}", "a model must be a file, but got a folder"),
     "an empty model": Bad(TRAIN, "model.circle", write("model.circle", b"")),
     "no model at all": Bad(TRAIN, "CIR0", write("model.circle", b"hello, this is text" * 10)),
     "a truncated model": Bad(TRAIN, "model.circle", edit_model(lambda b: b[: len(b) // 2])),

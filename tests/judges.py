@@ -1,0 +1,60 @@
+"""Other runtimes, asked what they make of our files."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+from networks import ArrayData
+
+from odt.core.inference import Predictor
+from odt.core.reader import read_model
+from odt.kernels.opdef import Array
+
+
+def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]:
+    """LiteRT's outputs for samples, one at a time, as the file has them."""
+    interpreter = Interpreter(str(path), num_threads=1)
+    interpreter.allocate_tensors()
+    results: list[list[Array]] = []
+    for k in range(len(inputs[0])):
+        for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
+            sample = values[k].reshape(detail["shape"]).astype(detail["dtype"])
+            interpreter.set_tensor(detail["index"], sample)
+        interpreter.invoke()
+        details = interpreter.get_output_details()
+        results.append([interpreter.get_tensor(d["index"]).copy() for d in details])
+    return [np.concatenate([r[i] for r in results]) for i in range(len(results[0]))]
+
+
+def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
+    """Our outputs for the same samples."""
+    with Predictor(read_model(str(path)).graph, batch) as predictor:
+        data = ArrayData(inputs, ())
+        batches = [
+            [a.copy() for a in outputs] for outputs in predictor.run(data, range(len(inputs[0])))
+        ]
+    return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+
+
+def difference(ours: Array, theirs: Array) -> float:
+    """The greatest difference, as a share of the range of the other's output."""
+    theirs = theirs.reshape(ours.shape)
+    spread = float(theirs.max() - theirs.min()) or 1.0
+    return float(np.abs(ours - theirs).max()) / spread
+
+
+def random_inputs(path: Path, samples: int, seed: int = 0) -> list[Array]:
+    """Random samples for a model's inputs: standard normal, integers 0 … 9."""
+    graph = read_model(str(path)).graph
+    rng = np.random.default_rng(seed)
+    found: list[Array] = []
+    for i in graph.inputs:
+        spec = graph.tensors[i].spec
+        shape = (samples, *spec.shape[1:])
+        if spec.dtype.kind == "f":
+            found.append(rng.normal(size=shape).astype(spec.dtype))
+        else:
+            found.append(rng.integers(0, 10, shape).astype(spec.dtype))
+    return found
