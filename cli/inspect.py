@@ -4,7 +4,6 @@ Nothing is trained and nothing is written.
 """
 
 from collections.abc import Iterable
-from dataclasses import fields
 
 import click
 
@@ -13,6 +12,7 @@ from odt.cli.report import size, table
 from odt.core.graph import Graph
 from odt.core.inspection import Inspection, inspect_graph
 from odt.core.reader import Model, read_model
+from odt.core.resolve import number_of_last
 from odt.core.training_info import stored_training_info
 from odt.kernels.opdef import TensorSpec
 
@@ -63,8 +63,11 @@ def describe_training_info(model: Model) -> list[str]:
     info = stored_training_info(model)
     if info is None:
         return ["training info: none"]
-    stored = {f.name: getattr(info, f.name) for f in fields(info)}
-    rows = [(f"  {k}", str(v)) for k, v in stored.items() if v is not None]
+    stored = info.given()
+    last = number_of_last(model.graph, stored.pop("trainable_ops"))
+    stored["num_of_trainable_ops"] = list(info.trainable_ops) if last == -2 else last
+    rates = stored.pop("hyper_parameters")
+    rows = [(f"  {name}", str(value)) for name, value in {**stored, **rates}.items()]
     return ["training info:", *table(rows)]
 
 

@@ -1,10 +1,13 @@
 """`odt inspect` on recorded models whose sizes follow from their descriptions."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
+from odt.cli.inspect import describe
 from odt.cli.main import main
+from odt.core.reader import read_model
 
 GOLDEN = Path(__file__).parent / "golden"
 MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX
@@ -46,6 +49,29 @@ def test_the_file_and_its_ends_are_described() -> None:
     assert "3 operators" in output
     assert any(words[:2] == ["input", "tensor"] for words in lines(output))
     assert "training info: none" in output
+
+
+def test_training_info_is_shown() -> None:
+    """The bytes are onert's: SGD with 0.1, mean squared error, batch 1, operator 0 trains."""
+    written = bytes.fromhex(
+        "240000004354523000001a0018000000000005000800060007000c0000001000000014001a000000000102032800"
+        "0000180000000100000004000000010000000000000004000600040000000000060008000400060000 00cdcccc3d"
+    )
+    plain = read_model(MLP)
+    model = replace(
+        plain,
+        data=memoryview(bytes(plain.data) + written),
+        metadata={"CIRCLE_TRAINING": len(plain.spans)},
+        spans=(*plain.spans, (len(plain.data), len(written))),
+    )
+    words = lines(describe(model))
+    assert ["optimizer", "sgd"] in words
+    assert ["learning_rate", "0.1"] in words
+    assert ["loss", "mean_squared_error"] in words
+    assert ["reduction", "sum_over_batch_size"] in words
+    assert ["batch_size", "1"] in words
+    assert ["num_of_trainable_ops", "[0]"] in words
+    assert ["metadata:", "CIRCLE_TRAINING,", "92", "B"] in words
 
 
 def test_a_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
