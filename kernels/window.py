@@ -1,0 +1,170 @@
+"""Where windows lie: convolution and pooling geometry, forward and backward.
+
+One axis at a time. Output o of a window with K taps reads the input at o·stride + k·dilation − lo.
+
+The gradient by the input needs no scatter. Input i gets something from tap k where
+i + lo − k·dilation is a multiple of the stride, and which taps these are depends only on i modulo
+the stride: its phase. The inputs of one phase are therefore a convolution of the output gradient
+with stride 1 and every so many of the taps, in reverse.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array
+
+SAME, VALID = 0, 1  # Padding in the schema
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a window.
+
+    Attributes:
+        size, out: of input and output.
+        kernel, stride, dilation: of the window.
+        lo, hi: zeros before and after the input.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    lo: int
+    hi: int
+    out: int
+
+    @property
+    def reading(self) -> "Reading":
+        """The forward pass over an input padded by lo and hi."""
+        return Reading(0, self.out, self.stride, self.kernel, self.dilation)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Windows along one axis of a padded array.
+
+    Attributes:
+        start: the first window's first tap.
+        count: windows.
+        stride: between windows.
+        taps: in a window.
+        dilation: between taps.
+    """
+
+    start: int
+    count: int
+    stride: int
+    taps: int
+    dilation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Inputs first, first + stride, … and how their gradient reads the output gradient.
+
+    Attributes:
+        first: the first input of the phase.
+        taps: of the forward window, in the order in which they are read; there may be none.
+        reading: of the output gradient, padded as `phases` says.
+    """
+
+    first: int
+    taps: tuple[int, ...]
+    reading: Reading
+
+
+def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Axis:
+    """The geometry of one axis.
+
+    Raises:
+        ShapeError: if stride or dilation are below 1, or no window fits.
+    """
+    if stride < 1 or dilation < 1 or kernel < 1:
+        raise ShapeError(
+            "kernel, stride and dilation must be 1 or more, "
+            f"but got {kernel}, {stride} and {dilation}"
+        )
+    if padding not in (SAME, VALID):
+        raise ShapeError(f"padding must be SAME (0) or VALID (1), but got {padding}")
+    span = (kernel - 1) * dilation + 1
+    if padding == SAME:
+        out = -(-size // stride)
+        total = max((out - 1) * stride + span - size, 0)
+        return Axis(size, kernel, stride, dilation, total // 2, total - total // 2, out)
+    if size < span:
+        raise ShapeError(f"a window of {span} must fit into the input, but got {size}")
+    return Axis(size, kernel, stride, dilation, 0, 0, (size - span) // stride + 1)
+
+
+def phases(a: Axis) -> tuple[int, int, tuple[Phase, ...]]:
+    """The backward pass of an axis.
+
+    Returns:
+        Zeros to put before and after the output gradient, and the phases, one for each input
+        modulo the stride.
+    """
+    step = a.stride // gcd(a.stride, a.dilation)  # between the taps of one phase
+    found = []
+    for first in range(min(a.stride, a.size)):
+        count = -(-(a.size - first) // a.stride)
+        taps = [k for k in range(a.kernel) if (first + a.lo - k * a.dilation) % a.stride == 0]
+        taps.reverse()
+        start = (first + a.lo - taps[0] * a.dilation) // a.stride if taps else 0
+        dilation = step * a.dilation // a.stride
+        found.append((first, tuple(taps), Reading(start, count, 1, len(taps), dilation)))
+    used = [r for _, taps, r in found if taps]
+    lo = max((-r.start for r in used), default=0)
+    ends = (r.start + r.count + (r.taps - 1) * r.dilation for r in used)
+    lo, hi = max(lo, 0), max(max(ends, default=0) - a.out, 0)
+    return (
+        lo,
+        hi,
+        tuple(
+            Phase(f, t, Reading(r.start + lo, r.count, 1, r.taps, r.dilation)) for f, t, r in found
+        ),
+    )
+
+
+def windows(a: Array, h: Reading, w: Reading, first: int = 0, stop: int | None = None) -> Array:
+    """Every window of a padded batch, without a copy.
+
+    Args:
+        a: (N, H, W, C), padded.
+        h, w: how the axes are read.
+        first, stop: only these rows of windows.
+
+    Returns:
+        A view (N, rows, w.count, h.taps, w.taps, C).
+    """
+    stop = h.count if stop is None else stop
+    n, down, right, c = a.strides
+    start = a[:, h.start + first * h.stride :, w.start :]
+    return np.lib.stride_tricks.as_strided(
+        start,
+        (a.shape[0], stop - first, w.count, h.taps, w.taps, a.shape[3]),
+        (n, down * h.stride, right * w.stride, down * h.dilation, right * w.dilation, c),
+    )
+
+
+def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int]) -> None:
+    """Zeros around the inside of (N, H, W, C), which `fill_inside` fills.
+
+    Args:
+        h, w: how wide the border is, before and after.
+    """
+    padded[:, : h[0]] = 0
+    padded[:, padded.shape[1] - h[1] :] = 0
+    padded[:, :, : w[0]] = 0
+    padded[:, :, padded.shape[2] - w[1] :] = 0
+
+
+def fill_inside(padded: Array, a: Array, h_lo: int, w_lo: int) -> Array:
+    """Copies a inside the border; gives the part of padded for a's images."""
+    images, height, width, _ = a.shape
+    inside = padded[:images]
+    np.copyto(inside[:, h_lo : h_lo + height, w_lo : w_lo + width], a)
+    return inside
