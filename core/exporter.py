@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from odt.core.circle_plus import Edit, edit_training_info
 from odt.core.files import write_atomically
 from odt.core.flatbuffer import Source, Table
 from odt.core.flatbuffer_edit import (
@@ -19,6 +20,7 @@ from odt.core.flatbuffer_edit import (
 )
 from odt.core.options import operator_name, tensor_type
 from odt.core.reader import FORMATS, Model
+from odt.core.training_info import TrainingInfo, encode_training_info
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
@@ -32,43 +34,62 @@ def export_model(
     parameters: Mapping[int, Array],
     path: str | os.PathLike[str],
     file_format: str | None = None,
+    info: TrainingInfo | None = None,
 ) -> None:
     """Writes the model with other weights; whole or not at all, also over its own file.
 
     Args:
         parameters: buffer index → the values of the tensors that name it.
         file_format: circle or tflite; None for the model's own.
+        info: makes the file a circle+; None leaves training info as it is.
 
     Raises:
         ModelError: if the format cannot hold the model, or the file cannot be written.
+        OptionError: if a circle+ cannot hold the info.
     """
-    write_atomically(path, exported(model, parameters, file_format or model.format))
+    file_format = file_format or ("circle" if info else model.format)
+    assert info is None or file_format == "circle", "training info is for circle files"
+    edit = _converted(model, file_format)
+    if info is not None:
+        data = encode_training_info(info, len(model.graph.nodes))
+        plus = edit_training_info(model, data, IDENTIFIERS["circle"])
+        edit = Edit(plus.front, plus.begin, edit.patches + plus.patches)
+    weights = [_weights(model, buffer, values) for buffer, values in parameters.items()]
+    write_atomically(path, _chunks(model, edit, weights))
 
 
-def exported(
-    model: Model, parameters: Mapping[int, Array], file_format: str
-) -> Iterator[bytes | memoryview]:
-    """The bytes of the file, piece by piece.
+def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
+    """Writes a circle+ of the model, in place of any training info that it carries."""
+    export_model(model, {}, path, "circle", info)
 
-    Raises:
-        ModelError: if the format cannot hold the model.
-    """
-    patches = [_weights(model, buffer, values) for buffer, values in parameters.items()]
-    before = b""
-    if file_format != model.format:
-        source = Source(model.path, model.data)
-        root = source.root()
-        _refuse_losses(model, root, file_format)
-        identifier = IDENTIFIERS[file_format]
-        patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
-        version = root.place(VERSION, 4)
-        if version and file_format == "tflite":
-            patches.append((version, struct.pack("<I", TFLITE_VERSION)))
-        elif file_format == "tflite":
-            before = front(0, root, identifier, version=TFLITE_VERSION)
-            patches += absolute_offsets(root, len(before))
-    yield before
-    yield from patched(model.data, patches)
+
+def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
+    """Writes the model without training info."""
+    edit = edit_training_info(model, None, IDENTIFIERS[model.format])
+    write_atomically(path, _chunks(model, edit, []))
+
+
+def _chunks(model: Model, edit: Edit, weights: list[Patch]) -> Iterator[bytes | memoryview]:
+    yield edit.front
+    yield from patched(model.data, [*edit.patches, *weights], edit.begin)
+
+
+def _converted(model: Model, file_format: str) -> Edit:
+    """The model in another format: identifier, version, and a look at all that it holds."""
+    if file_format == model.format:
+        return Edit(b"", 0, [])
+    source = Source(model.path, model.data)
+    root = source.root()
+    _refuse_losses(model, root, file_format)
+    identifier = IDENTIFIERS[file_format]
+    patches: list[Patch] = [(at, identifier) for at in {4, original(source)[0] + 4}]
+    if file_format == "circle":
+        return Edit(b"", 0, patches)
+    version = root.place(VERSION, 4)
+    if version:
+        return Edit(b"", 0, [*patches, (version, struct.pack("<I", TFLITE_VERSION))])
+    before = front(0, root, identifier, version=TFLITE_VERSION)
+    return Edit(before, 0, patches + absolute_offsets(root, len(before)))
 
 
 def _weights(model: Model, buffer: int, values: Array) -> Patch:
