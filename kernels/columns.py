@@ -105,3 +105,26 @@ def _runs(view: Array) -> Array:
         (n, rows, cols, h_taps, w_taps * channels),
         (*view.strides[:4], view.strides[5]),
     )
+
+
+def fitting_images(source: Source, itemsize: int) -> int:
+    """How many images with their border fit into a tile; at least one."""
+    image = source.padded(1, np.dtype(np.uint8)).size * itemsize
+    return max(min(TILE_BYTES // max(image, 1), source.images), 1)
+
+
+def image_tiles(
+    a: Array, source: Source, padded: Array | None, border: float = 0
+) -> Iterator[tuple[slice, Array]]:
+    """A batch with its border, some images at a time; all at once where it has none.
+
+    Yields:
+        The tile's images, and what windows read.
+    """
+    if padded is None:
+        yield slice(0, source.images), a
+        return
+    clear_border(padded, source.h, source.w, border)
+    for n in range(0, source.images, padded.shape[0]):
+        images = slice(n, min(n + padded.shape[0], source.images))
+        yield images, fill_inside(padded, a[images], source.h[0], source.w[0])

@@ -150,16 +150,17 @@ def windows(a: Array, h: Reading, w: Reading, first: int = 0, stop: int | None =
     )
 
 
-def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int]) -> None:
-    """Zeros around the inside of (N, H, W, C), which `fill_inside` fills.
+def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int], value: float = 0) -> None:
+    """Fills what lies around the inside of (N, H, W, C), which `fill_inside` fills.
 
     Args:
         h, w: how wide the border is, before and after.
+        value: of the border.
     """
-    padded[:, : h[0]] = 0
-    padded[:, padded.shape[1] - h[1] :] = 0
-    padded[:, :, : w[0]] = 0
-    padded[:, :, padded.shape[2] - w[1] :] = 0
+    padded[:, : h[0]] = value
+    padded[:, padded.shape[1] - h[1] :] = value
+    padded[:, :, : w[0]] = value
+    padded[:, :, padded.shape[2] - w[1] :] = value
 
 
 def fill_inside(padded: Array, a: Array, h_lo: int, w_lo: int) -> Array:

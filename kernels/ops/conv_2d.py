@@ -8,43 +8,20 @@ dx: for each phase (kernels/window.py), windows of dy as columns times the taps 
 
 A 1×1 convolution with stride 1 is a product of x itself. Backward makes the columns again: x is
 there anyway, and columns are KH·KW times larger. Source: Conv2DOptions in the TFLite schema.
-"""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+Longer than other operators because its three kernels each walk over tiles of columns.
+"""
 
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.columns import Source, column_size, tiles, tiling
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
-from odt.kernels.window import SAME, Axis, Phase, axis, phases
+from odt.kernels.convolution import ConvAttrs, back_geometry, conv_attrs, geometry, grad_b
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.window import Axis, Phase
 
 
-@dataclass(frozen=True, slots=True)
-class Conv2dAttrs:
-    padding: int
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-
-    def axes(self, x: TensorSpec, w: TensorSpec) -> tuple[Axis, Axis]:
-        h, v = (
-            axis(x.shape[i], w.shape[i], self.stride[i - 1], self.dilation[i - 1], self.padding)
-            for i in (1, 2)
-        )
-        return h, v
-
-
-def attrs(options: Options, statics: Mapping[str, Array]) -> Conv2dAttrs:
-    return Conv2dAttrs(
-        options.get("padding", SAME),
-        (options.get("stride_h", 1), options.get("stride_w", 1)),
-        (options.get("dilation_h_factor", 1), options.get("dilation_w_factor", 1)),
-    )
-
-
-def infer(attrs: Conv2dAttrs, s: Specs) -> Specs:
+def infer(attrs: ConvAttrs, s: Specs) -> Specs:
     x, w = s["x"], s["w"]
     if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3] or x.dtype != w.dtype:
         raise ShapeError(
@@ -61,14 +38,7 @@ def is_product(h: Axis, v: Axis) -> bool:
     return h.kernel == v.kernel == h.stride == v.stride == 1
 
 
-def geometry(attrs: Conv2dAttrs, s: Specs) -> Mapping[str, Any]:
-    x = s["x"]
-    h, v = attrs.axes(x, s["w"])
-    source = Source(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])
-    return {"axes": (h, v), "source": source}
-
-
-def scratch(attrs: Conv2dAttrs, s: Specs) -> Specs:
+def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """One tile's columns, and its images with their border."""
     (h, v), source = geometry(attrs, s).values()
     dtype = s["x"].dtype
@@ -84,7 +54,7 @@ def scratch(attrs: Conv2dAttrs, s: Specs) -> Specs:
 
 
 def forward(
-    attrs: Conv2dAttrs,
+    attrs: ConvAttrs,
     *,
     x: Array,
     w: Array,
@@ -111,13 +81,13 @@ def forward(
             np.add(out, b, out=out)
 
 
-def filter_scratch(attrs: Conv2dAttrs, s: Specs) -> Specs:
+def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     found = scratch(attrs, s)
     return {**found, "part": s["w"]} if found else found
 
 
 def grad_w(
-    attrs: Conv2dAttrs,
+    attrs: ConvAttrs,
     *,
     dy: Array,
     x: Array,
@@ -145,24 +115,10 @@ def grad_w(
         first = False
 
 
-def grad_b(attrs: Conv2dAttrs, *, dy: Array, db: Array) -> None:
-    np.sum(dy.reshape(-1, dy.shape[3], copy=False), axis=0, out=db)
-
-
 Pair = tuple[Phase, Phase]
 
 
-def back_geometry(attrs: Conv2dAttrs, s: Specs) -> Mapping[str, Any]:
-    """dy as the images that windows read, and the phases of dx."""
-    h, v = attrs.axes(s["dx"], s["w"])
-    h_lo, h_hi, h_phases = phases(h)
-    v_lo, v_hi, v_phases = phases(v)
-    source = Source(s["dy"].shape[0], (h_lo, h_hi), (v_lo, v_hi), *s["dy"].shape[1:])
-    pairs = tuple((a, b) for a in h_phases for b in v_phases)
-    return {"axes": (h, v), "source": source, "pairs": pairs}
-
-
-def back_scratch(attrs: Conv2dAttrs, s: Specs) -> Specs:
+def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     (h, v), source, pairs = back_geometry(attrs, s).values()
     dtype = s["dy"].dtype
     if is_product(h, v):
@@ -186,7 +142,7 @@ def back_scratch(attrs: Conv2dAttrs, s: Specs) -> Specs:
 
 
 def grad_x(
-    attrs: Conv2dAttrs,
+    attrs: ConvAttrs,
     *,
     dy: Array,
     w: Array,
@@ -250,5 +206,5 @@ OP = OpDef(
         ),
         "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
     },
-    attrs=attrs,
+    attrs=conv_attrs,
 )

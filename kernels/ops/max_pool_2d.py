@@ -1,0 +1,128 @@
+"""MAX_POOL_2D: the greatest input of each window, channel by channel; padding never wins.
+
+x (N, H, W, C)    y (N, OH, OW, C)
+
+dx gets dy where x is the window's maximum: among equals the first in scan order, as in PyTorch
+and onert. Backward finds it again from x and y, which their other readers keep anyway.
+Source: Pool2DOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.columns import Source, fitting_images, image_tiles
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.pooling import PoolAttrs, geometry, infer, pool_attrs, source_of
+from odt.kernels.window import Axis, clear_border, windows
+
+BOOL = np.dtype(bool)
+
+
+def scratch(attrs: PoolAttrs, s: Specs) -> Specs:
+    """A tile's images with their border, where there is one."""
+    source = source_of(attrs, s["x"])
+    if not source.is_padded:
+        return {}
+    dtype = s["x"].dtype
+    return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
+
+
+def forward(
+    attrs: PoolAttrs,
+    *,
+    x: Array,
+    y: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    padded: Array | None = None,
+) -> None:
+    h, v = (a.reading for a in axes)
+    for images, inside in image_tiles(x, source, padded, -np.inf):
+        view, out = windows(inside, h, v), y[images]
+        np.copyto(out, view[:, :, :, 0, 0])
+        for i in range(h.taps):
+            for j in range(v.taps):
+                np.maximum(out, view[:, :, :, i, j], out=out)
+
+
+def back_geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    source = source_of(attrs, s["x"])
+    return {**geometry(attrs, s), "at_once": fitting_images(source, s["x"].dtype.itemsize)}
+
+
+def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
+    """For a tile of images: which inputs win, which windows have a winner, what it gets."""
+    source, y, dtype = source_of(attrs, s["x"]), s["y"], s["x"].dtype
+    images = fitting_images(source, dtype.itemsize)
+    part = (images, *y.shape[1:])
+    found = {
+        "wins": TensorSpec(part, BOOL),
+        "done": TensorSpec(part, BOOL),
+        "share": TensorSpec(part, dtype),
+    }
+    if source.is_padded:
+        found["padded"] = found["dpadded"] = source.padded(images, dtype)
+    return found
+
+
+def grad_x(
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    y: Array,
+    dx: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    at_once: int,
+    wins: Array,
+    done: Array,
+    share: Array,
+    padded: Array | None = None,
+    dpadded: Array | None = None,
+) -> None:
+    h, v = (a.reading for a in axes)
+    (h_lo, _), (v_lo, _) = source.h, source.w
+    if padded is not None:
+        clear_border(padded, source.h, source.w, -np.inf)
+    for n in range(0, source.images, at_once):
+        images = slice(n, min(n + at_once, source.images))
+        count = images.stop - n
+        inside, into = x[images], dx[images]
+        if padded is not None and dpadded is not None:
+            inside, into = padded[:count], dpadded[:count]
+            np.copyto(inside[:, h_lo : h_lo + source.height, v_lo : v_lo + source.width], x[images])
+        into.fill(0)
+        view, dview = windows(inside, h, v), windows(into, h, v)
+        won, seen, part = wins[:count], done[:count], share[:count]
+        seen.fill(False)
+        for i in range(h.taps):
+            for j in range(v.taps):
+                np.equal(view[:, :, :, i, j], y[images], out=won)
+                np.greater(won, seen, out=won)
+                np.logical_or(seen, won, out=seen)
+                np.multiply(dy[images], won, out=part)
+                tap = dview[:, :, :, i, j]
+                np.add(tap, part, out=tap)
+        if dpadded is not None:
+            np.copyto(dx[images], into[:, h_lo : h_lo + source.height, v_lo : v_lo + source.width])
+
+
+OP = OpDef(
+    "MAX_POOL_2D",
+    inputs=("x",),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=scratch, prepare=geometry),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "x", "y"),
+            writes=("dx",),
+            workspace=back_scratch,
+            prepare=back_geometry,
+        )
+    },
+    attrs=pool_attrs,
+)
