@@ -39,6 +39,7 @@ CORE = [
     "reader",
     "flatbuffer_edit",
     "training_info",
+    "training_json",
     "circle_plus",
     "exporter",
     "names",

@@ -212,3 +212,6 @@ def test_onert_reads_what_is_written(info: TrainingInfo, last: int, tmp_path: Pa
     assert read.batch_size == info.batch_size
     assert read.opt.name == {"sgd": "SGD", "adam": "ADAM"}[info.optimizer]
     assert read.num_of_trainable_ops == last
+    assert info.loss is not None
+    assert read.loss_info.loss.name == info.loss.upper()
+    assert read.loss_info.reduction_type.name == info.reduction.upper()
