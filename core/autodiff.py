@@ -230,9 +230,11 @@ class _Builder:
 
     def _forward(self, node: Node) -> None:
         row = _row(node)
-        if row.forward.view:
+        bound = bind_inputs(row, node)
+        specs = {n: self.graph.tensors[i].spec for n, i in bound.items() if n not in row.static}
+        if row.forward.view(node.attrs, specs):
             (y,) = node.outputs
-            base = self.tensor(bind_inputs(row, node)["x"])
+            base = self.tensor(bound[row.forward.reads[0]])
             spec, region = self.graph.tensors[y].spec, self.values[base].region
             self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y)
             return
@@ -305,8 +307,9 @@ class _Builder:
         before = self.gradients.get(i)
         count = sum(v == f"d.t{i}" or v.startswith(f"d.t{i}#") for v in self.values)
         made = f"d.t{i}#{count}" if count else f"d.t{i}"
-        if kernel.view:
-            self._new(made, spec, base=arrays["dy"])
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        if kernel.view(attrs, specs):
+            self._new(made, spec, base=arrays[kernel.reads[0]])
         else:
             self._new(made, spec)
             self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made})

@@ -11,3 +11,13 @@ def same_as_x(attrs: Attrs, s: Specs) -> Specs:
 
 def mask_like_y(attrs: Attrs, s: Specs) -> Specs:
     return {"mask": TensorSpec(s["y"].shape, np.dtype(bool))}
+
+
+def masks_like_y(attrs: Attrs, s: Specs) -> Specs:
+    mask = TensorSpec(s["y"].shape, np.dtype(bool))
+    return {"mask": mask, "other": mask}
+
+
+# A backward that reads y and not x lets y take x's place; dx may always take dy's.
+IN_PLACE = frozenset({("y", "x")})
+IN_PLACE_BACK = frozenset({("dx", "dy")})

@@ -55,8 +55,12 @@ def no_attrs(options: Options, statics: Mapping[str, Array]) -> Attrs:
     return None
 
 
-def keeps_samples_apart(attrs: Attrs, specs: Specs) -> bool:
+def never(attrs: Attrs, specs: Specs) -> bool:
     return False
+
+
+def always(attrs: Attrs, specs: Specs) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ class Kernel:
         writes: names of the arrays it fills.
         workspace: scratch by name, dead when run returns.
         may_alias: pairs (written, read) that may be the very same memory.
-        view: the written array is the read one in another shape; no call is made for it.
+        view: whether, for these specs, the written array is the first one read, perhaps in
+            another shape; then no call is made for it.
         prepare: keyword arguments for run that follow from attrs and specs alone (geometry,
             index tables); made once, when the program is bound.
     """
@@ -83,7 +88,7 @@ class Kernel:
     writes: tuple[str, ...]
     workspace: Callable[[Attrs, Specs], Specs] = no_specs
     may_alias: frozenset[tuple[str, str]] = frozenset()
-    view: bool = False
+    view: Callable[[Attrs, Specs], bool] = never
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
 
 
@@ -122,7 +127,7 @@ class OpDef:
     aux: Callable[[Attrs, Specs], Specs] = no_specs
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
     rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
-    mixes: Callable[[Attrs, Specs], bool] = keeps_samples_apart
+    mixes: Callable[[Attrs, Specs], bool] = never
 
 
 @dataclass(frozen=True, slots=True)

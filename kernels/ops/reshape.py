@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec, always
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ OP = OpDef(
     "RESHAPE",
     inputs=("x", "shape?"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), view=True),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=True)},
+    forward=Kernel(forward, reads=("x",), writes=("y",), view=always),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=always)},
     static=("shape",),
     attrs=attrs,
     rebatch=rebatch,

@@ -1,0 +1,78 @@
+"""DIV: y = a / b, stretched to match from the last axis on.
+
+da = dy / b and db = −dy · y / b, each summed over the axes along which that input was stretched.
+"""
+
+import numpy as np
+
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, product_like_y, reducer, sum_into
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
+
+Axes = tuple[int, ...]
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    np.divide(a, b, out=y)
+
+
+def grad_a(
+    attrs: None,
+    *,
+    dy: Array,
+    b: Array,
+    da: Array,
+    axes: Axes,
+    kept: Axes,
+    whole: Array | None = None,
+) -> None:
+    if whole is None:
+        np.divide(dy, b, out=da)
+        return
+    np.divide(dy, b, out=whole)
+    sum_into(whole, da, axes, kept)
+
+
+def quotient(attrs: Attrs, s: Specs) -> Specs:
+    return {"whole": s["y"]}
+
+
+def grad_b(
+    attrs: None,
+    *,
+    dy: Array,
+    b: Array,
+    y: Array,
+    db: Array,
+    axes: Axes,
+    kept: Axes,
+    whole: Array,
+) -> None:
+    np.divide(y, b, out=whole)
+    np.multiply(whole, dy, out=whole)
+    np.negative(whole, out=whole)
+    sum_into(whole, db, axes, kept)
+
+
+OP = OpDef(
+    "DIV",
+    inputs=BINARY,
+    infer=infer,
+    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    grads={
+        "a": Kernel(
+            grad_a,
+            reads=("dy", "b"),
+            writes=("da",),
+            workspace=product_like_y("a"),
+            may_alias=frozenset({("da", "dy")}),
+            prepare=reducer("a"),
+        ),
+        "b": Kernel(
+            grad_b,
+            reads=("dy", "b", "y"),
+            writes=("db",),
+            workspace=quotient,
+            prepare=reducer("b"),
+        ),
+    },
+)

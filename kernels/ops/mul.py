@@ -1,0 +1,77 @@
+"""MUL: y = a · b, stretched to match from the last axis on.
+
+da = dy · b and db = dy · a, each summed over the axes along which that input was stretched.
+"""
+
+import numpy as np
+
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, product_like_y, reducer, sum_into
+from odt.kernels.opdef import Array, Kernel, OpDef
+
+Axes = tuple[int, ...]
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    np.multiply(a, b, out=y)
+
+
+def multiply(
+    dy: Array, other: Array, dx: Array, whole: Array | None, axes: Axes, kept: Axes
+) -> None:
+    if whole is None:
+        np.multiply(dy, other, out=dx)
+        return
+    np.multiply(dy, other, out=whole)
+    sum_into(whole, dx, axes, kept)
+
+
+def grad_a(
+    attrs: None,
+    *,
+    dy: Array,
+    b: Array,
+    da: Array,
+    axes: Axes,
+    kept: Axes,
+    whole: Array | None = None,
+) -> None:
+    multiply(dy, b, da, whole, axes, kept)
+
+
+def grad_b(
+    attrs: None,
+    *,
+    dy: Array,
+    a: Array,
+    db: Array,
+    axes: Axes,
+    kept: Axes,
+    whole: Array | None = None,
+) -> None:
+    multiply(dy, a, db, whole, axes, kept)
+
+
+OP = OpDef(
+    "MUL",
+    inputs=BINARY,
+    infer=infer,
+    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    grads={
+        "a": Kernel(
+            grad_a,
+            reads=("dy", "b"),
+            writes=("da",),
+            workspace=product_like_y("a"),
+            may_alias=frozenset({("da", "dy")}),
+            prepare=reducer("a"),
+        ),
+        "b": Kernel(
+            grad_b,
+            reads=("dy", "a"),
+            writes=("db",),
+            workspace=product_like_y("b"),
+            may_alias=frozenset({("db", "dy")}),
+            prepare=reducer("b"),
+        ),
+    },
+)

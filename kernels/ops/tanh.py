@@ -1,0 +1,30 @@
+"""TANH: y = tanh(x), element by element.
+
+dx = dy (1 − y²)
+"""
+
+import numpy as np
+
+from odt.kernels.elementwise import IN_PLACE, same_as_x
+from odt.kernels.opdef import Array, Kernel, OpDef
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.tanh(x, out=y)
+
+
+def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
+    np.multiply(y, y, out=dx)
+    np.subtract(1, dx, out=dx)
+    np.multiply(dx, dy, out=dx)
+
+
+OP = OpDef(
+    "TANH",
+    inputs=("x",),
+    infer=same_as_x,
+    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    grads={
+        "x": Kernel(grad_x, reads=("dy", "y"), writes=("dx",), may_alias=frozenset({("dx", "y")}))
+    },
+)
