@@ -211,6 +211,7 @@ def _task(
     fill: Fill,
     look: Look | None,
 ) -> Callable[[], None]:
+    @np.errstate(all="ignore")  # what is not finite is found by its loss, and named
     def run() -> None:
         worker.losses.clear()
         worker.first = True

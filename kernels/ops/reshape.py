@@ -13,7 +13,8 @@ from math import prod
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec, always
+from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.reshaping import FORWARD, GRAD_X
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +60,12 @@ def mixes(attrs: ReshapeAttrs, s: Specs) -> bool:
     return not shape or shape[0] % s["x"].shape[0] != 0
 
 
-def forward(attrs: ReshapeAttrs, *, x: Array, y: Array) -> None:
-    np.copyto(y, x.reshape(y.shape, copy=False))
-
-
-def grad_x(attrs: ReshapeAttrs, *, dy: Array, dx: Array) -> None:
-    np.copyto(dx, dy.reshape(dx.shape, copy=False))
-
-
 OP = OpDef(
     "RESHAPE",
     inputs=("x", "shape?"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), view=always),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=always)},
+    forward=FORWARD,
+    grads={"x": GRAD_X},
     static=("shape",),
     attrs=attrs,
     rebatch=rebatch,

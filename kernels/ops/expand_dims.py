@@ -1,0 +1,48 @@
+"""EXPAND_DIMS: y is x with one more axis of length 1, before the axis named."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.reshaping import FORWARD, GRAD_X
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandDimsAttrs:
+    axis: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> ExpandDimsAttrs:
+    if statics["axis"].size != 1:
+        raise ShapeError(f"axis must be one number, but got {statics['axis'].size}")
+    return ExpandDimsAttrs(int(statics["axis"].flat[0]))
+
+
+def place(attrs: ExpandDimsAttrs, x: TensorSpec) -> int:
+    rank = len(x.shape)
+    if not -rank - 1 <= attrs.axis <= rank:
+        raise ShapeError(f"axis must be within −{rank + 1} … {rank}, but got {attrs.axis}")
+    return attrs.axis % (rank + 1)
+
+
+def infer(attrs: ExpandDimsAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    at = place(attrs, x)
+    return {"y": TensorSpec((*x.shape[:at], 1, *x.shape[at:]), x.dtype)}
+
+
+def mixes(attrs: ExpandDimsAttrs, s: Specs) -> bool:
+    return place(attrs, s["x"]) == 0
+
+
+OP = OpDef(
+    "EXPAND_DIMS",
+    inputs=("x", "axis"),
+    infer=infer,
+    forward=FORWARD,
+    grads={"x": GRAD_X},
+    static=("axis",),
+    attrs=attrs,
+    mixes=mixes,
+)

@@ -1,0 +1,70 @@
+"""PACK: tensors of one shape, side by side along a new axis.
+
+dxₖ is the k-th part of dy along that axis. Source: PackOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PackAttrs:
+    axis: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> PackAttrs:
+    return PackAttrs(int(options.get("axis", 0)))
+
+
+def place(attrs: PackAttrs, rank: int) -> int:
+    if not -rank - 1 <= attrs.axis <= rank:
+        raise ShapeError(f"axis must be within −{rank + 1} … {rank}, but got {attrs.axis}")
+    return attrs.axis % (rank + 1)
+
+
+def infer(attrs: PackAttrs, s: Specs) -> Specs:
+    parts = [spec for name, spec in s.items() if name.startswith("xs")]
+    if not parts or any(p != parts[0] for p in parts):
+        raise ShapeError(f"xs must be alike, but got {', '.join(map(str, parts)) or 'none'}")
+    shape = parts[0].shape
+    at = place(attrs, len(shape))
+    return {"y": TensorSpec((*shape[:at], len(parts), *shape[at:]), parts[0].dtype)}
+
+
+def mixes(attrs: PackAttrs, s: Specs) -> bool:
+    return place(attrs, len(s["xs0"].shape)) == 0
+
+
+def prepare(attrs: PackAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"at": (slice(None),) * place(attrs, len(s["y"].shape) - 1)}
+
+
+def forward(attrs: PackAttrs, *, y: Array, at: tuple[Any, ...], **xs: Array) -> None:
+    for k in range(len(xs)):
+        y[(*at, k)] = xs[f"xs{k}"]
+
+
+def grad_part(k: int, attrs: PackAttrs, *, dy: Array, at: tuple[Any, ...], **dxs: Array) -> None:
+    np.copyto(dxs[f"dxs{k}"], dy[(*at, k)])
+
+
+def grad_xs(k: int) -> Kernel:
+    return Kernel(partial(grad_part, k), reads=("dy",), writes=(f"dxs{k}",), prepare=prepare)
+
+
+OP = OpDef(
+    "PACK",
+    inputs=("xs*",),
+    infer=infer,
+    forward=Kernel(forward, reads=("xs*",), writes=("y",), prepare=prepare),
+    grads={"xs*": grad_xs},
+    attrs=attrs,
+    mixes=mixes,
+)

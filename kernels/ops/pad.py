@@ -1,0 +1,26 @@
+"""PAD: y is x with zeros around it.
+
+dx is the part of dy where x lies.
+"""
+
+import numpy as np
+
+from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, infer, mixes, pad_attrs
+
+
+def forward(attrs: PadAttrs, *, x: Array, y: Array) -> None:
+    fill_border(attrs, y, 0)
+    np.copyto(y[attrs.inside(x.shape)], x)
+
+
+OP = OpDef(
+    "PAD",
+    inputs=("x", "paddings"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",)),
+    grads={"x": GRAD_X},
+    static=("paddings",),
+    attrs=pad_attrs,
+    mixes=mixes,
+)

@@ -1,0 +1,36 @@
+"""PADV2: y is x with one value around it.
+
+dx is the part of dy where x lies. The value is a setting, not a weight (it may be −∞ in front of
+a maximum), and has no gradient.
+"""
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs
+from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, mixes, pad_attrs
+from odt.kernels.padding import infer as infer_pad
+
+
+def infer(attrs: PadAttrs, s: Specs) -> Specs:
+    if s["value"].size != 1 or s["value"].dtype != s["x"].dtype:
+        raise ShapeError(f"value must be one {s['x'].dtype}, but got {s['value']}")
+    return infer_pad(attrs, s)
+
+
+def forward(attrs: PadAttrs, *, x: Array, value: Array, y: Array) -> None:
+    fill_border(attrs, y, value.flat[0])
+    np.copyto(y[attrs.inside(x.shape)], x)
+
+
+OP = OpDef(
+    "PADV2",
+    inputs=("x", "paddings", "value"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x", "value"), writes=("y",)),
+    grads={"x": GRAD_X},
+    stops=("value",),
+    static=("paddings",),
+    attrs=pad_attrs,
+    mixes=mixes,
+)

@@ -1,0 +1,48 @@
+"""SQUEEZE: y is x without some axes of length 1; without all of them if none are named.
+
+Axis 0 goes only if it is named: it is the batch, whatever its length. Source: SqueezeOptions in
+the TFLite schema; TFLite itself would drop a batch of one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.reshaping import FORWARD, GRAD_X
+
+
+@dataclass(frozen=True, slots=True)
+class SqueezeAttrs:
+    axes: tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> SqueezeAttrs:
+    return SqueezeAttrs(tuple(int(a) for a in options.get("squeeze_dims", ())))
+
+
+def infer(attrs: SqueezeAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    rank = len(x.shape)
+    axes = {a % rank if -rank <= a < rank else rank for a in attrs.axes}
+    if not attrs.axes:
+        axes = {k for k in range(1, rank) if x.shape[k] == 1}
+    if any(a == rank or x.shape[a] != 1 for a in axes):
+        raise ShapeError(f"squeeze_dims must be axes of length 1, but got {attrs.axes}, x {x}")
+    shape = tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def mixes(attrs: SqueezeAttrs, s: Specs) -> bool:
+    return any(a in (0, -len(s["x"].shape)) for a in attrs.axes)
+
+
+OP = OpDef(
+    "SQUEEZE",
+    inputs=("x",),
+    infer=infer,
+    forward=FORWARD,
+    grads={"x": GRAD_X},
+    attrs=attrs,
+    mixes=mixes,
+)

@@ -1,0 +1,143 @@
+"""STRIDED_SLICE: a part of x, each axis from begin to end in steps of stride.
+
+Bits of the masks: begin_mask and end_mask leave an end open, shrink_axis_mask takes one index and
+drops the axis, new_axis_mask adds an axis of 1, ellipsis_mask takes as many axes as are left.
+
+dx is dy where it was read and 0 elsewhere. Source: StridedSliceOptions in the TFLite schema, and
+the definition of tf.strided_slice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+Entry = slice | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAttrs:
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    strides: tuple[int, ...]
+    begin_mask: int
+    end_mask: int
+    ellipsis_mask: int
+    new_axis_mask: int
+    shrink_axis_mask: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
+    ends = (tuple(int(v) for v in np.ravel(statics[n])) for n in ("begin", "end", "strides"))
+    masks = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    found = SliceAttrs(*ends, *(options.get(f"{m}_mask", 0) for m in masks))
+    if not len(found.begin) == len(found.end) == len(found.strides) or 0 in found.strides:
+        raise ShapeError(
+            "begin, end and strides must be as long as each other and no stride 0, "
+            f"but got {found.begin}, {found.end}, {found.strides}"
+        )
+    if options.get("offset", False):
+        raise ShapeError("end must be a position, but got an offset")
+    return found
+
+
+def index(attrs: SliceAttrs, x: TensorSpec) -> tuple[Entry, ...]:
+    """What x is indexed with, one entry for each axis of x or new axis."""
+    count, rank = len(attrs.begin), len(x.shape)
+    bits = [1 << k for k in range(count)]
+    new = sum(bool(attrs.new_axis_mask & b and not attrs.ellipsis_mask & b) for b in bits)
+    ellipses = sum(bool(attrs.ellipsis_mask & b) for b in bits)
+    missing = rank - (count - new - ellipses)
+    if missing < 0 or ellipses > 1:
+        raise ShapeError(f"begin must have at most an entry for each axis, but got {count}, x {x}")
+    entries: list[Entry] = []
+    axis = 0
+    for k, bit in enumerate(bits):
+        if attrs.ellipsis_mask & bit:
+            entries += [slice(None)] * missing
+            axis += missing
+        elif attrs.new_axis_mask & bit:
+            entries.append(None)
+        else:
+            entries.append(_entry(attrs, k, bit, x.shape[axis]))
+            axis += 1
+    return (*entries, *([slice(None)] * (rank - axis)))
+
+
+def _entry(attrs: SliceAttrs, k: int, bit: int, size: int) -> Entry:
+    begin: int | None = attrs.begin[k]
+    if attrs.shrink_axis_mask & bit:
+        assert begin is not None
+        if not -size <= begin < size:
+            raise ShapeError(f"begin must be within −{size} … {size - 1}, but got {begin}")
+        return begin
+    end: int | None = attrs.end[k]
+    stride = attrs.strides[k]
+    assert begin is not None
+    assert end is not None
+    begin = None if attrs.begin_mask & bit else begin
+    # A slice that runs down to before the first entry says so with an end below −size.
+    end = None if attrs.end_mask & bit or (stride < 0 and end < -size) else end
+    return slice(begin, end, stride)
+
+
+def infer(attrs: SliceAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    shape, axis = [], 0
+    for entry in index(attrs, x):
+        if entry is None:
+            shape.append(1)
+            continue
+        if isinstance(entry, slice):
+            shape.append(len(range(*entry.indices(x.shape[axis]))))
+        axis += 1
+    return {"y": TensorSpec(tuple(shape), x.dtype)}
+
+
+def is_all(entry: Entry, size: int) -> bool:
+    return isinstance(entry, slice) and range(*entry.indices(size)) == range(size)
+
+
+def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
+    """What takes all of axis 0 takes all of a larger batch."""
+    if mixes(attrs, s) or not attrs.begin or attrs.ellipsis_mask & 1:
+        return attrs
+    return replace(attrs, begin_mask=attrs.begin_mask | 1, end_mask=attrs.end_mask | 1)
+
+
+def mixes(attrs: SliceAttrs, s: Specs) -> bool:
+    return not is_all(index(attrs, s["x"])[0], s["x"].shape[0])
+
+
+def prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"at": index(attrs, s["x"])}
+
+
+def back_prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"at": index(attrs, s["dx"])}
+
+
+def forward(attrs: SliceAttrs, *, x: Array, y: Array, at: tuple[Any, ...]) -> None:
+    np.copyto(y, x[at])
+
+
+def grad_x(attrs: SliceAttrs, *, dy: Array, dx: Array, at: tuple[Any, ...]) -> None:
+    dx.fill(0)
+    dx[at] = dy
+
+
+OP = OpDef(
+    "STRIDED_SLICE",
+    inputs=("x", "begin", "end", "strides"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=back_prepare)},
+    static=("begin", "end", "strides"),
+    attrs=attrs,
+    rebatch=rebatch,
+    mixes=mixes,
+)

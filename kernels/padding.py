@@ -1,0 +1,57 @@
+"""What padding operators share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PadAttrs:
+    """How many values go before and after, for each axis."""
+
+    pads: tuple[tuple[int, int], ...]
+
+    def inside(self, shape: tuple[int, ...]) -> tuple[slice, ...]:
+        """Where x lies in y."""
+        return tuple(slice(lo, lo + n) for (lo, _), n in zip(self.pads, shape, strict=True))
+
+
+def pad_attrs(options: Options, statics: Mapping[str, Array]) -> PadAttrs:
+    pads = np.asarray(statics["paddings"])
+    if pads.ndim != 2 or pads.shape[1] != 2:
+        raise ShapeError(f"paddings must be (rank, 2), but got {pads.shape}")
+    return PadAttrs(tuple((int(lo), int(hi)) for lo, hi in pads))
+
+
+def infer(attrs: PadAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    if len(attrs.pads) != len(x.shape) or any(min(p) < 0 for p in attrs.pads):
+        raise ShapeError(
+            f"paddings must be two counts, 0 or more, for each axis of x, "
+            f"but got {attrs.pads}, x {x}"
+        )
+    shape = tuple(n + lo + hi for n, (lo, hi) in zip(x.shape, attrs.pads, strict=True))
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def mixes(attrs: PadAttrs, s: Specs) -> bool:
+    return bool(attrs.pads) and attrs.pads[0] != (0, 0)
+
+
+def fill_border(attrs: PadAttrs, y: Array, value: float) -> None:
+    """Fills what lies before and after x, axis by axis."""
+    for k, (lo, hi) in enumerate(attrs.pads):
+        before = (slice(None),) * k
+        y[(*before, slice(0, lo))] = value
+        y[(*before, slice(y.shape[k] - hi, None))] = value
+
+
+def grad_x(attrs: PadAttrs, *, dy: Array, dx: Array) -> None:
+    np.copyto(dx, dy[attrs.inside(dx.shape)])
+
+
+GRAD_X = Kernel(grad_x, reads=("dy",), writes=("dx",))
