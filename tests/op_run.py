@@ -1,0 +1,157 @@
+"""Runs one kernel of a row on arrays: inputs read-only, everything else full of rubbish."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from op_db import OpInfo, Sample
+
+from odt.core.names import expand
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.registry import find_loss, find_operator, loss_names
+
+Arrays = dict[str, Array]
+
+
+def row_of(name: str) -> OpDef:
+    row = find_loss(name) if name in loss_names() else find_operator(name)
+    assert row is not None, f"{name}: tests/op_db has a row, but kernels/ops has none"
+    return row
+
+
+def spec_of(a: Array) -> TensorSpec:
+    return TensorSpec(a.shape, a.dtype)
+
+
+def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
+    """Memory as a kernel may find it: NaN, and for integers and bools one pattern or another."""
+    a = np.empty(spec.shape, spec.dtype)
+    if spec.dtype.kind == "f":
+        a.fill(np.nan if kind == 0 else -1e30)
+    elif spec.dtype.kind == "b":
+        a.fill(kind == 0)
+    else:
+        a.view(np.uint8).fill((0x55, 0xAA)[kind])
+    return a
+
+
+def draw(info: OpInfo, sample: Sample, dtype: Any, seed: int = 0) -> Arrays:
+    """The sample's inputs; floats in this dtype, integers and bools as they are."""
+    rng = np.random.default_rng(seed)
+    found: Arrays = {}
+    for name, given in sample.inputs.items():
+        how = info.draws.get(name, info.draw)
+        a = np.asarray(given if isinstance(given, np.ndarray) else how(rng, given))
+        found[name] = a.astype(dtype) if a.dtype.kind == "f" else a
+    return found
+
+
+@dataclass
+class Case:
+    """An operator on given inputs: attrs, specs of all its names, and what forward made.
+
+    Attributes:
+        arrays: inputs; outputs and auxiliary values after `forward`; gradients of the outputs.
+    """
+
+    row: OpDef
+    attrs: Attrs
+    arrays: Arrays
+    specs: dict[str, TensorSpec]
+    outputs: tuple[str, ...]
+
+    @staticmethod
+    def make(row: OpDef, attrs: Attrs, inputs: Mapping[str, Array]) -> "Case":
+        arrays = dict(inputs)
+        specs = {n: spec_of(a) for n, a in arrays.items()}
+        outputs = dict(row.infer(attrs, specs))
+        specs |= outputs
+        specs |= row.aux(attrs, specs)
+        return Case(row, attrs, arrays, specs, tuple(outputs))
+
+    def forward(self, kind: int = 0) -> Arrays:
+        self.arrays |= self.run(self.row.forward, kind)
+        return {n: self.arrays[n] for n in self.outputs}
+
+    def seed_gradients(self, seed: int = 1) -> Arrays:
+        """A random dy for each float output."""
+        rng = np.random.default_rng(seed)
+        found = {
+            f"d{n}": np.asarray(rng.normal(size=self.specs[n].shape)).astype(self.specs[n].dtype)
+            for n in self.outputs
+            if self.specs[n].dtype.kind == "f"
+        }
+        self.arrays |= found
+        return found
+
+    def gradients(self) -> dict[str, Kernel]:
+        """Input → kernel, for the float inputs that are there and have a gradient."""
+        found: dict[str, Kernel] = {}
+        for name, kernel in self.row.grads.items():
+            for known in expand((name,), self.arrays):
+                if known in self.arrays and self.arrays[known].dtype.kind == "f":
+                    member = kernel if isinstance(kernel, Kernel) else None
+                    if not isinstance(kernel, Kernel):
+                        member = kernel(int(known[len(name) - 1 :]))
+                    assert member is not None
+                    found[known] = member
+        return found
+
+    def gradient(self, name: str, kind: int = 0) -> Array:
+        return self.run(self.gradients()[name], kind, of=name)[f"d{name}"]
+
+    def bind(
+        self, kernel: Kernel, kind: int = 0, of: str = "", alias: tuple[str, str] | None = None
+    ) -> tuple[Arrays, Arrays, Mapping[str, Any]]:
+        """What a kernel is called with: the arrays it writes, all arrays, prepared arguments.
+
+        Args:
+            kernel: forward, or the gradient by the input `of`.
+            kind: of rubbish in what is written and in the workspace.
+            of: the input whose gradient it is.
+            alias: (written, read) that are to be the same memory.
+        """
+        specs = self.specs | {n: spec_of(a) for n, a in self.arrays.items()}
+        if of:
+            specs[f"d{of}"] = specs[of]
+        arrays: Arrays = {}
+        for name in expand(kernel.reads, specs):
+            arrays[name] = self.arrays[name].copy()
+            arrays[name].flags.writeable = alias is not None and name == alias[1]
+        written = {n: rubbish(specs[n], kind) for n in expand(kernel.writes, specs)}
+        if alias is not None and alias[0] in written and alias[1] in arrays:
+            written[alias[0]] = arrays[alias[1]].reshape(specs[alias[0]].shape, copy=False)
+        arrays |= written
+        for name, spec in kernel.workspace(self.attrs, specs).items():
+            assert name not in specs, f"{name} is workspace, and an array of the operator"
+            arrays[name] = rubbish(spec, kind)
+        return written, arrays, kernel.prepare(self.attrs, specs)
+
+    def run(
+        self, kernel: Kernel, kind: int = 0, of: str = "", alias: tuple[str, str] | None = None
+    ) -> Arrays:
+        written, arrays, prepared = self.bind(kernel, kind, of, alias)
+        kernel.run(self.attrs, **arrays, **prepared)
+        return written
+
+
+def make_case(info: OpInfo, sample: Sample, dtype: Any = np.float64) -> Case:
+    row = row_of(info.name)
+    return Case.make(row, row.attrs(sample.options, sample.statics), draw(info, sample, dtype))
+
+
+def grown(sample: Sample, inputs: Arrays, times: int, seed: int = 5) -> Arrays:
+    """The inputs of a batch that is some times larger; the samples added are other ones."""
+    rng = np.random.default_rng(seed)
+    found = dict(inputs)
+    for name, a in inputs.items():
+        if name in sample.constants:
+            continue
+        parts = [a]
+        for _ in range(times - 1):
+            flat = a.reshape(-1)
+            order = rng.permutation(flat.size)
+            parts.append(flat[order].reshape(a.shape))
+        found[name] = np.concatenate(parts)
+    return found
