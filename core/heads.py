@@ -2,6 +2,7 @@
 
 from odt.core.autodiff import Loss
 from odt.core.graph import Graph, Node
+from odt.core.lower import file_batch, lower
 from odt.errors import OptionError
 
 CROSS_ENTROPIES = ("categorical_crossentropy", "sparse_categorical_crossentropy")
@@ -55,3 +56,17 @@ def head(graph: Graph, output: int, name: str | None, reduction: str) -> Loss:
         beta = float(node.options.get("beta", 1.0))
         return Loss(name, node.inputs[0], {"from_logits": True, "beta": beta, **mean})
     return Loss(name, output, {"from_logits": not probabilities, **mean})
+
+
+def heads(graph: Graph, name: str | None, reduction: str) -> tuple[Loss, ...]:
+    """The loss on each output.
+
+    Raises:
+        UnsupportedError: if the graph cannot be computed, whatever the loss.
+        OptionError: if an output does not say which loss it wants.
+    """
+    try:
+        return tuple(head(graph, output, name, reduction) for output in graph.outputs)
+    except OptionError:
+        lower(graph, file_batch(graph))
+        raise

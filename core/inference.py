@@ -7,7 +7,7 @@ from typing import Self
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Result, evaluate, predict
 from odt.core.graph import Graph
-from odt.core.heads import head
+from odt.core.heads import heads
 from odt.core.parameters import Parameters
 from odt.core.runtime import Runtime
 from odt.core.training_info import TrainingInfo
@@ -30,7 +30,7 @@ class Evaluator:
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        losses = tuple(head(graph, o, info.loss, info.reduction) for o in graph.outputs)
+        losses = heads(graph, info.loss, info.reduction)
         self.loss = losses[0].name
         self._reduction = info.reduction
         work = Work(losses, outputs=True)

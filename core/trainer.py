@@ -8,7 +8,7 @@ from typing import Protocol, Self
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
 from odt.core.graph import Graph
-from odt.core.heads import head
+from odt.core.heads import heads
 from odt.core.parameters import Optimizer, Parameters
 from odt.core.runtime import Runtime
 from odt.core.training_info import TrainingInfo
@@ -102,7 +102,7 @@ class Trainer:
         """
         self.graph = graph
         self.metrics = metrics or {}
-        losses = tuple(head(graph, o, info.loss, info.reduction) for o in graph.outputs)
+        losses = heads(graph, info.loss, info.reduction)
         self.loss = losses[0].name
         self.info = replace(info, loss=self.loss)
         work = Work(losses, trainable_operators(graph, info), True, outputs=bool(self.metrics))

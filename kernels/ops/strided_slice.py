@@ -32,17 +32,18 @@ class SliceAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
-    ends = (tuple(int(v) for v in np.ravel(statics[n])) for n in ("begin", "end", "strides"))
-    masks = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    found = SliceAttrs(*ends, *(options.get(f"{m}_mask", 0) for m in masks))
-    if not len(found.begin) == len(found.end) == len(found.strides) or 0 in found.strides:
+    begin, end, strides = (
+        tuple(int(v) for v in np.ravel(statics[n])) for n in ("begin", "end", "strides")
+    )
+    if not len(begin) == len(end) == len(strides) or 0 in strides:
         raise ShapeError(
             "begin, end and strides must be as long as each other and no stride 0, "
-            f"but got {found.begin}, {found.end}, {found.strides}"
+            f"but got {begin}, {end}, {strides}"
         )
     if options.get("offset", False):
         raise ShapeError("end must be a position, but got an offset")
-    return found
+    masks = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+    return SliceAttrs(begin, end, strides, *(options.get(f"{m}_mask", 0) for m in masks))
 
 
 def index(attrs: SliceAttrs, x: TensorSpec) -> tuple[Entry, ...]:
