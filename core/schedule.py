@@ -8,7 +8,7 @@ from odt.core.memory import MemoryPlan
 from odt.core.plan import Plan
 from odt.errors import OptionError
 
-CACHE = 2 * 2**20  # bytes an arena should stay below: a core's second-level cache
+CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as its own
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
 
 
