@@ -18,6 +18,7 @@ from odt.core.inference import Evaluator
 from odt.core.metrics import find_metric
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
+from odt.core.training_info import stored_training_info
 
 
 @click.command()
@@ -39,7 +40,8 @@ def command(
 ) -> None:
     """Measures MODEL on all samples of the data files; nothing is trained or written."""
     source = read_model(model)
-    info = resolve(source.graph, {}, options, {})
+    stored = stored_training_info(source)
+    info = resolve(source.graph, stored.given() if stored else {}, options, {})
     metrics = dict(find_metric(name) for name in metric)
     with Evaluator(source.graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
         data = open_data(load_input, load_expected, evaluator.runtime, evaluator.loss)

@@ -29,7 +29,7 @@ from odt.core.phases import Phases
 from odt.core.reader import Model, read_model
 from odt.core.resolve import number_of_last, resolve
 from odt.core.trainer import Epoch, Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.errors import DataError
 
 
@@ -130,9 +130,10 @@ def _resolve(
     model: Model, num_of_trainable_ops: int | None, options: dict[str, Any]
 ) -> TrainingInfo:
     fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
+    stored = stored_training_info(model)
     return resolve(
         model.graph,
-        {},
+        stored.given() if stored else {},
         {name: options.pop(name) for name in fields},
         options,
         num_of_trainable_ops,
