@@ -18,6 +18,7 @@ from odt.kernels.opdef import Array
 # file does not. The largest real models come to a tenth of it.
 MOST_WORK = 2_000_000
 TABLE_WORK = 24  # of one table, where one number in a vector is 1
+MOST_TEXT = 2**16  # bytes of a name
 
 
 class Source:
@@ -151,6 +152,8 @@ class Table:
     def string(self, slot: int, what: str) -> str:
         """A string, made printable on one line: it goes into messages."""
         start, length = self.vector(slot, 1, what)
+        if length > MOST_TEXT:
+            raise self.error(f"{what} must have at most {MOST_TEXT} bytes, but got {length}")
         self.source.spend(self.where, length)
         text = str(self.source.data[start : start + length], "utf-8", "replace")
         return text if text.isprintable() else "".join(map(_printable, text))

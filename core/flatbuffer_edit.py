@@ -16,6 +16,7 @@ from odt.core.flatbuffer import Source, Table, u32
 
 MARK = b"odt+"
 ALIGNMENT = 64  # of a front, so that what was aligned stays aligned
+MOST_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
 VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
 
 Patch = tuple[int, bytes | memoryview]
@@ -102,8 +103,17 @@ def front(
         identifier: of the format.
         version: what it is to say, if something else.
         vectors: slot → tables of a new vector: new ones, or offsets of old ones in the source.
+
+    Raises:
+        ModelError: if the root's fields are not within it.
     """
     vectors = vectors or {}
+    ends = [f + (4 if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
+    room = min(MOST_ROOT, root.source.size - root.pos)
+    if not max([4, *ends]) <= root.nbytes <= room:
+        raise root.error(
+            f"must have {max([4, *ends])} to {room} bytes for its fields, but got {root.nbytes}"
+        )
     slots = max([len(root.fields), *(1 + s for s in vectors), 1 if version is not None else 0])
     vtable = 16
     table = vtable + 4 + 2 * slots

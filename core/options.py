@@ -41,6 +41,9 @@ _SHARED = {
     "MULTINOMIAL": _RANDOM,
 }
 
+# Fields that Circle calls otherwise than TFLite; here TFLite's word counts.
+_RENAMED = {"adjoint_lhs": "adj_x", "adjoint_rhs": "adj_y"}
+
 
 def operator_name(code: int) -> str | None:
     """The BuiltinOperator of a code; None for a code that the schema does not have."""
@@ -115,7 +118,8 @@ def _fields(name: str) -> tuple[tuple[str, Any], ...]:
 
 
 def _snake_case(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    snake = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    return _RENAMED.get(snake, snake)
 
 
 def _reader(generated: Any, method: str) -> Any:

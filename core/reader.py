@@ -212,7 +212,7 @@ def _tensors(
     for i, table in enumerate(graph.tables(0, "tensor")):
         name = table.string(3, "name")
         if name:
-            table.where += f' ("{name}")'
+            table.where += f' ("{name[:80]}")'
         scales = _quantization(table)
         if scales is not None:
             quantization[i] = scales
