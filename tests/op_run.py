@@ -26,14 +26,12 @@ def spec_of(a: Array) -> TensorSpec:
 
 def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
     """Memory as a kernel may find it: NaN, and for integers and bools one pattern or another."""
-    a = np.empty(spec.shape, spec.dtype)
     if spec.dtype.kind == "f":
-        a.fill(np.nan if kind == 0 else -1e30)
-    elif spec.dtype.kind == "b":
-        a.fill(kind == 0)
-    else:
-        a.view(np.uint8).fill((0x55, 0xAA)[kind])
-    return a
+        return np.full(spec.shape, np.nan if kind == 0 else -1e30, spec.dtype)
+    if spec.dtype.kind == "b":
+        return np.full(spec.shape, kind == 0)
+    pattern = np.full(spec.nbytes, (0x55, 0xAA)[kind], np.uint8)
+    return pattern.view(spec.dtype).reshape(spec.shape)
 
 
 def draw(info: OpInfo, sample: Sample, dtype: Any, seed: int = 0) -> Arrays:

@@ -15,7 +15,8 @@ from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.registry import loss_names, operator_names
 
-STEP = 1e-6
+STEP = 1e-6  # of one element
+STRIDE = 1e-4  # of a direction of length 1
 MOST_BYTES = 4 * np.getbufsize() * 4  # NumPy's iterators buffer so much whatever the size
 LEAST_LARGE = 1 << 20
 
@@ -23,6 +24,14 @@ ROWS = pytest.mark.parametrize("info", [pytest.param(i, id=n) for n, i in OP_DB.
 SAMPLES = pytest.mark.parametrize(
     ("info", "sample"),
     [pytest.param(i, s, id=f"{n}-{s.label}") for n, i in OP_DB.items() for s in i.samples],
+)
+LARGE = pytest.mark.parametrize(
+    ("info", "sample"),
+    [
+        pytest.param(i, s, id=f"{n}-{s.label}")
+        for n, i in OP_DB.items()
+        for s in (i.large, *i.also_large)
+    ],
 )
 REFUSALS = pytest.mark.parametrize(
     ("info", "refusal"),
@@ -38,6 +47,13 @@ def reference(info: OpInfo, sample: Sample, inputs: Arrays) -> Arrays:
 def close(got: Array, wanted: Array, rtol: float, atol: float, what: str) -> None:
     assert got.shape == wanted.shape, f"{what}: shape {got.shape}, but should be {wanted.shape}"
     np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol, err_msg=what)
+
+
+def seeds_of(info: OpInfo, case: Case) -> Arrays:
+    """dy of each float output; a loss has none, its gradient is that of the loss itself."""
+    if info.name in loss_names():
+        return {n: np.ones(1) for n in case.outputs}
+    return {n[1:]: dy for n, dy in case.seed_gradients().items()}
 
 
 def kernels(case: Case) -> Iterator[tuple[str, Kernel, str]]:
@@ -64,8 +80,9 @@ def test_every_input_has_a_gradient_or_a_reason(info: OpInfo) -> None:
 @SAMPLES
 def test_forward_is_the_definition(info: OpInfo, sample: Sample) -> None:
     case = make_case(info, sample)
+    inputs = dict(case.arrays)
     got = case.forward()
-    wanted = reference(info, sample, case.arrays)
+    wanted = reference(info, sample, inputs)
     assert set(got) == set(wanted)
     for name, a in wanted.items():
         assert got[name].dtype == case.specs[name].dtype, f"infer's dtype of {name} is not run's"
@@ -78,11 +95,7 @@ def test_each_gradient_is_that_of_the_reference(info: OpInfo, sample: Sample) ->
     case = make_case(info, sample)
     inputs = dict(case.arrays)
     case.forward()
-    seeds = (
-        {n: np.ones(1) for n in case.outputs}
-        if info.name in loss_names()
-        else {n[1:]: dy for n, dy in case.seed_gradients().items()}
-    )
+    seeds = seeds_of(info, case)
     for name in case.gradients():
         got = case.gradient(name)
         for at in np.ndindex(inputs[name].shape):
@@ -203,9 +216,32 @@ def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> N
         close(a, joined, 1e-10, 1e-12, f"{name}: if samples meet, mixes must say so")
 
 
-@ROWS
-def test_a_call_allocates_nothing_that_grows(info: OpInfo) -> None:
-    case = make_case(info, info.large, np.float32)
+@LARGE
+def test_a_large_sample_is_right_too(info: OpInfo, sample: Sample) -> None:
+    """Forward, and each gradient along one random direction; kernels may work in tiles."""
+    case = make_case(info, sample)
+    inputs = dict(case.arrays)
+    for name, a in reference(info, sample, inputs).items():
+        close(case.forward()[name], a, 1e-9, 1e-11, f"{name}: forward differs from the reference")
+    seeds = seeds_of(info, case)
+    rng = np.random.default_rng(2)
+    for name in case.gradients():
+        way = rng.normal(size=inputs[name].shape) / np.sqrt(inputs[name].size)
+        sides = [
+            reference(info, sample, inputs | {name: inputs[name] + step * way})
+            for step in (STRIDE, -STRIDE)
+        ]
+        wanted = sum(
+            np.sum((sides[0][n] - sides[1][n]) * v) / (2 * STRIDE) for n, v in seeds.items()
+        )
+        got = np.sum(case.gradient(name) * way)
+        what = f"d{name} along a direction is not the central difference of the reference"
+        close(np.asarray(got), np.asarray(wanted), 1e-5, 1e-6, what)
+
+
+@LARGE
+def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample, np.float32)
     case.forward()
     case.seed_gradients()
     total = sum(a.nbytes for a in case.arrays.values())

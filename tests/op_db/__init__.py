@@ -28,6 +28,12 @@ def positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.uniform(0.2, 2.0, shape)
 
 
+def distinct(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Values as far apart from each other as their number allows: no ties, also after a step."""
+    count = int(np.prod(shape))
+    return (rng.permutation(count).reshape(shape) + 0.5) * (3 / max(count, 1)) - 1.5
+
+
 def between(low: float, high: float) -> Draw:
     return lambda rng, shape: rng.uniform(low, high, shape)
 
@@ -83,7 +89,8 @@ class OpInfo:
         reference: (options and statics, inputs) → outputs: the definition written as plainly as
             can be, in float64, from the published formula and never from the kernel.
         samples: small, and covering every branch: with and without b, SAME and VALID, ….
-        large: one sample of 1 MiB or more, for the allocation test.
+        large: a sample of 1 MiB or more: more than a tile, and where temporary arrays show.
+        also_large: more of these.
         refusals: what must be refused.
         draw: how to draw an input: avoids kinks, poles and ties.
         draws: the same for single inputs, by name.
@@ -95,6 +102,7 @@ class OpInfo:
     samples: tuple[Sample, ...]
     large: Sample
     refusals: tuple[Refusal, ...] = ()
+    also_large: tuple[Sample, ...] = ()
     draw: Draw = away_from_zero
     draws: Mapping[str, Draw] = field(default_factory=dict)
     loose: float = 1.0

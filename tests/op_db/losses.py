@@ -48,7 +48,11 @@ def dense(label: str, shape: tuple[int, ...], **options: object) -> Sample:
 
 
 def by_class(label: str, shape: tuple[int, ...], **options: object) -> Sample:
-    inputs = {"x": shape, "t": labels(*shape[:-1]), "scale": SCALE}
+    inputs: dict[str, tuple[int, ...] | Array] = {
+        "x": shape,
+        "t": labels(*shape[:-1]),
+        "scale": SCALE,
+    }
     return Sample(label, inputs, options, {}, ("scale",))
 
 

@@ -1,0 +1,75 @@
+"""Reductions over axes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+from op_db import OpInfo, Options, Reference, Refusal, Sample
+
+Fold = Callable[[list[Any]], Any]
+
+
+def folded(fold: Fold) -> Reference:
+    """Value by value: all x that fall on one y, folded."""
+
+    def reference(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+        x = i["x"]
+        axes = {int(a) % x.ndim for a in np.ravel(o["axes"])}
+        kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
+        found: dict[tuple[int, ...], list[Any]] = {}
+        for place in np.ndindex(x.shape):
+            key = tuple(0 if k in axes else n for k, n in enumerate(place))
+            found.setdefault(key, []).append(x[place])
+        y = np.zeros(kept, x.dtype)
+        for key, values in found.items():
+            y[key] = fold(values)
+        dropped = () if o.get("keep_dims", False) else tuple(axes)
+        return {"y": np.squeeze(y, dropped)}
+
+    return reference
+
+
+def over(*axes: int) -> dict[str, Any]:
+    return {"axes": np.array(axes, np.int32)}
+
+
+KEEP = {"keep_dims": True}
+X = (2, 3, 4)
+
+
+def samples(integers: bool) -> tuple[Sample, ...]:
+    found = (
+        Sample("last", {"x": X}, {}, over(2)),
+        Sample("last, kept", {"x": X}, KEEP, over(-1)),
+        Sample("the image", {"x": (2, 2, 3, 2)}, {}, over(1, 2)),
+        Sample("the image, kept", {"x": (2, 2, 3, 2)}, KEEP, over(2, 1)),
+        Sample("not neighbours", {"x": (2, 2, 3, 2)}, {}, over(1, 3)),
+        Sample("all but the batch", {"x": X}, {}, over(1, 2)),
+        Sample("an axis twice", {"x": X}, {}, over(1, -2)),
+        Sample("the batch", {"x": X}, KEEP, over(0), mixes=True),
+        Sample("everything", {"x": X}, {}, over(0, 1, 2), rebatches=False),
+        Sample("no axis", {"x": X}, {}, over()),
+        Sample("axis is a scalar", {"x": X}, {}, {"axes": np.array(1, np.int32)}),
+    )
+    whole = Sample("integers", {"x": np.arange(1, 7, dtype=np.int32).reshape(2, 3)}, {}, over(1))
+    return (*found, whole) if integers else found
+
+
+def row(name: str, fold: Fold, integers: bool = True) -> OpInfo:
+    return OpInfo(
+        name,
+        folded(fold),
+        samples(integers),
+        large=Sample("large", {"x": (32, 16, 16, 64)}, {}, over(1, 2)),
+        also_large=(Sample("last", {"x": (2048, 256)}, {}, over(1)),),
+        refusals=(
+            Refusal("axes must be within", {"x": X}, {}, over(3)),
+            Refusal("axes must be within", {"x": X}, {}, over(-4)),
+        ),
+        loose=4,
+    )
+
+
+ROWS: tuple[OpInfo, ...] = (row("MEAN", lambda v: sum(v) / len(v), integers=False),)
