@@ -1,6 +1,9 @@
 """Other runtimes, asked what they make of our files."""
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +29,36 @@ def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]
         details = interpreter.get_output_details()
         results.append([interpreter.get_tensor(d["index"]).copy() for d in details])
     return [np.concatenate([r[i] for r in results]) for i in range(len(results[0]))]
+
+
+# onert writes past short buffers and crashes on what it does not know: it gets a process.
+_ONERT = """
+import sys
+import numpy as np
+from onert import infer
+
+session = infer.session(sys.argv[1])
+inputs = [np.load(name) for name in sys.argv[3:]]
+results = [session.infer([a[k : k + 1] for a in inputs]) for k in range(len(inputs[0]))]
+for i in range(len(results[0])):
+    np.save(f"{sys.argv[2]}{i}", np.concatenate([r[i] for r in results]))
+"""
+
+
+def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -> list[Array]:
+    """onert's outputs for samples, one at a time.
+
+    Args:
+        folder: to work in; onert takes paths of 15 bytes at most.
+    """
+    shutil.copyfile(path, folder / "m.circle")
+    for k, a in enumerate(inputs):
+        np.save(folder / f"x{k}", np.ascontiguousarray(a, np.float32))
+    names = [f"x{k}.npy" for k in range(len(inputs))]
+    command = [sys.executable, "-c", _ONERT, "m.circle", "y", *names]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [np.load(p) for p in sorted(folder.glob("y*.npy"))]
 
 
 def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
