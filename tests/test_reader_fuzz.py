@@ -1,6 +1,7 @@
 """Damaged models give a Model or one ModelError, within a second: 2,000 here, 20,000 in accept."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import flatbuffers
@@ -8,9 +9,10 @@ import pytest
 from mutations import mutations
 
 from odt.core.exporter import _converted
+from odt.core.lower import lower
 from odt.core.reader import parse_model
 from odt.core.training_info import stored_training_info
-from odt.errors import ModelError
+from odt.errors import ModelError, OdtError
 
 MODELS = Path(__file__).parent / "models"
 SMALL = [p for p in sorted(MODELS.glob("*.*[te]")) if p.stat().st_size < 100_000]
@@ -52,6 +54,13 @@ def test_damaged_models(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.*[te]")), ids=lambda p: p.name)
 def test_damaged_models_at_length(path: Path) -> None:
     damage(path, 20_000 // len(list(MODELS.glob("*.*[te]"))) + 1, seed=1)
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda p: p.name)
+def test_what_is_left_of_damaged_models_is_lowered_or_refused(path: Path) -> None:
+    for data in mutations(path.read_bytes(), 100, seed=2):
+        with suppress(OdtError):
+            lower(parse_model(memoryview(data), "damaged").graph, 2)
 
 
 def repeated(count: int, text: str) -> bytes:
