@@ -9,7 +9,7 @@ dx: for each phase (kernels/window.py), windows of dy as columns times the taps 
 A 1×1 convolution with stride 1 is a product of x itself. Backward makes the columns again: x is
 there anyway, and columns are KH·KW times larger. Source: Conv2DOptions in the TFLite schema.
 
-Longer than other operators because its three kernels each walk over tiles of columns.
+Over 150 lines because each of its three kernels walks over tiles of columns.
 """
 
 import numpy as np

@@ -9,7 +9,7 @@ dx: for each phase (kernels/window.py), windows of dy with the taps of that phas
 M follows from the shapes: files are known to say something else in depth_multiplier. Source:
 DepthwiseConv2DOptions in the TFLite schema.
 
-Longer than other operators because each kernel has a short form for M = 1.
+Over 150 lines because each kernel has a short form for M = 1.
 """
 
 from typing import Any
