@@ -113,7 +113,7 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
     elif start.startswith(NPY):
         arrays = [_npy_array(path)]
     elif start.startswith(ZIP):
-        arrays = _npz_arrays(path, len(specs))
+        arrays = list(_npz_arrays(path, len(specs)).values())
     else:
         return _raw_columns(path, size, specs, what)
     if len(arrays) != len(specs):
@@ -216,16 +216,42 @@ def _map_npy(f: IO[bytes]) -> Array:
     return np.memmap(cast(Any, f), dtype, "r", f.tell(), shape, order)
 
 
-def _npz_arrays(path: str, count: int) -> list[Rows]:
+def _npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
+    """The first count arrays, or all, by name."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {m.filename.removesuffix(".npy"): m for m in archive.infolist()}
-            return [
-                _npz_member(path, archive, members[name])
-                for name in pick_arrays(path, members, count)
-            ]
+            names = list(members) if count is None else pick_arrays(path, members, count)
+            return {name: _npz_member(path, archive, members[name]) for name in names}
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError, zlib.error) as e:
         raise DataError(f"{path}: must be an .npz of number arrays, but got: {_line(e)}.") from e
+
+
+def map_arrays(path: str) -> dict[str, Rows]:
+    """All arrays of an `.npy`, `.npz` or HDF5 file by name; of HDF5 also those in groups.
+
+    Raises:
+        DataError: if the file is not sound.
+    """
+    with open(path, "rb") as f:
+        start = f.read(8)
+    if start.startswith(NPY):
+        return {"0": _npy_array(path)}
+    if not start.startswith(HDF5):
+        return _npz_arrays(path, None)
+    import h5py
+
+    found: dict[str, Rows] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.shape and item.dtype.kind in "biuf":
+            found[name.removeprefix("value/")] = item
+
+    try:
+        h5py.File(path, "r").visititems(visit)
+    except (OSError, RuntimeError) as e:
+        raise DataError(f"{path}: must be a sound HDF5 file, but got: {_line(e)}.") from e
+    return found
 
 
 def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Rows:

@@ -1,6 +1,7 @@
 """Files appear whole or not at all."""
 
 import contextlib
+import glob
 import os
 import tempfile
 from collections.abc import Iterable
@@ -9,6 +10,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from odt.errors import ModelError, OdtError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # a module or nothing
+
+UNFINISHED = ".part"
 
 
 class AtomicFile:
@@ -38,6 +46,7 @@ class AtomicFile:
         except OSError as e:
             raise self._refuse(e) from e
         self.temporary = Path(name)
+        _lock(handle)
         self._file = open(handle, "wb")  # noqa: SIM115  # closed by commit or discard
 
     def write(self, chunk: Any) -> None:
@@ -110,6 +119,26 @@ def write_atomically(
     with AtomicFile(path, error) as file:
         for chunk in chunks:
             file.write(chunk)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Removes what a run that was killed has left of a file; never what one is writing now."""
+    target = Path(os.path.realpath(path))
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*{UNFINISHED}"):
+        with contextlib.suppress(OSError), open(leftover, "rb") as file:
+            if _lock(file.fileno()):
+                leftover.unlink()
+
+
+def _lock(handle: int) -> bool:
+    """Whether the file is now this process's own; the system forgets that when it ends."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _mode(target: Path) -> int:

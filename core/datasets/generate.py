@@ -1,43 +1,63 @@
 """Makes data files: samples chosen, preprocessed, written, described."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from odt.core.datasets.outputs import RawFile
+import numpy as np
+
+from odt.core.datasets.likeness import Likeness
+from odt.core.datasets.outputs import OUTPUTS, Output
 from odt.core.datasets.preprocess import Preprocessing, Targets
-from odt.core.datasets.source import Sample, Source
-from odt.core.files import AtomicFile
+from odt.core.datasets.select import Division, Picked, Wanted, select
+from odt.core.datasets.source import (
+    EndOfSamplesError,
+    MissingValueError,
+    Sample,
+    SampleError,
+    Source,
+)
+from odt.core.files import AtomicFile, remove_leftovers
 from odt.core.sidecar import Sidecar, sidecar_path
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
+AHEAD = 4  # chunks that wait for each worker
+CHUNK = 4  # samples a worker takes at once
+LISTED = 10  # skipped samples that are named
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """One split to make.
-
-    Attributes:
-        name: of the split.
-        length: how many samples; None for all there are.
-    """
-
-    name: str
-    length: int | None = None
+# Called with split, samples done, and samples in all if that is known.
+Progress: TypeAlias = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to make of a source, and where to put it."""
+    """What to make of a source, and where to put it.
+
+    Attributes:
+        splits: to make.
+        division: how samples come to splits.
+        output: raw, hdf5 or npz.
+        skip: go on without samples that cannot be read.
+        workers: threads that read and preprocess.
+        like: the model that the files must fit.
+    """
 
     splits: tuple[Wanted, ...]
     out_dir: Path
     prefix: str = ""
+    division: Division = field(default_factory=Division)
     inputs: Preprocessing = field(default_factory=Preprocessing)
     targets: Targets = field(default_factory=Targets)
+    output: str = "raw"
+    skip: bool = False
+    workers: int = 1
+    like: Likeness | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,8 @@ class Made:
     Attributes:
         files: input and output.
         balance: samples by class.
+        skipped: how many were left out.
+        reasons: the first of them, and why.
     """
 
     name: str
@@ -55,125 +77,259 @@ class Made:
     targets: tuple[TensorSpec, ...]
     files: tuple[Path, Path]
     balance: dict[str, int]
+    skipped: int = 0
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Pending:
     made: Made
-    data: tuple[RawFile, RawFile]
-    sidecars: list[AtomicFile] = field(default_factory=list)
+    data: tuple[Output, Output]
+    sidecars: list[AtomicFile]
 
 
-def generate(
-    source: Source, request: Request, progress: Callable[[str, int, int | None], None]
-) -> list[Made]:
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A sample after preprocessing, or why there is none."""
+
+    arrays: tuple[list[Array], list[Array]] | None
+    label: int
+    problem: str = ""
+
+
+def generate(source: Source, request: Request, progress: Progress) -> list[Made]:
     """Writes the files of all splits; they get their names together, or none does.
-
-    Args:
-        progress: called with split, samples done, and samples in all if that is known.
 
     Raises:
         DataError: for whatever in source, request or disk forbids it.
     """
+    picked = select(source, request.splits, request.division)
+    request = replace(request, inputs=_fitted(request, picked))
     try:
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise DataError(f"{request.out_dir}: must be a folder, but got: {e.strerror}.") from e
     with ExitStack() as stack:
-        pending = [_write_split(source, request, w, stack, progress) for w in request.splits]
-        for p in pending:
-            for file, path in zip(p.data, p.made.files, strict=True):
+        pending = []
+        for p in picked:
+            pending.append(_write_split(source, request, p, stack, progress))
+        for q in pending:
+            for file, path in zip(q.data, q.made.files, strict=True):
                 file.commit(path)
-            for sidecar in p.sidecars:
+            for sidecar in q.sidecars:
                 sidecar.commit()
-    return [p.made for p in pending]
+    return [q.made for q in pending]
+
+
+def training_split(picked: Iterable[Picked]) -> Picked:
+    """The split that statistics are taken from and copies are made for."""
+    every = list(picked)
+    return next((p for p in every if p.name.startswith("train")), every[0])
+
+
+def _fitted(request: Request, picked: list[Picked]) -> Preprocessing:
+    if not request.inputs.must_be_fitted:
+        return request.inputs
+
+    def samples() -> Iterator[Array]:
+        training = training_split(picked)
+        for k in _numbers(training):
+            try:
+                yield training.part.read(k).inputs[0]
+            except SampleError:
+                if not request.skip:
+                    raise
+            except EndOfSamplesError:
+                return
+
+    return request.inputs.fitted(samples())
+
+
+def _numbers(picked: Picked) -> Iterable[int]:
+    return picked.numbers if picked.numbers is not None else count()
 
 
 def _write_split(
-    source: Source,
-    request: Request,
-    wanted: Wanted,
-    stack: ExitStack,
-    progress: Callable[[str, int, int | None], None],
+    source: Source, request: Request, picked: Picked, stack: ExitStack, progress: Progress
 ) -> _Pending:
-    samples = _samples(source, wanted)
-    data: tuple[RawFile, RawFile] | None = None
+    data: tuple[Output, Output] | None = None
     specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
-    balance = Counter(dict.fromkeys(source.classes, 0))
-    for done, sample in enumerate(samples):
-        arrays = _preprocess(request, sample)
-        got = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in arrays)
+    balance = Counter(dict.fromkeys(request.targets.classes, 0))
+    skipped = 0
+    reasons: list[str] = []
+    total = None if picked.numbers is None else len(picked.numbers) * _copies(request, picked)
+    for done, ready in enumerate(_samples(source, request, picked)):
+        progress(picked.name, done + 1, total)
+        if ready.arrays is None:
+            skipped += 1
+            if len(reasons) < LISTED:
+                reasons.append(ready.problem)
+            continue
+        got = tuple([TensorSpec(a.shape, a.dtype) for a in role] for role in ready.arrays)
         if data is None:
             specs = (got[0], got[1])
-            paths = _paths(request, wanted, 0)
-            data = (RawFile(paths[0], got[0], stack), RawFile(paths[1], got[1], stack))
+            output = OUTPUTS[request.output]
+            if request.like is not None:
+                classes = len(request.targets.classes)
+                request.like.check(picked.name, source.kind, got[0], got[1], classes)
+            paths = _paths(request, picked, 0)
+            for path in paths:
+                remove_leftovers(path)
+            data = (output(paths[0], got[0], stack), output(paths[1], got[1], stack))
         elif got != specs:
             raise DataError(
                 f"{source.name}: all samples must have one shape, but sample {done} of "
-                f"{wanted.name} has {got[0][0]} and those before it {specs[0][0]}. Give --size."
+                f"{picked.name} is {_shapes(got)} and those before it {_shapes(specs)}. "
+                "Give --size for pictures, --seconds for sounds."
             )
-        for file, role in zip(data, arrays, strict=True):
+        for file, role in zip(data, ready.arrays, strict=True):
             file.append(role)
-        if source.classes:
-            balance[source.classes[int(sample.targets[0])]] += 1
-        progress(wanted.name, done + 1, wanted.length)
+        if request.targets.classes:
+            balance[request.targets.classes[ready.label]] += 1
     if data is None:
-        raise DataError(f"{source.name}: {wanted.name} must have samples, but has none.")
-    count = data[0].samples
-    paths = _paths(request, wanted, count)
-    made = Made(wanted.name, count, tuple(specs[0]), tuple(specs[1]), paths, dict(balance))
-    pending = _Pending(made, data)
-    for file, path in zip(data, paths, strict=True):
+        why = f": {reasons[0]}" if reasons else ""
+        raise DataError(f"{source.name}: {picked.name} must have samples, but has none{why}.")
+    samples = data[0].samples
+    made = Made(
+        picked.name,
+        samples,
+        tuple(specs[0]),
+        tuple(specs[1]),
+        _paths(request, picked, samples),
+        dict(balance),
+        skipped,
+        tuple(reasons),
+    )
+    return _Pending(made, data, _sidecars(source, request, picked, made, data, stack))
+
+
+def _shapes(specs: tuple[Any, ...]) -> str:
+    return " → ".join(", ".join(str(s) for s in role) for role in specs)
+
+
+def _copies(request: Request, picked: Picked) -> int:
+    augmentation = request.inputs.augmentation
+    training = picked.name.startswith("train") or len(request.splits) == 1
+    return augmentation.factor if augmentation is not None and training else 1
+
+
+def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Ready]:
+    """All samples of a split as they are, then changed copies of them, in order."""
+
+    def ready(job: tuple[int, int]) -> _Ready:
+        k, copy = job
+        try:
+            sample = picked.part.read(k)
+        except SampleError as e:
+            if not request.skip:
+                raise
+            return _Ready(None, 0, str(e))
+        random = np.random.default_rng((request.division.seed, k, copy)) if copy else None
+        try:
+            return _preprocess(request, sample, random)
+        except DataError as e:
+            where = f"{source.name}: {picked.part.label_of(k)}: {e}"
+            drop = isinstance(e, MissingValueError) and request.inputs.missing == "drop"
+            if not request.skip and not drop:
+                raise DataError(f"{where}.") from e
+            return _Ready(None, 0, where)
+
+    for copy in range(_copies(request, picked)):
+        jobs = ((k, copy) for k in _numbers(picked))
+        taken = in_order(ready, jobs, 1 if picked.part.sequential else request.workers)
+        limit = picked.wanted.length if picked.numbers is None else None
+        try:
+            yield from islice(taken, limit)
+        except EndOfSamplesError:
+            continue
+        finally:
+            taken.close()
+
+
+def _preprocess(request: Request, sample: Sample, random: np.random.Generator | None) -> _Ready:
+    inputs = [request.inputs.apply(x, random) for x in sample.inputs]
+    targets = [request.targets.apply(t) for t in sample.targets]
+    label = int(sample.targets[0]) if request.targets.classes else 0
+    return _Ready((inputs, targets), label)
+
+
+def in_order(
+    function: Callable[[tuple[int, int]], _Ready], jobs: Iterator[tuple[int, int]], workers: int
+) -> Any:
+    """Results in the order of jobs, computed by several threads a bounded stretch ahead."""
+    if workers == 1:
+        yield from map(function, jobs)
+        return
+
+    def chunk(some: list[tuple[int, int]]) -> list[_Ready | BaseException]:
+        results: list[_Ready | BaseException] = []
+        for job in some:
+            try:
+                results.append(function(job))
+            except (DataError, EndOfSamplesError) as e:  # raised again where it is its turn
+                return [*results, e]
+        return results
+
+    waiting: deque[Future[list[_Ready | BaseException]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            while True:
+                while len(waiting) < workers * AHEAD and (some := list(islice(jobs, CHUNK))):
+                    waiting.append(pool.submit(chunk, some))
+                if not waiting:
+                    return
+                for result in waiting.popleft().result():
+                    if isinstance(result, BaseException):
+                        raise result
+                    yield result
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
+    """Names as tf_dataset_converter gives them; without the number where all samples are wanted."""
+    prefix = f"{request.prefix}." if request.prefix else ""
+    number = "" if picked.wanted.length is None else f".{samples}"
+    split = picked.name.translate(str.maketrans("[:]/", "____"))
+    ending = OUTPUTS[request.output].ending
+    return (
+        request.out_dir / f"{prefix}{split}.input{number}.{ending}",
+        request.out_dir / f"{prefix}{split}.output{number}.{ending}",
+    )
+
+
+def _sidecars(
+    source: Source,
+    request: Request,
+    picked: Picked,
+    made: Made,
+    data: tuple[Output, Output],
+    stack: ExitStack,
+) -> list[AtomicFile]:
+    """The JSON of both files, without their names yet."""
+    steps = request.inputs.describe()
+    augmentation = request.inputs.augmentation
+    recipe = {
+        "split": made.name,
+        "files": {"input": made.files[0].name, "output": made.files[1].name},
+        "source": {"name": source.name, "kind": source.kind, **source.origin},
+        "preprocessing": steps,
+        "targets": request.targets.describe(),
+        "augmentation": augmentation.describe()
+        if augmentation is not None and _copies(request, picked) > 1
+        else None,
+        "seed": request.division.seed,
+        "balance": made.balance,
+        "skipped": made.skipped,
+    }
+    result = []
+    for file, path in zip(data, made.files, strict=True):
         sidecar = Sidecar(
-            file.tensors, count, source.classes, file.finish(), _recipe(source, request, made)
+            file.tensors, made.samples, request.targets.classes, file.finish(), recipe
         )
         out = AtomicFile(sidecar_path(str(path)), DataError)
         stack.callback(out.discard)
         out.write(sidecar.to_json().encode())
-        pending.sidecars.append(out)
-    return pending
-
-
-def _samples(source: Source, wanted: Wanted) -> Iterator[Sample]:
-    part = source.parts.get(wanted.name)
-    if part is None:
-        raise DataError(
-            f"--split: {source.name} has {', '.join(source.parts)}, but got {wanted.name}."
-        )
-    assert part.length is not None
-    if wanted.length is not None and wanted.length > part.length:
-        raise DataError(
-            f"--length: {wanted.name} of {source.name} has {part.length} samples, but got "
-            f"{wanted.length}."
-        )
-    for k in range(part.length if wanted.length is None else wanted.length):
-        yield part.read(k)
-
-
-def _preprocess(request: Request, sample: Sample) -> tuple[list[Array], list[Array]]:
-    return (
-        [request.inputs.apply(x) for x in sample.inputs],
-        [request.targets.apply(t) for t in sample.targets],
-    )
-
-
-def _paths(request: Request, wanted: Wanted, count: int) -> tuple[Path, Path]:
-    """Names as tf_dataset_converter gives them; without the number where all samples are wanted."""
-    prefix = f"{request.prefix}." if request.prefix else ""
-    number = "" if wanted.length is None else f".{count}"
-    split = wanted.name.translate(str.maketrans("[:]", "___"))
-    return (
-        request.out_dir / f"{prefix}{split}.input{number}.bin",
-        request.out_dir / f"{prefix}{split}.output{number}.bin",
-    )
-
-
-def _recipe(source: Source, request: Request, made: Made) -> dict[str, Any]:
-    return {
-        "split": made.name,
-        "files": {"input": made.files[0].name, "output": made.files[1].name},
-        "source": {"name": source.name, **source.origin},
-        "preprocessing": request.inputs.describe(),
-        "targets": request.targets.describe(),
-        "balance": made.balance,
-    }
+        result.append(out)
+    return result

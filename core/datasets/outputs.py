@@ -1,15 +1,16 @@
-"""Writes samples as they come to raw files, HDF5 or NPZ; nothing has its name until all is whole.
+"""Data files in the making: raw, HDF5, NPZ. Samples are appended; a name comes at the end.
 
 A raw file holds all samples of tensor 0, then all of tensor 1, …, as onert_train reads it. While
-the number of samples is not known, tensors after the first wait in files without names.
+the number of samples is not known, tensors wait in files without names.
 """
 
 import hashlib
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 import numpy as np
 
@@ -18,46 +19,168 @@ from odt.core.files import AtomicFile
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
+CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
 
-class RawFile:
-    """One raw file in the making.
+
+class Output:
+    """One file in the making.
 
     Args:
-        path: the name it will have, unless finish gives another.
+        path: the name it will have, unless commit gives another.
         tensors: shape and dtype of one sample of each.
+        stack: discards what is not committed.
     """
 
-    ending = "bin"
+    ending: ClassVar[str]
 
     def __init__(self, path: Path, tensors: Sequence[TensorSpec], stack: ExitStack) -> None:
         self.tensors = tuple(tensors)
         self.samples = 0
         self._file = AtomicFile(path, DataError)
         stack.callback(self._file.discard)
-        self._later = [stack.enter_context(_nameless(path.parent)) for _ in self.tensors[1:]]
-        self._hash = hashlib.sha256()
+        self._open(path, stack)
+
+    def _open(self, path: Path, stack: ExitStack) -> None:
+        raise NotImplementedError
 
     def append(self, arrays: Sequence[Array]) -> None:
-        """Adds one sample: contiguous arrays of the tensors' dtypes."""
-        data = arrays[0].reshape(-1).view(np.uint8).data
-        self._file.write(data)
-        self._hash.update(data)
-        for file, array in zip(self._later, arrays[1:], strict=True):
-            _write(file, array.reshape(-1).view(np.uint8).data)
-        self.samples += 1
+        """Adds one sample: contiguous arrays of the tensors' shapes and dtypes."""
+        raise NotImplementedError
 
     def finish(self) -> str:
-        """Puts the tensors one after the other; gives the sha256 in hex."""
-        for file in self._later:
-            file.seek(0)
-            while chunk := file.read(COPY):
-                self._file.write(chunk)
-                self._hash.update(chunk)
-        return self._hash.hexdigest()
+        """Completes the file, still without its name; gives its sha256 in hex."""
+        raise NotImplementedError
 
     def commit(self, path: Path) -> None:
         self._file.path = path
         self._file.commit()
+
+
+class RawOutput(Output):
+    ending = "bin"
+
+    def _open(self, path: Path, stack: ExitStack) -> None:
+        self._hash = hashlib.sha256()
+        self._later = [stack.enter_context(_nameless(path.parent)) for _ in self.tensors[1:]]
+
+    def append(self, arrays: Sequence[Array]) -> None:
+        self._write(_bytes(arrays[0]))
+        for file, array in zip(self._later, arrays[1:], strict=True):
+            _write(file, _bytes(array))
+        self.samples += 1
+
+    def finish(self) -> str:
+        for file in self._later:
+            file.seek(0)
+            while chunk := file.read(COPY):
+                self._write(chunk)
+        return self._hash.hexdigest()
+
+    def _write(self, data: Any) -> None:
+        self._file.write(data)
+        self._hash.update(data)
+
+
+class NpzOutput(Output):
+    """Arrays "0", "1", …, stored as they are, so that they can be mapped."""
+
+    ending = "npz"
+
+    def _open(self, path: Path, stack: ExitStack) -> None:
+        self._parts = [stack.enter_context(_nameless(path.parent)) for _ in self.tensors]
+
+    def append(self, arrays: Sequence[Array]) -> None:
+        for file, array in zip(self._parts, arrays, strict=True):
+            _write(file, _bytes(array))
+        self.samples += 1
+
+    def finish(self) -> str:
+        assert self._file.temporary is not None
+        try:
+            with zipfile.ZipFile(self._file.temporary, "w", zipfile.ZIP_STORED) as archive:
+                for k, (spec, part) in enumerate(zip(self.tensors, self._parts, strict=True)):
+                    part.seek(0)
+                    header = {
+                        "descr": spec.dtype.str,
+                        "fortran_order": False,
+                        "shape": (self.samples, *spec.shape),
+                    }
+                    # A date of its own would make each run's file another one.
+                    entry = zipfile.ZipInfo(f"{k}.npy")
+                    with archive.open(entry, "w", force_zip64=True) as member:
+                        np.lib.format.write_array_header_1_0(cast(Any, member), header)
+                        while chunk := part.read(COPY):
+                            member.write(chunk)
+        except OSError as e:
+            raise _refuse(self._file.path, e) from e
+        return sha256(self._file.temporary)
+
+
+class Hdf5Output(Output):
+    """Group `value`, data sets "0", "1", …, in chunks of about a MiB."""
+
+    ending = "h5"
+
+    def _open(self, path: Path, stack: ExitStack) -> None:
+        import h5py
+
+        self._h5 = h5py.File(self._file.temporary, "w", libver="earliest")
+        stack.callback(self._h5.close)
+        group = self._h5.create_group("value")
+        self._sets, self._rows = [], []
+        for k, spec in enumerate(self.tensors):
+            rows = max(1, CHUNK // max(1, spec.nbytes))
+            dtype = spec.dtype.newbyteorder("<")
+            self._sets.append(
+                group.create_dataset(
+                    str(k),
+                    (0, *spec.shape),
+                    dtype,
+                    maxshape=(None, *spec.shape),
+                    chunks=(rows, *spec.shape),
+                    track_times=False,
+                )
+            )
+            self._rows.append(np.empty((rows, *spec.shape), dtype))
+
+    def append(self, arrays: Sequence[Array]) -> None:
+        for data, rows, array in zip(self._sets, self._rows, arrays, strict=True):
+            rows[self.samples % len(rows)] = array
+            if (self.samples + 1) % len(rows) == 0:
+                self._flush(data, rows, len(rows), self.samples + 1)
+        self.samples += 1
+
+    def finish(self) -> str:
+        assert self._file.temporary is not None
+        for data, rows in zip(self._sets, self._rows, strict=True):
+            rest = self.samples % len(rows)
+            if rest:
+                self._flush(data, rows, rest, self.samples)
+        try:
+            self._h5.close()
+        except (OSError, RuntimeError) as e:
+            raise _refuse(self._file.path, e) from e
+        return sha256(self._file.temporary)
+
+    def _flush(self, data: Any, rows: Array, count: int, end: int) -> None:
+        try:
+            data.resize(end, axis=0)
+            data[end - count : end] = rows[:count]
+        except (OSError, RuntimeError) as e:
+            raise _refuse(self._file.path, e) from e
+
+
+OUTPUTS: dict[str, type[Output]] = {"raw": RawOutput, "hdf5": Hdf5Output, "npz": NpzOutput}
+
+
+def sha256(path: Path) -> str:
+    """Of a file's bytes, in hex."""
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def _bytes(a: Array) -> Any:
+    return a.reshape(-1).view(np.uint8).data
 
 
 def _nameless(folder: Path) -> IO[bytes]:
@@ -68,4 +191,8 @@ def _write(file: IO[bytes], data: Any) -> None:
     try:
         file.write(data)
     except OSError as e:
-        raise DataError(f"{file.name}: cannot be written: {one_line(e)}.") from e
+        raise DataError(f"a temporary file: cannot be written: {one_line(e)}.") from e
+
+
+def _refuse(path: Any, e: Exception) -> DataError:
+    return DataError(f"{path}: must be a file that can be written, but got: {one_line(e)}.")

@@ -1,18 +1,24 @@
-"""What is done to a sample on its way to the file, in this order, and what the sidecar says of it.
+"""What is done to a sample on its way to the file, and what the sidecar says of it.
 
-1 colour · 2 augmentation · 3 resize · 4 scale · 5 noise · 6 flatten · 7 dtype; then the label.
+The order is fixed: 1 missing values · 2 colour · 3 augmentation · 4 resize · 5 scale · 6 mean and
+std · 7 noise · 8 shape · 9 dtype; then the target.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from odt.errors import DataError
+from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
+from odt.core.datasets.source import MissingValueError
+from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 FLOAT32: np.dtype[Any] = np.dtype(np.float32)
-SCALES = ("none", "0..1", "-1..1")
+SCALES = ("none", "0..1", "-1..1", "standardize")
+COLOURS = ("keep", "grayscale", "rgb")
+MISSING = ("error", "drop", "mean", "zero")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +26,137 @@ class Preprocessing:
     """Steps for inputs.
 
     Attributes:
-        scale: of bytes: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in float32.
+        missing: what becomes of NaN: an error, a sample left out, the mean of training, or 0.
+        colour: of pictures.
+        augmentation: of training samples.
+        resize: of pictures.
+        scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32; standardize takes mean and
+            standard deviation from the training split.
+        mean, std: (x − mean) / std, by the last axis: channels, features or bands.
+        fill: by the last axis, what stands in for a missing value.
+        shape: of a sample in the file, as many elements as it has; () leaves it.
         flatten: to one axis.
         dtype: of the file.
     """
 
+    missing: str = "error"
+    colour: str = "keep"
+    augmentation: Augmentation | None = None
+    resize: Resize | None = None
     scale: str = "none"
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    fill: tuple[float, ...] = ()
+    shape: tuple[int, ...] = ()
     flatten: bool = False
     dtype: np.dtype[Any] = FLOAT32
 
-    def apply(self, x: Array) -> Array:
-        if self.scale != "none":
+    def __post_init__(self) -> None:
+        changed = self.scale != "none" or self.mean or self.std or self.missing == "mean"
+        if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
+            raise OptionError(
+                f"--dtype {self.dtype}: must hold values as they are. Give --scale none, and "
+                "neither --mean, --std nor noise; or --dtype float32."
+            )
+
+    @property
+    def must_be_fitted(self) -> bool:
+        return self.scale == "standardize" or self.missing == "mean"
+
+    def fitted(self, samples: Iterable[Array]) -> "Preprocessing":
+        """With mean and standard deviation of these samples, by the last axis, NaN left out."""
+        count: Any = 0
+        mean: Any = 0.0
+        spread: Any = 0.0
+        for sample in samples:
+            x = self._picture(sample, None).astype(np.float64)
+            x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+            # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
+            there = ~np.isnan(x)
+            n = there.sum(axis=0)
+            own = np.divide(np.where(there, x, 0).sum(axis=0), n, where=n > 0, out=np.zeros(len(n)))
+            own_spread = np.where(there, (x - own) ** 2, 0).sum(axis=0)
+            both = np.maximum(count + n, 1)
+            spread = spread + own_spread + (own - mean) ** 2 * count * n / both
+            mean = mean + (own - mean) * n / both
+            count = count + n
+        std = np.sqrt(spread / np.maximum(count, 1))
+        std = np.where(std > 0, std, 1.0)  # a constant feature becomes 0
+        means = tuple(float(m) for m in np.atleast_1d(mean))
+        result = replace(self, fill=means) if self.missing == "mean" else self
+        if self.scale != "standardize":
+            return result
+        return replace(result, mean=means, std=tuple(float(s) for s in np.atleast_1d(std)))
+
+    def apply(self, x: Array, random: np.random.Generator | None = None) -> Array:
+        """One input of one sample.
+
+        Args:
+            random: for augmentation; None leaves the sample as it is.
+
+        Raises:
+            DataError: if a step does not fit the sample.
+        """
+        x = self._fill(x)
+        x = self._picture(x, random)
+        if self.scale in ("0..1", "-1..1"):
             x = x.astype(np.float32)
             x /= np.float32(255 if self.scale == "0..1" else 127.5)
             if self.scale == "-1..1":
                 x -= np.float32(1)
+        x = self._standardised(x)
+        if random is not None and self.augmentation is not None:
+            x = self.augmentation.add_noise(x, random)
         if self.flatten:
             x = x.reshape(-1)
+        if self.shape:
+            if x.size != int(np.prod(self.shape)):
+                raise DataError(f"must become {self.shape}, but is {x.shape} after preprocessing")
+            x = x.reshape(self.shape)
         return np.ascontiguousarray(x, self.dtype)
+
+    def _fill(self, x: Array) -> Array:
+        if x.dtype.kind != "f" or not np.isnan(x).any():
+            return x
+        if self.missing in ("error", "drop"):
+            raise MissingValueError("a value is missing (NaN). Give --missing drop, mean or zero")
+        fill = np.asarray(self.fill) if self.missing == "mean" else 0.0
+        return np.where(np.isnan(x), fill, x)
+
+    def _picture(self, x: Array, random: np.random.Generator | None) -> Array:
+        if self.colour == "grayscale":
+            x = to_gray(x)
+        elif self.colour == "rgb":
+            x = to_rgb(x)
+        if random is not None and self.augmentation is not None:
+            x = self.augmentation.move(x, random)
+        return x if self.resize is None else self.resize.apply(x)
+
+    def _standardised(self, x: Array) -> Array:
+        if not self.mean and not self.std:
+            return x
+        channels = x.shape[-1] if x.ndim else 1
+        if {len(self.mean), len(self.std)} - {0, 1, channels}:
+            raise DataError(
+                f"--mean and --std: must have 1 or {channels} values, but got "
+                f"{len(self.mean)} and {len(self.std)}"
+            )
+        mean, std = np.asarray(self.mean or 0.0), np.asarray(self.std or 1.0)
+        return np.asarray((x - mean) / std, np.float32)
 
     def describe(self) -> list[dict[str, Any]]:
         """Steps in order, as JSON values."""
         steps: list[dict[str, Any]] = []
+        if self.missing != "error":
+            steps.append({"step": "missing", "policy": self.missing, "values": [*self.fill]})
+        if self.colour != "keep":
+            steps.append({"step": "colour", "to": self.colour})
+        if self.resize is not None:
+            steps.append({"step": "resize", **self.resize.describe()})
         if self.scale != "none":
             steps.append({"step": "scale", "to": self.scale})
+        if self.mean or self.std:
+            steps.append({"step": "mean and std", "mean": [*self.mean], "std": [*self.std]})
         if self.flatten:
             steps.append({"step": "flatten"})
         return [*steps, {"step": "dtype", "dtype": self.dtype.name}]
@@ -63,10 +176,10 @@ class Targets:
 
     def apply(self, target: Array) -> Array:
         if not self.classes:
-            return np.ascontiguousarray(target, np.float32)
+            return np.ascontiguousarray(np.atleast_1d(target), np.float32)
         label = int(target)
         if not 0 <= label < len(self.classes):
-            raise DataError(f"labels must be 0 … {len(self.classes) - 1}, but got {label}.")
+            raise DataError(f"labels must be 0 … {len(self.classes) - 1}, but got {label}")
         if not self.one_hot:
             return np.asarray(label, np.int32)
         row = np.zeros(len(self.classes), np.float32)
@@ -77,3 +190,17 @@ class Targets:
         if not self.classes:
             return "values"
         return "one-hot" if self.one_hot else "sparse"
+
+
+def numbers(text: str, option: str) -> tuple[float, ...]:
+    """Numbers with commas between them.
+
+    Raises:
+        OptionError: if they are none.
+    """
+    try:
+        return tuple(float(n) for n in text.split(",")) if text else ()
+    except ValueError:
+        raise OptionError(
+            f"{option}: must be numbers with commas between, but got {text}."
+        ) from None

@@ -14,7 +14,11 @@ Kind: TypeAlias = Literal["image", "sound", "features"]
 
 
 class SampleError(DataError):
-    """One sample that cannot be read; --on-error skip goes on without it."""
+    """One sample that cannot be used; --on-error skip goes on without it."""
+
+
+class MissingValueError(SampleError):
+    """A sample with a value missing; --missing drop goes on without it."""
 
 
 class EndOfSamplesError(Exception):
@@ -39,11 +43,13 @@ class Part:
 
     Attributes:
         length: how many; None if only reading to the end can tell.
+        sequential: samples come one after the other; reading an earlier one starts again.
         labels: class number of each; None where targets are values or not known beforehand.
     """
 
     length: int | None
     labels: Array | None = None
+    sequential: bool = False
 
     def read(self, k: int) -> Sample:
         """Sample k.
@@ -91,6 +97,7 @@ class Source:
         parts: by name, as the set comes: train and test, or all.
         classes: names by class number; empty where targets are values.
         sorted_by_class: one class after the other, so that it must be shuffled to be of use.
+        decoded: reading a sample takes work that threads can share.
         origin: what the sidecar says of where it came from.
     """
 
@@ -99,6 +106,7 @@ class Source:
     parts: Mapping[str, Part]
     classes: tuple[str, ...] = ()
     sorted_by_class: bool = False
+    decoded: bool = False
     origin: Mapping[str, Any] = field(default_factory=dict)
 
 

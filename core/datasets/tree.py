@@ -14,7 +14,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
@@ -47,10 +47,12 @@ class Tree:
     Attributes:
         name: of the folder or archive.
         sizes: bytes by file name, relative, with /, sorted.
+        empty: folders in which there is nothing.
     """
 
     name: str
     sizes: Mapping[str, int]
+    empty: Collection[str] = ()
 
     def open(self, name: str) -> IO[bytes]:
         """A file to read; may be called from several threads at once."""
@@ -83,10 +85,12 @@ class FolderTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._path = path
-        found = {}
+        found, self.empty = {}, []
         for folder, below, files in os.walk(path):
             below[:] = [b for b in below if not b.startswith(".")]
             at = Path(folder)
+            if not below and not files and at != path:
+                self.empty.append(at.relative_to(path).as_posix())
             for file in files:
                 if not file.startswith(".") and (at / file).is_file():
                     found[(at / file).relative_to(path).as_posix()] = (at / file).stat().st_size
@@ -111,6 +115,8 @@ class ZipTree(Tree):
             guard(self.where(member.filename), member.compress_size, member.file_size)
             found[member.filename] = member.file_size
         self.sizes = dict(sorted(found.items()))
+        folders = [m.filename for m in self._archive.infolist() if m.is_dir()]
+        self.empty = [f for f in folders if not any(n.startswith(f) for n in found)]
 
     def open(self, name: str) -> IO[bytes]:
         return self._archive.open(name)

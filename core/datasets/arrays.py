@@ -1,0 +1,161 @@
+"""Arrays in `.npy`, `.npz`, HDF5 and raw files as a source; mapped, never whole in memory."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.columns import HDF5, map_arrays
+from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+INPUTS = ("x", "inputs", "input", "data", "images", "image", "features")
+TARGETS = ("y", "targets", "target", "labels", "label", "output")
+SPLITS = ("train", "test", "validation", "val")
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayOptions:
+    """Which arrays are what.
+
+    Attributes:
+        x, y: names of the arrays with inputs and targets, several with commas between; the part's
+            name may follow after _ or stand before it.
+        classes: names of classes, or empty to number them.
+        regression: targets are values; None: if they are no whole numbers.
+        shape, dtype: of a sample in a raw file.
+    """
+
+    x: str = ""
+    y: str = ""
+    classes: tuple[str, ...] = ()
+    regression: bool | None = None
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+
+def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = None) -> Source:
+    """Arrays of one file, or inputs in one and targets in another.
+
+    Raises:
+        DataError: if the files hold no such arrays.
+    """
+    arrays = _arrays(path, options)
+    if targets_path is not None:
+        (x,) = _only(path, arrays)
+        (y,) = _only(targets_path, _arrays(targets_path, ArrayOptions(dtype=options.dtype)))
+        return _source(path, {"all": ([x], [y])}, options)
+    parts: dict[str, tuple[list[Array], list[Array]]] = {}
+    for split in ("", *SPLITS):
+        inputs = _pick(arrays, options.x, INPUTS, split)
+        if not inputs:
+            continue
+        targets = _pick(arrays, options.y, TARGETS, split)
+        if not targets:
+            raise DataError(
+                f"{path}: must have targets for {', '.join(inputs)}, but has "
+                f"{', '.join(arrays)}. Name them with --y, or give --target-source."
+            )
+        name = {"": "all", "val": "validation"}.get(split, split)
+        parts[name] = ([arrays[n] for n in inputs], [arrays[n] for n in targets])
+    if not parts:
+        raise DataError(
+            f"{path}: must have arrays called x and y, or x_train, y_train, …, but has "
+            f"{', '.join(arrays)}. Name them with --x and --y."
+        )
+    return _source(path, parts, options)
+
+
+def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
+    try:
+        with open(path, "rb") as f:
+            start = f.read(8)
+    except OSError as e:
+        raise DataError(f"{path}: must be a readable file, but got: {e.strerror}.") from e
+    if start.startswith((HDF5, b"\x93NUMPY", b"PK\x03\x04")):
+        return map_arrays(str(path))
+    if not options.shape:
+        raise DataError(
+            f"{path}: of raw bytes the shape must be known. Give --shape, such as 28x28x1, and "
+            "--source-dtype."
+        )
+    data = np.memmap(path, options.dtype, "r") if path.stat().st_size else np.empty(0)
+    size = int(np.prod(options.shape))
+    if not len(data) or len(data) % size:
+        raise DataError(
+            f"{path}: must be samples of {size} {options.dtype} {options.shape}, but has "
+            f"{len(data)} values."
+        )
+    return {"0": data.reshape(-1, *options.shape)}
+
+
+def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
+    if len(arrays) != 1:
+        raise DataError(f"{path}: must hold one array, but has {', '.join(arrays)}.")
+    return (next(iter(arrays.values())),)
+
+
+def _pick(arrays: Mapping[str, Array], given: str, usual: Sequence[str], split: str) -> list[str]:
+    """Names of the arrays of one role and split; empty if there are none."""
+    by_lower = {name.lower(): name for name in arrays}
+    for base in given.split(",") if given else usual:
+        for spelling in (f"{base}_{split}", f"{split}_{base}") if split else (base,):
+            if spelling.lower() in by_lower:
+                if not given:
+                    return [by_lower[spelling.lower()]]
+                every = [re.sub(re.escape(base), b, spelling) for b in given.split(",")]
+                return [by_lower[n.lower()] for n in every if n.lower() in by_lower]
+    return []
+
+
+def _source(
+    path: Path, parts: Mapping[str, tuple[list[Array], list[Array]]], options: ArrayOptions
+) -> Source:
+    for x, y in parts.values():
+        lengths = {len(a) if a.shape else -1 for a in (*x, *y)}
+        if len(lengths) != 1 or lengths == {-1}:
+            raise DataError(
+                f"{path}: inputs and targets must have one length, but got "
+                f"{', '.join(str(a.shape) for a in (*x, *y))}."
+            )
+    targets = [y[0] for _, y in parts.values()]
+    several = any(len(y) > 1 for _, y in parts.values())
+    regression = options.regression
+    if regression is None:
+        regression = several or any(_are_values(t) for t in targets)
+    classes: tuple[str, ...] = ()
+    if not regression:
+        classes = options.classes or _classes(path, targets)
+        for target in targets:
+            check_labels(str(path), np.asarray(target).reshape(-1), len(classes))
+    made: dict[str, Part] = {
+        name: ArrayPart(x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes))
+        for name, (x, y) in parts.items()
+    }
+    return Source(str(path), _kind([x[0] for x, _ in parts.values()]), made, classes)
+
+
+def _are_values(target: Array) -> bool:
+    """Whether targets are no class numbers: floats, or several numbers a sample."""
+    return target.dtype.kind not in "iub" or int(np.prod(target.shape[1:])) != 1
+
+
+def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
+    least, most = min(int(t.min()) for t in targets), max(int(t.max()) for t in targets)
+    if least < 0 or most > 100_000:
+        raise DataError(
+            f"{path}: class numbers must begin with 0, but got {least} … {most}. "
+            "Give --regression if they are numbers to predict."
+        )
+    return tuple(str(k) for k in range(most + 1))
+
+
+def _kind(inputs: Sequence[Any]) -> Kind:
+    """Pictures are unsigned bytes of two or three axes."""
+    x = inputs[0]
+    channels = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 2, 3, 4))
+    return "image" if x.dtype == np.uint8 and channels else "features"

@@ -1,0 +1,103 @@
+"""Fetches published files: checked by their published checksums, resumed where it was cut off."""
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from odt.errors import DataError
+
+COPY = 1 << 18
+TIMEOUT = 30  # seconds without a byte
+PARTIAL = ".download"
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A file to fetch.
+
+    Attributes:
+        url: where it is.
+        md5: published checksum, in hex.
+    """
+
+    url: str
+    md5: str
+
+    @property
+    def name(self) -> str:
+        return self.url.rpartition("/")[2]
+
+
+def download(
+    files: Sequence[Remote], folder: Path, progress: Callable[[str, int, int | None], None]
+) -> None:
+    """Fetches what is not there yet.
+
+    Args:
+        progress: called with file name, bytes so far, and bytes in all if that is known.
+
+    Raises:
+        DataError: if there is no network, or a file is not the published one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise DataError(f"{folder}: must be a folder, but got: {e.strerror}.") from e
+    for file in files:
+        path = folder / file.name
+        if path.exists():
+            _check(path, path, file)
+            continue
+        partial = path.with_name(path.name + PARTIAL)
+        try:
+            _fetch(file, partial, progress)
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as e:
+            raise DataError(
+                f"{file.url}: cannot be fetched: {_reason(e)}. Put {file.name} into {folder} "
+                "yourself, or try again: what is there is kept."
+            ) from e
+        _check(partial, path, file)
+        partial.rename(path)
+
+
+def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None], None]) -> None:
+    have = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT)
+    except urllib.error.HTTPError as e:
+        if have and e.code == 416:  # nothing is missing
+            return
+        raise
+    with response, open(partial, "ab" if response.status == 206 else "wb") as out:
+        have = out.tell()
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        while chunk := response.read(COPY):
+            out.write(chunk)
+            have += len(chunk)
+            progress(file.name, have, total)
+        if total is not None and have < total:
+            raise OSError(f"the connection ended after {have} of {total} bytes")
+
+
+def _check(there: Path, path: Path, file: Remote) -> None:
+    with open(there, "rb") as f:
+        got = hashlib.file_digest(f, "md5").hexdigest()
+    if got == file.md5:
+        return
+    if there != path:
+        there.unlink()  # a new try must not go on from it
+    raise DataError(
+        f"{path}: must have the published md5 {file.md5}, but got {got}. "
+        "Remove it and fetch it again, or leave --download out to use it as it is."
+    )
+
+
+def _reason(e: Exception) -> str:
+    reason = e.reason if isinstance(e, urllib.error.URLError) else e
+    return " ".join(str(reason).split()).removesuffix(".")

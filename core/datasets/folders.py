@@ -1,0 +1,177 @@
+"""Folders of pictures or sounds: one folder a class, train/ and test/ above them or not."""
+
+import io
+import re
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from odt.core.datasets.pictures import MOST_PIXELS, pillow
+from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
+from odt.core.datasets.tree import Tree
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
+# Only these: Pillow would run another program for some formats, whatever a file is called.
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
+SOUNDS = (".wav",)
+LIMIT = 1 << 28  # bytes of one file
+PARTS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+}
+
+PICTURE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error)
+
+Decode = Callable[[bytes], Array]
+
+
+class FilePart(Part):
+    """Files of a tree, each a sample; its folder is its class."""
+
+    def __init__(self, tree: Tree, names: Sequence[str], labels: Array, decode: Decode) -> None:
+        self._tree = tree
+        self._names = tuple(names)
+        self._decode = decode
+        self.length = len(self._names)
+        self.labels = labels
+
+    def read(self, k: int) -> Sample:
+        assert self.labels is not None
+        name = self._names[k]
+        try:
+            x = self._decode(self._tree.read(name, LIMIT))
+        except DataError as e:
+            where = self._tree.where(name)
+            text = str(e)
+            raise SampleError(text if text.startswith(where) else f"{where}: {text}") from e
+        return Sample((x,), (self.labels[k],))
+
+    def label_of(self, k: int) -> str:
+        return self._names[k]
+
+    def groups(self, rule: str) -> Sequence[str]:
+        try:
+            pattern = re.compile(rule)
+        except re.error as e:
+            raise DataError(f"--group-by {rule}: must be a pattern, but got: {e}.") from e
+        found = [pattern.search(name) for name in self._names]
+        for name, match in zip(self._names, found, strict=True):
+            if match is None:
+                raise DataError(f"--group-by {rule}: must fit every file name, but not {name}.")
+        return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
+
+
+def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> Source:
+    """Files of one kind by part and class.
+
+    Args:
+        kind: image or sound.
+        decode: bytes of a file → array; raises DataError.
+        skip: leave classes without files out.
+
+    Raises:
+        DataError: if there are no such files, a part has classes of its own, or a class is empty.
+    """
+    endings = PICTURES if kind == "image" else SOUNDS
+    found: dict[str, dict[str, list[str]]] = {}
+    seen: dict[str, set[str]] = {}
+    for folder in tree.empty:
+        part, label = _place(PurePosixPath(folder))
+        seen.setdefault(part, set()).add(label)
+    for name in tree.sizes:
+        part, label = _place(PurePosixPath(name).parent)
+        if not label:
+            continue
+        seen.setdefault(part, set()).add(label)
+        if name.lower().endswith(endings):
+            found.setdefault(part, {}).setdefault(label, []).append(name)
+    if not found:
+        raise DataError(
+            f"{tree.name}: must hold folders, one a class, with {' '.join(endings)} files, "
+            "but has none."
+        )
+    if len(found) > 1:
+        found.pop("all", None)  # a stray picture beside train/ and test/
+    classes = tuple(sorted(found.get("train", next(iter(found.values())))))
+    for part, by_class in found.items():
+        unknown = sorted(set(by_class) - set(classes))
+        if unknown:
+            raise DataError(
+                f"{tree.name}: {part} must have the classes of train ({', '.join(classes)}), "
+                f"but got {', '.join(unknown)}."
+            )
+        empty = sorted((seen[part] | set(classes)) - set(by_class))
+        if empty and not skip:
+            raise DataError(
+                f"{tree.name}: each class must have {' '.join(endings)} files, but in {part} "
+                f"there are none of {', '.join(empty)}. Leave them out with --on-error skip."
+            )
+    parts = {}
+    for part, by_class in found.items():
+        names = [name for c in classes for name in by_class.get(c, [])]
+        labels = [k for k, c in enumerate(classes) for _ in by_class.get(c, [])]
+        parts[part] = FilePart(tree, names, np.asarray(labels, np.int32), decode)
+    return Source(
+        tree.name,
+        kind,
+        parts,
+        classes,
+        sorted_by_class=True,
+        decoded=True,
+        origin={"files": sum(p.length or 0 for p in parts.values())},
+    )
+
+
+def _place(folder: PurePosixPath) -> tuple[str, str]:
+    """Part and class of a folder."""
+    *above, label = folder.parts or ("",)
+    return next((PARTS[f.lower()] for f in above if f.lower() in PARTS), "all"), label
+
+
+def decode_picture(data: bytes) -> Array:
+    """uint8 (H, W, 3), turned as its EXIF data says.
+
+    Raises:
+        DataError: if it is damaged, too large, or has more than 8 bits a channel.
+    """
+    image = pillow()
+    try:
+        with image.open(io.BytesIO(data), formats=FORMATS) as picture:
+            return _pixels(picture)
+    except (*PICTURE_ERRORS, image.DecompressionBombError) as e:
+        raise DataError(f"must be a sound picture, but got: {_plain(e)}.") from e
+
+
+def _pixels(picture: Any) -> Array:
+    if picture.width * picture.height > MOST_PIXELS:
+        raise ValueError(f"{picture.width}×{picture.height} pixels")
+    if picture.mode[0] in "IF":
+        raise ValueError(f"mode {picture.mode}, more than 8 bits a channel")
+    turned = _upright(picture)
+    return np.asarray(turned if turned.mode == "RGB" else turned.convert("RGB"))
+
+
+def _upright(picture: Any) -> Any:
+    """Turned by EXIF's orientation; most pictures have none."""
+    if 0x0112 not in picture.getexif():
+        return picture
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(picture)
+
+
+def _plain(error: Exception) -> str:
+    """An error's text without the address of an object in memory."""
+    text = " ".join(str(error).split()).removesuffix(".")
+    return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", text) or type(error).__name__

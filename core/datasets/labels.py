@@ -1,0 +1,73 @@
+"""Renames and merges classes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.datasets.source import Part, Sample, Source
+from odt.errors import DataError
+
+
+class RelabelledPart(Part):
+    """A part whose class numbers are others."""
+
+    def __init__(self, part: Part, numbers: Sequence[int]) -> None:
+        self._part = part
+        self._numbers = np.asarray(numbers, np.int32)
+        self.length = part.length
+        self.sequential = part.sequential
+        self.labels = None if part.labels is None else self._numbers[part.labels]
+
+    def read(self, k: int) -> Sample:
+        sample = self._part.read(k)
+        label = np.asarray(self._numbers[int(sample.targets[0])])
+        return Sample(sample.inputs, (label, *sample.targets[1:]))
+
+    def label_of(self, k: int) -> str:
+        return self._part.label_of(k)
+
+    def groups(self, rule: str) -> Sequence[str]:
+        return self._part.groups(rule)
+
+
+def parse_label_map(text: str) -> dict[str, str]:
+    """From `cat=pet,dog=pet` or the name of a JSON file with such pairs.
+
+    Raises:
+        DataError: if it is neither.
+    """
+    if text.endswith(".json"):
+        try:
+            content = json.loads(Path(text).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as e:
+            raise DataError(f"{text}: must be JSON, but got: {e}.") from e
+        if not isinstance(content, dict):
+            raise DataError(f"{text}: must be pairs of class names, but is no object.")
+        return {str(k): str(v) for k, v in content.items()}
+    pairs = [item.partition("=") for item in text.split(",")]
+    if not all(equals and new for _, equals, new in pairs):
+        raise DataError(f"--label-map: must be OLD=NEW,…, or a JSON file, but got {text}.")
+    return {old: new for old, _, new in pairs}
+
+
+def relabel(source: Source, names: Mapping[str, str]) -> Source:
+    """The source with other class names; classes of one name become one. Others keep theirs.
+
+    Raises:
+        DataError: for a name that is no class.
+    """
+    unknown = sorted(set(names) - set(source.classes))
+    if unknown:
+        raise DataError(
+            f"--label-map: {source.name} has the classes {', '.join(source.classes) or 'none'}, "
+            f"but got {', '.join(unknown)}."
+        )
+    new = [names.get(c, c) for c in source.classes]
+    classes = tuple(dict.fromkeys(new))
+    numbers = [classes.index(c) for c in new]
+    parts = {name: RelabelledPart(part, numbers) for name, part in source.parts.items()}
+    origin = {**source.origin, "label map": dict(names)}
+    return replace(source, parts=parts, classes=classes, origin=origin)

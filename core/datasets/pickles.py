@@ -1,0 +1,175 @@
+"""Reads what CIFAR's pickles hold, without Python's pickle: nothing in the file is ever executed.
+
+A pickle is a program for a stack machine. This reader knows the operations that build plain
+values and the three calls with which NumPy arrays and bytes are written; any other call is
+refused, and no call is ever made: an array is read from the bytes beside it.
+"""
+
+import pickletools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+MARK = object()
+ARRAY = {"numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct"}
+PLAIN = {
+    "BININT", "BININT1", "BININT2", "LONG1", "INT", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE",
+    "BINBYTES", "SHORT_BINBYTES", "BINSTRING", "SHORT_BINSTRING",
+}  # fmt: skip
+CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+IGNORED = {"PROTO", "FRAME"}
+
+
+@dataclass
+class _Name:
+    """A class or function that the pickle names; nobody looks it up."""
+
+    name: str
+
+
+@dataclass
+class _Type:
+    """A NumPy dtype in the making."""
+
+    code: str
+
+
+@dataclass
+class _Array:
+    """A NumPy array in the making."""
+
+    value: Array | None = None
+
+
+def read_pickle(data: bytes, where: str) -> Any:
+    """Dictionaries, lists, numbers, text, bytes and arrays of bytes or integers.
+
+    Python 2's strings are given as bytes.
+
+    Raises:
+        DataError: if the pickle is damaged or asks for anything else.
+    """
+    try:
+        return _plain(_Machine(where).run(data))
+    except DataError:
+        raise
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise DataError(f"{where}: must be a sound pickle, but got: {type(e).__name__}.") from e
+
+
+class _Machine:
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+
+    def run(self, data: bytes) -> Any:
+        for code, argument, _ in pickletools.genops(data):
+            if code.name == "STOP":
+                return self.stack.pop()
+            if code.name not in IGNORED:
+                self.step(code.name, argument)
+        raise ValueError("no end")
+
+    def step(self, code: str, argument: Any) -> None:
+        stack = self.stack
+        if code in PLAIN:
+            text = code in ("BINSTRING", "SHORT_BINSTRING")
+            stack.append(argument.encode("latin1") if text else argument)
+        elif code in CONSTANTS:
+            stack.append(CONSTANTS[code])
+        elif code == "MARK":
+            stack.append(MARK)
+        elif code in ("EMPTY_DICT", "EMPTY_LIST"):
+            stack.append({} if code == "EMPTY_DICT" else [])
+        elif code in ("BINPUT", "LONG_BINPUT"):
+            self.memo[argument] = stack[-1]
+        elif code == "MEMOIZE":
+            self.memo[len(self.memo)] = stack[-1]
+        elif code in ("BINGET", "LONG_BINGET"):
+            stack.append(self.memo[argument])
+        elif code in ("TUPLE1", "TUPLE2", "TUPLE3"):
+            n = int(code[-1])
+            stack[-n:] = [tuple(stack[-n:])]
+        elif code == "TUPLE":
+            stack.append(tuple(self.since_mark()))
+        elif code == "APPEND":
+            item = stack.pop()
+            stack[-1].append(item)
+        elif code == "APPENDS":
+            items = self.since_mark()
+            stack[-1].extend(items)
+        elif code in ("SETITEM", "SETITEMS"):
+            items = self.since_mark() if code == "SETITEMS" else [stack.pop(-2), stack.pop()]
+            stack[-1].update(zip(items[::2], items[1::2], strict=True))
+        elif code == "GLOBAL":
+            stack.append(_Name(argument))
+        elif code == "STACK_GLOBAL":
+            name = stack.pop()
+            stack.append(_Name(f"{stack.pop()} {name}"))
+        elif code == "REDUCE":
+            arguments = stack.pop()
+            stack.append(self.made(stack.pop(), arguments))
+        elif code == "BUILD":
+            state = stack.pop()
+            self.complete(stack[-1], state)
+        else:
+            raise self.refuse(code)
+
+    def since_mark(self) -> list[Any]:
+        at = len(self.stack) - 1 - self.stack[::-1].index(MARK)
+        items = self.stack[at + 1 :]
+        del self.stack[at:]
+        return items
+
+    def made(self, function: Any, arguments: tuple[Any, ...]) -> Any:
+        """What a call would give, for the three that are known."""
+        name = function.name if isinstance(function, _Name) else "an object"
+        if name in ARRAY:
+            return _Array()
+        if name == "numpy dtype":
+            return _Type(_text(arguments[0]))
+        if name == "_codecs encode" and arguments[1] == "latin1":
+            return arguments[0].encode("latin1")
+        raise self.refuse(f"a call of {name.replace(' ', '.')}")
+
+    def complete(self, made: Any, state: Any) -> None:
+        if isinstance(made, _Type):
+            if made.code not in ("u1", "i4", "i8"):
+                raise self.refuse(f"dtype {made.code}")
+            made.code = ("<" if _text(state[1]) == "|" else _text(state[1])) + made.code
+        elif isinstance(made, _Array):
+            _, shape, kind, fortran, data = state
+            flat = np.frombuffer(data, kind.code)
+            made.value = flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+        else:
+            raise self.refuse("the state of an object")
+
+    def refuse(self, what: str) -> DataError:
+        return DataError(
+            f"{self.where}: a pickle must hold nothing but arrays, lists and names, but it has "
+            f"{what}. It is not executed."
+        )
+
+
+def _text(value: Any) -> str:
+    return value.decode("ascii") if isinstance(value, bytes) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Without the wrappers."""
+    if isinstance(value, _Array):
+        if value.value is None:
+            raise ValueError("an array without values")
+        return value.value
+    if isinstance(value, dict):
+        return {_plain(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, _Name | _Type):
+        raise ValueError("a name")
+    return value

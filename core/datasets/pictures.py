@@ -1,0 +1,217 @@
+"""Pictures as arrays (H, W, C): colour, size, and changes that leave the label true.
+
+Resizing is Pillow's, so that it has one definition: bilinear and area average over all pixels
+when they shrink a picture, which TensorFlow's bilinear without antialias does not.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import DataError, OptionError
+from odt.kernels.opdef import Array
+
+METHODS = ("bilinear", "nearest", "area")
+FITS = ("stretch", "crop", "pad", "crop-or-pad")
+MOST_PIXELS = 1 << 28
+
+
+def pillow() -> Any:
+    """The module PIL.Image.
+
+    Raises:
+        DataError: if Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as e:
+        raise DataError(
+            "pictures: reading and resizing them needs Pillow, which is not installed. "
+            "Install it: pip install 'odt[images]'."
+        ) from e
+    return Image
+
+
+def _channels(x: Array) -> int:
+    if x.ndim != 3 or x.shape[2] not in (1, 2, 3, 4):
+        raise DataError(f"a picture must be (H, W, 1 … 4), but got {x.shape}")
+    return int(x.shape[2])
+
+
+def to_gray(x: Array) -> Array:
+    """One channel: luma of ITU-R 601-2, rounded as Pillow rounds it."""
+    if _channels(x) < 3:
+        return x[..., :1]
+    if x.dtype != np.uint8:
+        return np.asarray(x[..., :3] @ np.array([[0.299], [0.587], [0.114]], x.dtype))
+    wide = x.astype(np.uint32)
+    luma = wide[..., :1] * 19595 + wide[..., 1:2] * 38470 + wide[..., 2:3] * 7471
+    return ((luma + 0x8000) >> 16).astype(np.uint8)
+
+
+def to_rgb(x: Array) -> Array:
+    """Three channels; transparency is dropped."""
+    return np.repeat(x[..., :1], 3, axis=2) if _channels(x) < 3 else x[..., :3]
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """To one size.
+
+    Attributes:
+        height, width: of the result.
+        method: how values between pixels come about.
+        fit: stretch changes the aspect; crop keeps it and cuts the longer side, centred; pad
+            keeps it and fills with 0; crop-or-pad only cuts and fills, nothing is scaled.
+    """
+
+    height: int
+    width: int
+    method: str = "bilinear"
+    fit: str = "stretch"
+
+    def __post_init__(self) -> None:
+        if min(self.height, self.width) < 1 or self.height * self.width > MOST_PIXELS:
+            raise OptionError(f"--size: must be sensible, but got {self.height}x{self.width}.")
+
+    def apply(self, x: Array) -> Array:
+        if x.ndim == 2:
+            x = x[..., None]
+        _channels(x)
+        (h, w), (height, width) = x.shape[:2], (self.height, self.width)
+        if (h, w) == (height, width):
+            return x
+        if self.fit == "crop-or-pad":
+            return _centred(x, height, width)
+        if self.fit == "crop":
+            scale = min(h / height, w / width)
+            left, top = (w - width * scale) / 2, (h - height * scale) / 2
+            return self._scaled(x, height, width, (left, top, w - left, h - top))
+        if self.fit == "pad":
+            scale = min(height / h, width / w)
+            inner = self._scaled(x, max(1, round(h * scale)), max(1, round(w * scale)), None)
+            return _centred(inner, height, width)
+        return self._scaled(x, height, width, None)
+
+    def _scaled(self, x: Array, height: int, width: int, box: Any) -> Array:
+        image = pillow()
+        names = {"bilinear": "BILINEAR", "nearest": "NEAREST", "area": "BOX"}
+        resample = image.Resampling[names[self.method]]
+        if x.dtype == np.uint8:
+            flat = x[..., 0] if x.shape[2] == 1 else x
+            result = np.asarray(image.fromarray(flat).resize((width, height), resample, box))
+            return result.reshape(height, width, x.shape[2])
+        planes = [
+            np.asarray(image.fromarray(plane).resize((width, height), resample, box))
+            for plane in np.ascontiguousarray(np.moveaxis(x, 2, 0), np.float32)
+        ]
+        return np.stack(planes, axis=2)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "height": self.height,
+            "width": self.width,
+            "method": self.method,
+            "fit": self.fit,
+        }
+
+
+def _centred(x: Array, height: int, width: int) -> Array:
+    """Cut, or filled with 0, to size; an odd pixel is at the end."""
+    y = np.zeros((height, width, x.shape[2]), x.dtype)
+    h, w = min(height, x.shape[0]), min(width, x.shape[1])
+    top, left = (x.shape[0] - h) // 2, (x.shape[1] - w) // 2
+    down, right = (height - h) // 2, (width - w) // 2
+    y[down : down + h, right : right + w] = x[top : top + h, left : left + w]
+    return y
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Changed copies of training samples.
+
+    Attributes:
+        factor: each sample is there so many times: once as it is, else changed.
+        flip: left for right, every second time.
+        shift: pixels, or steps of a sound, each way; what is uncovered is 0.
+        crop: share of height and width that may be cut away; the rest is stretched again.
+        noise: standard deviation, in the units of the file.
+    """
+
+    factor: int = 2
+    flip: bool = False
+    shift: int = 0
+    crop: float = 0.0
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.factor < 2 or self.shift < 0 or not 0 <= self.crop < 1 or self.noise < 0:
+            raise OptionError(
+                "--augment: must be flip, shift=PIXELS, crop=SHARE below 1, noise=STD, and "
+                f"--augment-factor at least 2, but got {self}."
+            )
+
+    def move(self, x: Array, random: np.random.Generator) -> Array:
+        """Cut, flipped, shifted."""
+        if self.crop:
+            h, w = x.shape[:2]
+            keep = 1 - random.uniform(0, self.crop)
+            height, width = max(1, round(h * keep)), max(1, round(w * keep))
+            top, left = random.integers(h - height + 1), random.integers(w - width + 1)
+            x = Resize(h, w).apply(x[top : top + height, left : left + width])
+        if self.flip and random.random() < 0.5:
+            x = x[:, ::-1]
+        if self.shift:
+            axes = 2 if x.ndim == 3 else 1
+            y = np.zeros_like(x)
+            steps = random.integers(-self.shift, self.shift + 1, axes)
+            steps = np.clip(steps, -np.array(x.shape[:axes]), x.shape[:axes])
+            to = tuple(slice(max(0, s), x.shape[i] + min(0, s)) for i, s in enumerate(steps))
+            of = tuple(slice(max(0, -s), x.shape[i] - max(0, s)) for i, s in enumerate(steps))
+            y[to] = x[of]
+            x = y
+        return x
+
+    def add_noise(self, x: Array, random: np.random.Generator) -> Array:
+        if not self.noise:
+            return x
+        noise = random.standard_normal(x.shape, np.float32)
+        return x + noise * np.float32(self.noise)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "factor": self.factor,
+            "flip": self.flip,
+            "shift": self.shift,
+            "crop": self.crop,
+            "noise": self.noise,
+        }
+
+
+def parse_augmentation(text: str, factor: int) -> Augmentation | None:
+    """From `flip,shift=2,crop=0.1,noise=0.05`.
+
+    Raises:
+        OptionError: for another word or a number that is none.
+    """
+    if not text:
+        return None
+    given: dict[str, Any] = {}
+    for item in text.split(","):
+        name, _, value = item.partition("=")
+        try:
+            if name == "flip" and not value:
+                given[name] = True
+            elif name == "shift":
+                given[name] = int(value)
+            elif name in ("crop", "noise"):
+                given[name] = float(value)
+            else:
+                raise ValueError
+        except ValueError:
+            raise OptionError(
+                f"--augment: must be flip, shift=PIXELS, crop=SHARE, noise=STD with commas "
+                f"between, but got {item}."
+            ) from None
+    return Augmentation(factor, **given)

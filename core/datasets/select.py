@@ -1,0 +1,248 @@
+"""Which samples make which split.
+
+A source that comes in parts keeps them. Otherwise, or where shares are asked for, all its samples
+are divided: no sample is in two splits, and of each class every split gets its share to within
+one sample.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.datasets.source import EndOfSamplesError, Part, Sample, Source
+from odt.errors import DataError, OptionError
+from odt.kernels.opdef import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One split to make.
+
+    Attributes:
+        name: of the split.
+        length: how many samples of it; None for all there are.
+        share: of the whole set: a fraction below 1, or a number of samples.
+    """
+
+    name: str
+    length: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How samples are divided and ordered.
+
+    Attributes:
+        shuffle: None: only what is divided, or comes one class after the other.
+        seed: of the shuffle.
+        stratify: each class by itself; None: if there are classes and no groups.
+        group_by: a column, or a pattern for file names; what it gives stays in one split.
+        fold: (k, n): the last split is the k-th of n parts, from 1, and the first all others.
+    """
+
+    shuffle: bool | None = None
+    seed: int = 0
+    stratify: bool | None = None
+    group_by: str = ""
+    fold: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """One split: a part and the numbers of its samples in order; None for all until it ends."""
+
+    name: str
+    part: Part
+    numbers: Sequence[int] | None
+    wanted: Wanted
+
+
+class Pool(Part):
+    """Parts one after the other."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = tuple(parts)
+        self.sequential = any(p.sequential for p in self._parts)
+        lengths = [length_of(p) for p in self._parts]
+        self._starts = np.cumsum([0, *lengths])
+        self.length = int(self._starts[-1])
+        labels = [p.labels for p in self._parts if p.labels is not None]
+        self.labels = np.concatenate(labels) if len(labels) == len(self._parts) else None
+
+    def _find(self, k: int) -> tuple[Part, int]:
+        at = int(np.searchsorted(self._starts, k, side="right")) - 1
+        return self._parts[at], k - int(self._starts[at])
+
+    def read(self, k: int) -> Sample:
+        part, number = self._find(k)
+        return part.read(number)
+
+    def label_of(self, k: int) -> str:
+        part, number = self._find(k)
+        return part.label_of(number)
+
+    def groups(self, rule: str) -> Sequence[str]:
+        return [g for p in self._parts for g in p.groups(rule)]
+
+
+def length_of(part: Part) -> int:
+    """Number of samples, by reading to the end where nothing else tells."""
+    if part.length is not None:
+        return part.length
+    k = 0
+    while True:
+        try:
+            part.read(k)
+        except EndOfSamplesError:
+            return k
+        k += 1
+
+
+def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
+    """The samples of each split.
+
+    Raises:
+        OptionError: if the splits contradict each other.
+        DataError: if the source has no such part, or too few samples.
+    """
+    names = [w.name for w in wanted]
+    if len(set(names)) < len(names):
+        raise OptionError(f"--split: names must differ, but got {', '.join(names)}.")
+    shares = any(w.share is not None for w in wanted)
+    if shares or division.fold or division.group_by or list(source.parts) == ["all"]:
+        picked = _divide(source, wanted, division)
+    else:
+        picked = [_take(source, w, division) for w in wanted]
+    return [_cut(source, p) for p in picked]
+
+
+def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
+    part = source.parts.get(wanted.name)
+    if part is None:
+        raise DataError(
+            f"--split: {source.name} has {', '.join(source.parts)}, but got {wanted.name}. "
+            "Give shares to divide it anew: --split train=0.8 test=0.2."
+        )
+    shuffle = source.sorted_by_class if division.shuffle is None else division.shuffle
+    if part.sequential:
+        if division.shuffle:
+            raise OptionError(
+                f"--shuffle: {source.name} gives its samples one by one. Shuffle them there."
+            )
+        return Picked(wanted.name, part, None, wanted)
+    assert part.length is not None
+    numbers: Sequence[int] = range(part.length)
+    if shuffle:
+        random = np.random.default_rng(division.seed)
+        numbers = random.permutation(part.length).tolist()
+    return Picked(wanted.name, part, numbers, wanted)
+
+
+def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
+    pool = Pool(list(source.parts.values()))
+    assert pool.length is not None
+    counts = _counts(source, wanted, division, pool.length)
+    shuffle = division.shuffle is not False
+    random = np.random.default_rng(division.seed)
+    if division.group_by:
+        if division.stratify:
+            raise OptionError("--stratify: does not go together with --group-by. Leave one out.")
+        pieces = _by_group(pool.groups(division.group_by), counts, random if shuffle else None)
+    else:
+        order = _order(pool, division, random if shuffle else None)
+        if division.fold:  # the k-th block first, so that it is the last split's
+            k, n = division.fold
+            order = np.roll(order, -round((k - 1) * pool.length / n))
+            counts = counts[::-1]
+        pieces = np.split(order, np.cumsum(counts))[: len(counts)]
+        if division.fold:
+            pieces = pieces[::-1]
+    if pool.sequential or not shuffle:
+        pieces = [np.sort(p) for p in pieces]
+    else:
+        pieces = [random.permutation(p) for p in pieces]
+    return [Picked(w.name, pool, p.tolist(), w) for w, p in zip(wanted, pieces, strict=True)]
+
+
+def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total: int) -> list[int]:
+    """Samples of each split; one without a share gets the rest."""
+    if division.fold:
+        k, n = division.fold
+        if len(wanted) != 2 or not 1 <= k <= n or not 2 <= n <= total:
+            raise OptionError(
+                f"--fold: must be K/N with 1 ≤ K ≤ N ≤ {total} samples and two splits, "
+                f"but got {k}/{n} and {len(wanted)} splits."
+            )
+        test = round(k * total / n) - round((k - 1) * total / n)
+        return [total - test, test]
+    shares = [w.share for w in wanted]
+    if all(s is None for s in shares):
+        if [w.name for w in wanted] != ["train", "test"]:
+            raise OptionError(
+                f"--split: {source.name} comes in one piece. Give shares: "
+                + " ".join(f"{w.name}=…" for w in wanted)
+                + "."
+            )
+        shares = [None, 0.2]
+    counts = [0 if s is None else round(s * total) if s < 1 else int(s) for s in shares]
+    rest = total - sum(counts)
+    open_shares = shares.count(None)
+    if rest < 0 or open_shares > 1 or sum(s for s in shares if s is not None and s < 1) > 1.0001:
+        raise OptionError(
+            f"--split: shares must fit into {total} samples, with at most one split left open, "
+            f"but got {', '.join(f'{w.name}={c}' for w, c in zip(wanted, counts, strict=True))}."
+        )
+    return [rest if s is None else c for s, c in zip(shares, counts, strict=True)]
+
+
+def _order(pool: Pool, division: Division, random: np.random.Generator | None) -> Array:
+    """All samples in an order of which every stretch holds each class by its share."""
+    assert pool.length is not None
+    order = np.arange(pool.length) if random is None else random.permutation(pool.length)
+    if division.stratify and pool.labels is None:
+        raise OptionError("--stratify: needs classes, but the targets are values.")
+    if pool.labels is None or division.stratify is False:
+        return order
+    labels = pool.labels[order]
+    place = np.empty(pool.length)
+    for label in np.unique(labels):
+        of_class = np.flatnonzero(labels == label)
+        place[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
+    return order[np.argsort(place, kind="stable")]
+
+
+def _by_group(
+    groups: Sequence[str], counts: Sequence[int], random: np.random.Generator | None
+) -> list[Array]:
+    """Whole groups to each split: the next goes to the split that is furthest from its count."""
+    names, group_of = np.unique(np.asarray(groups), return_inverse=True)
+    sizes = np.bincount(group_of)
+    order = np.arange(len(names)) if random is None else random.permutation(len(names))
+    left = np.array(counts, np.float64)
+    split_of = np.empty(len(names), np.int64)
+    for group in order:
+        split_of[group] = np.argmax(left)
+        left[split_of[group]] -= sizes[group]
+    splits = split_of[group_of]
+    pieces = [np.flatnonzero(splits == s) for s in range(len(counts))]
+    for piece, count in zip(pieces, counts, strict=True):
+        if count and not len(piece):
+            raise DataError(
+                f"--group-by: {len(names)} groups must be enough for {len(counts)} splits, "
+                "but one split would be empty."
+            )
+    return pieces
+
+
+def _cut(source: Source, picked: Picked) -> Picked:
+    length, numbers = picked.wanted.length, picked.numbers
+    if numbers is None or length is None:
+        return picked
+    if length > len(numbers):
+        raise DataError(
+            f"--length: {picked.name} of {source.name} has {len(numbers)} samples, "
+            f"but got {length}."
+        )
+    return Picked(picked.name, picked.part, numbers[:length], picked.wanted)

@@ -1,0 +1,135 @@
+"""Sounds: WAV files to samples of one length, or to log-mel bands.
+
+Log-mel: frames of `frame` samples every `hop`, window 0.54 − 0.46 cos, magnitude of the spectrum,
+triangular bands that are equally wide in mel = 1125 ln(1 + f / 700), squared, in dB below the
+loudest value of the clip, not below −floor. Source: the recipe of the keyword models of
+TensorFlow's and ONE's examples, see docs/data.md.
+"""
+
+import io
+import math
+import wave
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from odt.errors import DataError, OptionError
+from odt.kernels.opdef import Array
+
+
+@dataclass(frozen=True)
+class Sound:
+    """How a WAV file becomes an array.
+
+    Attributes:
+        rate: samples a second that files must have; 0 takes them as they are.
+        seconds: to which a clip is cut or filled with silence; 0 leaves its length.
+        mel: bands; 0 gives the samples themselves, −1 … 1.
+        frame, hop: samples of a frame and from one to the next; frame is a power of two.
+        frames: how many at most; 0 for all that fit.
+        low, high: Hz between which the bands lie.
+        floor: dB below the loudest value.
+    """
+
+    rate: int = 16000
+    seconds: float = 1.0
+    mel: int = 0
+    frame: int = 512
+    hop: int = 256
+    frames: int = 0
+    low: float = 300.0
+    high: float = 8000.0
+    floor: float = 80.0
+
+    def __post_init__(self) -> None:
+        if self.mel and not (self.rate and 0 <= self.low < self.high <= self.rate / 2):
+            raise OptionError(
+                f"--mel-range: must lie between 0 and half of --rate, but got {self.low:g} … "
+                f"{self.high:g} Hz at {self.rate}."
+            )
+        if min(self.frame, self.hop) < 1 or self.seconds < 0:
+            raise OptionError("--frame, --hop, --seconds: must be above 0.")
+
+    def decode(self, data: bytes) -> Array:
+        """float32 (samples,) or (frames, bands).
+
+        Raises:
+            DataError: if the file is damaged or of another rate.
+        """
+        x, rate = read_wav(data)
+        if self.rate and rate != self.rate:
+            raise DataError(
+                f"must have {self.rate} samples a second, but has {rate}. Give --rate {rate}, or "
+                "resample the files"
+            )
+        if self.seconds:
+            length = round(self.seconds * rate)
+            x = np.asarray(np.pad(x[:length], (0, max(0, length - len(x)))), np.float32)
+        return self.log_mel(x) if self.mel else x
+
+    def log_mel(self, x: Array) -> Array:
+        """dB of each frame's bands (frames, bands), 0 for the loudest."""
+        if len(x) < self.frame:
+            raise DataError(f"must have {self.frame} samples for one frame, but has {len(x)}")
+        frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
+        if self.frames:
+            frames = frames[: self.frames]
+        spectrum = np.abs(np.fft.rfft(frames * self._window, axis=1))
+        power = (spectrum @ self._bands) ** 2
+        decibel = 10 * np.log10(np.maximum(power, 1e-10))
+        decibel -= decibel.max()
+        return np.asarray(np.maximum(decibel, -self.floor), np.float32)
+
+    @cached_property
+    def _window(self) -> Array:
+        """Between 0 and 1, and 0.1 at both ends."""
+        n = np.arange(self.frame)
+        return np.asarray(0.54 - 0.46 * np.cos(2 * np.pi * n / (self.frame - 1)))
+
+    @cached_property
+    def _bands(self) -> Array:
+        """Weight of each frequency in each band (frame / 2 + 1, mel)."""
+        first, last = (1125 * math.log1p(f / 700) for f in (self.low, self.high))
+        edges = 700 * np.expm1(np.linspace(first, last, self.mel + 2) / 1125)
+        hz = np.fft.rfftfreq(self.frame, 1 / self.rate)[:, None]
+        low, middle, high = edges[:-2], edges[1:-1], edges[2:]
+        up, down = (hz - low) / (middle - low), (high - hz) / (high - middle)
+        return np.asarray(np.maximum(0, np.minimum(up, down)))
+
+    def describe(self) -> dict[str, Any]:
+        names = ["rate", "seconds"]
+        if self.mel:
+            names += ["mel", "frame", "hop", "frames", "low", "high", "floor"]
+        return {name: getattr(self, name) for name in names}
+
+
+def read_wav(data: bytes) -> tuple[Array, int]:
+    """Samples −1 … 1 as float32, channels averaged, and how many a second.
+
+    Raises:
+        DataError: unless it is a sound WAV file of 8, 16, 24 or 32-bit integers.
+    """
+    try:
+        with wave.open(io.BytesIO(data)) as file:
+            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+            claimed = file.getnframes()
+            raw = file.readframes(claimed)
+    except (wave.Error, EOFError, ValueError, OSError) as e:
+        raise DataError(f"must be a sound WAV file of integers, but got: {e}") from e
+    if width not in (1, 2, 3, 4) or len(raw) < claimed * width * channels:
+        raise DataError(
+            f"must have {claimed} frames of {channels} channels with 1 to 4 bytes, but has "
+            f"{len(raw)} bytes"
+        )
+    x: Array
+    if width == 1:
+        x = (np.frombuffer(raw, np.uint8).astype(np.float32) - 128) / 128
+    elif width == 3:
+        wide = np.zeros((len(raw) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
+        x = wide.view("<i4")[:, 0].astype(np.float32) / np.float32(2**31)
+    else:
+        x = np.frombuffer(raw, f"<i{width}").astype(np.float32) / np.float32(2 ** (8 * width - 1))
+    return x.reshape(-1, channels).mean(axis=1, dtype=np.float32), rate

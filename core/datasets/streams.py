@@ -1,0 +1,190 @@
+"""Samples that come one by one: a Python function, TensorFlow Datasets, Hugging Face datasets.
+
+Nothing is kept; a second pass calls the function again, which must give the same samples.
+"""
+
+import importlib
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from odt.core.datasets.source import EndOfSamplesError, Kind, Part, Sample, Source
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+IMAGE_KEYS = ("image", "img", "images", "x", "input")
+LABEL_KEYS = ("label", "labels", "fine_label", "y", "target")
+
+
+class StreamPart(Part):
+    """Samples in the order a function yields them."""
+
+    sequential = True
+
+    def __init__(
+        self, name: str, start: Callable[[], Iterable[Any]], length: int | None = None
+    ) -> None:
+        self.length = length
+        self._name = name
+        self._start = start
+        self._next = 0
+        self._samples: Iterator[Any] = iter(())
+        self._lock = threading.Lock()
+
+    def read(self, k: int) -> Sample:
+        with self._lock:
+            if k < self._next or self._next == 0:
+                self._samples, self._next = iter(self._start()), 0
+            while True:
+                try:
+                    sample = next(self._samples)
+                except StopIteration:
+                    raise EndOfSamplesError from None
+                self._next += 1
+                if self._next > k:
+                    return as_sample(f"{self._name}: sample {k}", sample)
+
+
+def as_sample(where: str, sample: Any) -> Sample:
+    """From (x, y) or {"image": x, "label": y}; x and y may be tuples of several.
+
+    Raises:
+        DataError: for anything else.
+    """
+    if isinstance(sample, Mapping):
+        x = next((sample[k] for k in IMAGE_KEYS if k in sample), None)
+        y = next((sample[k] for k in LABEL_KEYS if k in sample), None)
+        if x is None or y is None:
+            raise DataError(
+                f"{where}: must have one of {', '.join(IMAGE_KEYS)} and one of "
+                f"{', '.join(LABEL_KEYS)}, but has {', '.join(map(str, sample))}."
+            )
+    elif isinstance(sample, tuple | list) and len(sample) == 2:
+        x, y = sample
+    else:
+        raise DataError(f"{where}: must be (x, y), but got {type(sample).__name__}.")
+    return Sample(_arrays(where, x), _arrays(where, y))
+
+
+def _arrays(where: str, value: Any) -> tuple[Array, ...]:
+    every = value if isinstance(value, tuple) else (value,)
+    arrays = tuple(np.asarray(v) for v in every)
+    for a in arrays:
+        if a.dtype.kind not in "biuf":
+            raise DataError(f"{where}: must be numbers, but got {a.dtype}.")
+    return arrays
+
+
+def open_callable(text: str, classes: tuple[str, ...]) -> Source:
+    """Samples of `module:function`.
+
+    A function without arguments yields all samples; one with an argument gets the name of the
+    part, train or test.
+
+    Raises:
+        DataError: if there is no such function.
+    """
+    module_name, _, function_name = text.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        function = getattr(importlib.import_module(module_name), function_name)
+    except (ImportError, AttributeError) as e:
+        raise DataError(f"{text}: must be a function in a module here, but got: {e}.") from e
+    if not callable(function):
+        raise DataError(f"{text}: must be a function, but is {type(function).__name__}.")
+    by_part = any(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in inspect.signature(function).parameters.values()
+    )
+    parts: dict[str, Part] = {"all": StreamPart(text, function)}
+    if by_part:
+        parts = {
+            name: StreamPart(f"{text}({name})", partial(function, name))
+            for name in ("train", "test", "validation")
+        }
+    classes = tuple(getattr(function, "classes", classes))
+    return Source(text, _kind(parts), parts, classes)
+
+
+def _kind(parts: Mapping[str, Part]) -> Kind:
+    """Pictures are unsigned bytes of three axes, as the first sample shows."""
+    try:
+        x = next(iter(parts.values())).read(0).inputs[0]
+    except EndOfSamplesError:
+        return "features"
+    return "image" if x.dtype == np.uint8 and x.ndim == 3 else "features"
+
+
+def open_tfds(name: str, data_dir: str | None) -> Source:
+    """A builder of TensorFlow Datasets, if that package is installed.
+
+    Raises:
+        DataError: if it is not, or has no such set.
+    """
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as e:
+        raise DataError(
+            f"{name}: this set comes from TensorFlow Datasets, which is not installed. "
+            "Install it: pip install 'odt[tfds]'."
+        ) from e
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+        builder.download_and_prepare()
+    except (ValueError, OSError, RuntimeError) as e:
+        raise DataError(f"{name}: TensorFlow Datasets says: {_line(e)}.") from e
+    info = builder.info
+    label = next((k for k in LABEL_KEYS if k in info.features), None)
+    classes = tuple(getattr(info.features[label], "names", ())) if label else ()
+    parts: dict[str, Part] = {
+        split: StreamPart(
+            f"{name} {split}",
+            partial(_rows, tfds, builder, split),
+            info.splits[split].num_examples,
+        )
+        for split in info.splits
+    }
+    return Source(name, _kind(parts), parts, classes, origin={"builder": "tensorflow_datasets"})
+
+
+def _rows(tfds: Any, builder: Any, split: str) -> Iterable[Any]:
+    rows: Iterable[Any] = tfds.as_numpy(builder.as_dataset(split=split))
+    return rows
+
+
+def open_hugging_face(name: str, data_dir: str | None) -> Source:
+    """A set of Hugging Face's `datasets`, if that package is installed.
+
+    Raises:
+        DataError: if it is not, or has no such set.
+    """
+    try:
+        import datasets
+    except ImportError as e:
+        raise DataError(
+            f"{name}: this set comes from Hugging Face datasets, which is not installed. "
+            "Install it: pip install 'odt[huggingface]'."
+        ) from e
+    try:
+        loaded = datasets.load_dataset(name, cache_dir=data_dir)
+    except (ValueError, OSError, RuntimeError) as e:
+        raise DataError(f"{name}: Hugging Face datasets says: {_line(e)}.") from e
+    first = next(iter(loaded.values()))
+    label = next((k for k in LABEL_KEYS if k in first.features), None)
+    classes = tuple(getattr(first.features[label], "names", ())) if label else ()
+    parts: dict[str, Part] = {
+        split: StreamPart(f"{name} {split}", partial(iter, rows), len(rows))
+        for split, rows in loaded.items()
+    }
+    return Source(name, _kind(parts), parts, classes, origin={"builder": "datasets"})
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()).removesuffix(".")

@@ -1,0 +1,302 @@
+"""Tables of text: CSV, TSV, or columns between blanks; gzipped or not.
+
+A table is read once into a file of numbers without a name, so that its size does not matter.
+"""
+
+import csv
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from odt.core.datasets.source import ArrayPart, Source
+from odt.core.datasets.tree import UNPACK_ERRORS, one_line, unpacked
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+MISSING = frozenset(["", "?", "na", "n/a", "nan", "null", "none"])
+MOST_CLASSES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How a table is to be read.
+
+    Attributes:
+        label: name or number of the target's column, from 0, negative from the end; "none" if
+            all columns are inputs.
+        header: whether the first line has names; None to look.
+        delimiter: "" to look; " " for any number of blanks.
+        leave_out: names or numbers of columns that are no inputs.
+        regression: the target is a value; None: if it is no whole number and no word.
+        drop: leave lines with missing values out.
+        skip: leave lines out that have another number of cells.
+    """
+
+    label: str = "-1"
+    header: bool | None = None
+    delimiter: str = ""
+    leave_out: tuple[str, ...] = ()
+    regression: bool | None = None
+    drop: bool = False
+    skip: bool = False
+
+
+@dataclass(slots=True)
+class Table:
+    """Numbers read from text.
+
+    Attributes:
+        names: of the input columns.
+        values: mapped (rows, columns), float64; NaN where one is missing.
+        targets: cells of the target's column as text, or empty.
+        texts: cells of the columns that are left out, for groups, by name.
+        classes: names that the first line gave, as in scikit-learn's files.
+    """
+
+    names: list[str]
+    values: Array
+    targets: list[str]
+    texts: dict[str, list[str]]
+    classes: tuple[str, ...] = ()
+    left_out: int = field(default=0)
+
+
+class TablePart(ArrayPart):
+    """Rows of a table; its text columns can be groups."""
+
+    def __init__(self, table: Table, targets: Array, classes: bool) -> None:
+        super().__init__([table.values], [targets], classes)
+        self._texts = table.texts
+
+    def groups(self, rule: str) -> Sequence[str]:
+        if rule not in self._texts:
+            raise DataError(
+                f"--group-by {rule}: must be one of the columns left out of the inputs "
+                f"({', '.join(self._texts) or 'none'}). Leave it out with --leave-out {rule}."
+            )
+        return self._texts[rule]
+
+
+def open_table(path: Path, options: TableOptions, targets_path: Path | None = None) -> Source:
+    """A table as a source in one part.
+
+    Args:
+        targets_path: a second table whose only column is the target.
+
+    Raises:
+        DataError: if it cannot be read, or has no such columns.
+    """
+    if targets_path is None:
+        table = read_table(path, options)
+        cells = table.targets
+    else:
+        table = read_table(path, _with_label(options, "none"))
+        other = read_table(targets_path, _with_label(options, "-1"), only_targets=True)
+        cells = other.targets
+        if len(cells) != len(table.values):
+            raise DataError(
+                f"{targets_path}: must have a line for each of {path}, but got {len(cells)} for "
+                f"{len(table.values)}."
+            )
+    targets, classes = _targets(path, cells, table.classes, options.regression)
+    part = TablePart(table, targets, bool(classes))
+    origin = {"columns": table.names, "left out": table.left_out}
+    return Source(str(path), "features", {"all": part}, classes, origin=origin)
+
+
+def _with_label(options: TableOptions, label: str) -> TableOptions:
+    return TableOptions(
+        label, options.header, options.delimiter, options.leave_out, options.regression,
+        options.drop, options.skip,
+    )  # fmt: skip
+
+
+def read_table(path: Path, options: TableOptions, only_targets: bool = False) -> Table:
+    """All cells; numbers in a mapped file.
+
+    Raises:
+        DataError: naming line and column of a cell that is no number.
+    """
+    try:
+        with closing(unpacked(path)) as data:
+            text = io.TextIOWrapper(data, "utf-8-sig", newline="")
+            return _parse(path, text, options, only_targets)
+    except UnicodeDecodeError as e:
+        raise DataError(f"{path}: must be text in UTF-8, but got: {one_line(e)}.") from e
+    except (csv.Error, *UNPACK_ERRORS) as e:
+        raise DataError(f"{path}: must be a table, but got: {one_line(e)}.") from e
+
+
+def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool) -> Table:
+    rows = _rows(text, options.delimiter or _delimiter(path, text))
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"{path}: must have lines, but is empty.")
+    second = next(rows, None)
+    classes: tuple[str, ...] = ()
+    ahead = [r for r in (first, second) if r is not None]
+    names = [str(k) for k in range(len(first[1]))]
+    counts = _counts(first[1]) if options.header is not True else None
+    if counts is not None and second is not None and len(second[1]) == counts + 1:
+        classes = tuple(first[1][2:])
+        names = [str(k) for k in range(len(second[1]))]
+        ahead = ahead[1:]
+    elif options.header or (options.header is None and _is_header(first[1], second)):
+        names = [name.strip() for name in first[1]]
+        ahead = ahead[1:]
+    label = None if options.label == "none" else _column(path, names, options.label, "--label")
+    out = {_column(path, names, c, "--leave-out") for c in options.leave_out}
+    inputs = [k for k in range(len(names)) if k != label and k not in out]
+    if not inputs and not only_targets:
+        raise DataError(f"{path}: must have a column beside the target, but has {len(names)}.")
+    table = Table([names[k] for k in inputs], np.empty(0), [], {names[k]: [] for k in sorted(out)})
+    with tempfile.TemporaryFile() as numbers:
+        count = 0
+        for line, cells in _chain(ahead, rows):
+            if len(cells) != len(names):
+                if options.skip:
+                    table.left_out += 1
+                    continue
+                raise DataError(
+                    f"{path}: line {line}: must have {len(names)} cells, but has {len(cells)}."
+                )
+            values = [_number(path, line, names[k], cells[k]) for k in inputs]
+            missing = label is not None and cells[label].strip().lower() in MISSING
+            if missing and not options.drop:
+                raise DataError(f"{path}: line {line}: the target is missing. Give --missing drop.")
+            if options.drop and (missing or any(v != v for v in values)):
+                table.left_out += 1
+                continue
+            numbers.write(np.array(values, np.float64).tobytes())
+            if label is not None:
+                table.targets.append(cells[label].strip())
+            for k in out:
+                table.texts[names[k]].append(cells[k])
+            count += 1
+        if not count:
+            raise DataError(f"{path}: must have lines with samples, but has none.")
+        numbers.flush()
+        if inputs:
+            table.values = np.memmap(cast(Any, numbers), np.float64, "r", 0, (count, len(inputs)))
+    table.classes = classes
+    return table
+
+
+def _rows(text: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Lines with their numbers; empty ones are left out."""
+    if delimiter == " ":
+        for line, content in enumerate(text, 1):
+            if cells := content.split():
+                yield line, cells
+        return
+    reader = csv.reader(text, delimiter=delimiter)
+    for row in reader:
+        if row:
+            yield reader.line_num, row
+
+
+def _delimiter(path: Path, text: IO[str]) -> str:
+    """What stands most often in the first line."""
+    start = text.readline()
+    text.seek(0)
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".tsv"):
+        return "\t"
+    best = max(",;\t", key=start.count)
+    if start.count(best):
+        return best
+    return " " if start.split()[1:] else ","
+
+
+def _counts(cells: list[str]) -> int | None:
+    """Number of features, if a line reads `samples,features,class,class,…`."""
+    words = len(cells) > 2 and not any(_is_number(c) for c in cells[2:])
+    return int(cells[1]) if words and cells[0].isdecimal() and cells[1].isdecimal() else None
+
+
+def _is_header(first: list[str], second: tuple[int, list[str]] | None) -> bool:
+    """Words above numbers."""
+    if second is None:
+        return False
+    above = [_is_number(c) for c in first]
+    below = [_is_number(c) for c in second[1]]
+    return any(b and not a for a, b in zip(above, below, strict=False))
+
+
+def _is_number(cell: str) -> bool:
+    if cell.strip().lower() in MISSING:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _chain(
+    ahead: list[tuple[int, list[str]]], rows: Iterator[tuple[int, list[str]]]
+) -> Iterator[tuple[int, list[str]]]:
+    yield from ahead
+    yield from rows
+
+
+def _column(path: Path, names: list[str], wanted: str, option: str) -> int:
+    if wanted in names:
+        return names.index(wanted)
+    try:
+        k = int(wanted)
+    except ValueError:
+        k = len(names)
+    if not -len(names) <= k < len(names):
+        raise DataError(
+            f"{path}: {option} must be one of {', '.join(names)}, or a number from 0 to "
+            f"{len(names) - 1}, but got {wanted}."
+        )
+    return k % len(names)
+
+
+def _number(path: Path, line: int, name: str, cell: str) -> float:
+    if cell.strip().lower() in MISSING:
+        return float("nan")
+    try:
+        return float(cell)
+    except ValueError:
+        raise DataError(
+            f"{path}: line {line}: column {name} must hold numbers, but got {cell!r}. "
+            f"Leave the column out with --leave-out {name}."
+        ) from None
+
+
+def _targets(
+    path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
+) -> tuple[Array, tuple[str, ...]]:
+    """Class numbers and names, or values and none."""
+    numeric = all(_is_number(c) for c in cells)
+    values = np.array([float(c) for c in cells]) if numeric else None
+    if regression is None:
+        regression = values is not None and bool((values != np.rint(values)).any())
+    if regression:
+        if values is None:
+            raise DataError(f"{path}: a target for regression must be a number, but is a word.")
+        return values.astype(np.float32), ()
+    if values is not None:
+        if (values != np.rint(values)).any():
+            raise DataError(f"{path}: a class must be a whole number or a word.")
+        whole = values.astype(np.int64)
+        if names and whole.min() >= 0 and whole.max() < len(names):
+            return whole.astype(np.int32), names
+        found, labels = np.unique(whole, return_inverse=True)
+    else:
+        found, labels = np.unique(np.asarray(cells), return_inverse=True)
+    if len(found) > MOST_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
+        raise DataError(
+            f"{path}: the target has {len(found)} different values in {len(cells)} lines, too many "
+            "for classes. Give --regression if it is a number to predict."
+        )
+    return labels.astype(np.int32), tuple(str(f) for f in found)

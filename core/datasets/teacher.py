@@ -1,0 +1,101 @@
+"""Random inputs, and as their outputs what a model makes of them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.datasets.outputs import OUTPUTS
+from odt.core.evaluator import Order
+from odt.core.files import AtomicFile
+from odt.core.inference import Predictor
+from odt.core.reader import read_model
+from odt.core.sidecar import Sidecar, sidecar_path
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+BATCH = 16
+CLASSES = 10  # integers are drawn below this, unless --high says otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """What inputs are drawn from: uniform in low … high, anew for each seed."""
+
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+
+
+class RandomData:
+    """Inputs by number: the same whatever batch they are asked for in."""
+
+    def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
+        self._specs = specs
+        self._randomness = randomness
+
+    def sample(self, k: int) -> list[Array]:
+        r = self._randomness
+        random = np.random.default_rng((r.seed, k))
+        return [
+            random.uniform(r.low, r.high, s.shape).astype(s.dtype)
+            if s.dtype.kind == "f"
+            else random.integers(int(r.low), max(int(r.high), CLASSES), s.shape).astype(s.dtype)
+            for s in self._specs
+        ]
+
+    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        for row, k in enumerate(samples):
+            for out, x in zip(inputs, self.sample(int(k)), strict=True):
+                out[row] = x.reshape(out[row].shape)
+
+
+def random_data(
+    model_path: str,
+    paths: tuple[Path, Path],
+    length: int,
+    randomness: Randomness,
+    output: str,
+    progress: Callable[[str, int, int | None], None],
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Writes inputs and outputs; gives the specs of a sample.
+
+    Raises:
+        OdtError: if the model cannot be read or run, or a file not be written.
+    """
+    model = read_model(model_path)
+    with Predictor(model.graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
+        specs = (list(predictor.runtime.input_specs), list(predictor.runtime.output_specs))
+        data = RandomData(specs[0], randomness)
+        files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
+        done = 0
+        for outputs in predictor.run(data, range(length)):
+            for row in range(len(outputs[0])):
+                files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
+                files[1].append([np.ascontiguousarray(y[row]) for y in outputs])
+                done += 1
+            if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
+                raise DataError(
+                    f"{model_path}: its outputs must be finite, but are not for these inputs. "
+                    "Give another --low and --high."
+                )
+            progress("random", done, length)
+        recipe = {
+            "files": {"input": paths[0].name, "output": paths[1].name},
+            "source": {"name": "random", "model": Path(model_path).name},
+            "seed": randomness.seed,
+            "range": [randomness.low, randomness.high],
+        }
+        sidecars = []
+        for file, path in zip(files, paths, strict=True):
+            sidecar = AtomicFile(sidecar_path(str(path)), DataError)
+            stack.callback(sidecar.discard)
+            described = Sidecar(file.tensors, length, (), file.finish(), recipe)
+            sidecar.write(described.to_json().encode())
+            sidecars.append(sidecar)
+        for file, path, sidecar in zip(files, paths, sidecars, strict=True):
+            file.commit(path)
+            sidecar.commit()
+    return specs
