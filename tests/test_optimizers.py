@@ -1,0 +1,178 @@
+"""Update rules: against the published formulas in Python's floats, and by hand."""
+
+import tracemalloc
+from collections.abc import Callable
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from odt.errors import OptionError
+from odt.kernels.opdef import TILE, Array
+from odt.kernels.registry import find_optimizer, optimizer_names
+
+RATE = 0.05
+SIZE = 7
+Step = Callable[[float, float, int, dict[str, float]], float]
+
+
+def train(
+    name: str, gradients: Array, start: Array, **options: float
+) -> tuple[Array, dict[str, Array]]:
+    """The parameter after these gradients, one a step; and the slots."""
+    rule = find_optimizer(name)
+    attrs = rule.attrs(**options)
+    p = start.copy()
+    slots = {n: np.zeros_like(p) for n in rule.slots(attrs)}
+    for k, g in enumerate(gradients):
+        work = np.full((rule.work, TILE), np.nan, p.dtype)
+        rule.run(attrs, RATE, k + 1, p=p, g=g.copy(), work=work, **slots)
+    return p, slots
+
+
+def sgd(momentum: float = 0, nesterov: bool = False, weight_decay: float = 0) -> Step:
+    """The algorithm box of torch.optim.SGD."""
+
+    def step(p: float, g: float, t: int, state: dict[str, float]) -> float:
+        g = g + weight_decay * p
+        if momentum:
+            b = momentum * state["b"] + g if t > 1 else g
+            state["b"] = b
+            g = g + momentum * b if nesterov else b
+        return p - RATE * g
+
+    return step
+
+
+def adam(weight_decay: float = 0) -> Step:
+    """Keras' Adam: epsilon beside the root of what is not corrected for bias."""
+
+    def step(p: float, g: float, t: int, state: dict[str, float]) -> float:
+        g = g + weight_decay * p
+        state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+        state["v"] = 0.999 * state.get("v", 0) + 0.001 * g * g
+        alpha = RATE * sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        return p - alpha * state["m"] / (sqrt(state["v"]) + 1e-7)
+
+    return step
+
+
+def adamw(weight_decay: float = 0.01) -> Step:
+    """The algorithm box of torch.optim.AdamW."""
+
+    def step(p: float, g: float, t: int, state: dict[str, float]) -> float:
+        p = p - RATE * weight_decay * p
+        state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+        state["v"] = 0.999 * state.get("v", 0) + 0.001 * g * g
+        m, v = state["m"] / (1 - 0.9**t), state["v"] / (1 - 0.999**t)
+        return p - RATE * m / (sqrt(v) + 1e-8)
+
+    return step
+
+
+CASES = {
+    "sgd": ("sgd", {}, sgd()),
+    "momentum": ("sgd", {"momentum": 0.9}, sgd(0.9)),
+    "nesterov": ("sgd", {"momentum": 0.8, "nesterov": True}, sgd(0.8, nesterov=True)),
+    "decay": ("sgd", {"weight_decay": 0.1}, sgd(weight_decay=0.1)),
+    "momentum and decay": (
+        "sgd",
+        {"momentum": 0.9, "weight_decay": 0.1},
+        sgd(0.9, weight_decay=0.1),
+    ),
+    "nesterov and decay": (
+        "sgd",
+        {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+        sgd(0.9, nesterov=True, weight_decay=0.1),
+    ),
+    "adam": ("adam", {}, adam()),
+    "adam and decay": ("adam", {"weight_decay": 0.1}, adam(0.1)),
+    "adamw": ("adamw", {}, adamw()),
+    "adamw, other decay": ("adamw", {"weight_decay": 0.3}, adamw(0.3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-12), (np.float32, 2e-6)])
+def test_ten_steps_follow_the_published_formula(case: str, dtype: type, rtol: float) -> None:
+    name, options, step = CASES[case]
+    rng = np.random.default_rng(0)
+    start, gradients = rng.normal(size=SIZE), rng.normal(size=(10, SIZE))
+    got, slots = train(name, gradients.astype(dtype), start.astype(dtype), **options)
+    wanted = []
+    for i in range(SIZE):
+        p = float(start[i])
+        state: dict[str, float] = {}
+        for t in range(10):
+            p = step(p, float(gradients[t, i]), t + 1, state)
+        wanted.append(p)
+    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol)
+    assert got.dtype == dtype
+    assert all(s.dtype == dtype for s in slots.values())
+
+
+def test_adams_first_step_shows_the_bias_correction() -> None:
+    """m / √v is 0.1 g / √(0.001 g²) at first; corrected it is the gradient's sign."""
+    p, slots = train("adam", np.array([[0.5, -2.0]]), np.zeros(2))
+    np.testing.assert_allclose(p, [-RATE, RATE], rtol=1e-5)
+    np.testing.assert_allclose(slots["m"], [0.05, -0.2])
+    np.testing.assert_allclose(slots["v"], [0.00025, 0.004])
+
+
+def test_adams_epsilon_stands_outside_the_correction() -> None:
+    """A gradient of 1e-7: √v = √0.001 · 1e-7, so ε = 1e-7 dominates; PyTorch's would not."""
+    p, _ = train("adam", np.array([[1e-7]]), np.zeros(1))
+    root = sqrt(0.001)
+    assert p[0] == pytest.approx(-RATE * root / 0.1 * 0.1e-7 / (root * 1e-7 + 1e-7), rel=1e-9)
+
+
+def test_decay_of_adamw_is_apart_from_the_gradient() -> None:
+    """Without a gradient only the decay moves the parameter."""
+    p, _ = train("adamw", np.zeros((1, 1)), np.ones(1), weight_decay=0.1)
+    assert p[0] == 1 - RATE * 0.1
+
+
+def test_slots_exist_only_where_they_are_used() -> None:
+    rule = find_optimizer("sgd")
+    assert rule.slots(rule.attrs()) == ()
+    assert rule.slots(rule.attrs(momentum=0.9)) == ("momentum",)
+    for name in ("adam", "adamw"):
+        rule = find_optimizer(name)
+        assert rule.slots(rule.attrs()) == ("m", "v")
+
+
+def test_nesterov_needs_momentum() -> None:
+    with pytest.raises(OptionError, match="momentum above 0"):
+        find_optimizer("sgd").attrs(nesterov=True)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pieces_make_no_difference_and_allocate_nothing(case: str) -> None:
+    """More than two tiles give what the same elements give one by one."""
+    name, options, _ = CASES[case]
+    rng = np.random.default_rng(1)
+    size = 2 * TILE + 5
+    start = rng.normal(size=size).astype(np.float32)
+    gradients = rng.normal(size=(2, size)).astype(np.float32)
+    p, _ = train(name, gradients, start, **options)
+    places = [0, TILE - 1, TILE, 2 * TILE - 1, 2 * TILE, size - 1]
+    few, _ = train(name, gradients[:, places], start[places], **options)
+    np.testing.assert_array_equal(p[places], few)
+
+    rule = find_optimizer(name)
+    attrs = rule.attrs(**options)
+    slots = {n: np.zeros_like(start) for n in rule.slots(attrs)}
+    work = np.empty((rule.work, TILE), np.float32)
+    arrays = {"p": start, "g": gradients[0], "work": work}
+    rule.run(attrs, RATE, 1, **arrays, **slots)
+    tracemalloc.start()
+    try:
+        rule.run(attrs, RATE, 2, **arrays, **slots)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8192
+
+
+def test_every_rule_is_tested_here() -> None:
+    assert {name for name, _, _ in CASES.values()} == set(optimizer_names())
