@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from accept_data import complete
 
-from odt.core.exporter import export_model
+from odt.core.exporter import add_training_info, export_model, remove_training_info
 from odt.core.reader import Model, read_model
+from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
@@ -139,3 +141,21 @@ def test_a_circle_model_becomes_one_that_litert_runs(tmp_path: Path) -> None:
     judge.invoke()
     y = judge.get_tensor(judge.get_output_details()[0]["index"])
     np.testing.assert_allclose(y, np.full((1, 10), 0.1), rtol=1e-6)  # SOFTMAX of zeros
+
+
+@pytest.mark.accept
+def test_all_models_there_are_survive_the_other_format_and_training_info(tmp_path: Path) -> None:
+    models = sorted(complete("data", "models").rglob("*.*[te]"))
+    assert len(models) > 50
+    info = TrainingInfo(loss="mean_squared_error")
+    for source in models:
+        model, path = read_model(source), tmp_path / "m"
+        other = "tflite" if model.format == "circle" else "circle"
+        export_model(model, {}, path, other)
+        assert read_model(path).format == other
+        export_model(read_model(path), {}, path, model.format)
+        assert path.read_bytes().endswith(source.read_bytes()[8:])
+        add_training_info(model, info, path)
+        assert stored_training_info(read_model(path)) is not None
+        remove_training_info(read_model(path), path)
+        assert path.read_bytes()[8:] == source.read_bytes()[8:]
