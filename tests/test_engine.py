@@ -1,13 +1,18 @@
 import gc
 import tracemalloc
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
 from odt.core import program
+from odt.core.columns import open_columns
+from odt.core.data import DataSet, EpochOrder
 from odt.core.graph import Graph
+from odt.core.plan import Call, Region
+from odt.core.reader import read_model
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo
 from odt.errors import TrainingError
@@ -164,3 +169,60 @@ def test_only_the_chosen_operators_change() -> None:
     with Trainer(graph, info(8, trainable_ops=(0,))) as trainer:
         names: Sequence[int] = tuple(trainer.parameters.tensors)
         assert set(names) == {i for i in graph.nodes[0].inputs if graph.tensors[i].data is not None}
+
+
+def convolutional(batch: int, **options: int) -> Trainer:
+    """The committed MNIST CNN."""
+    graph = read_model(str(Path(__file__).parent / "golden" / "mnist" / "model.circle")).graph
+    trained = TrainingInfo(loss="categorical_crossentropy", batch_size=batch)
+    return Trainer(graph, trained, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"micro_batch": 16, "workers": 1}, {"micro_batch": 4}])
+def test_a_step_of_a_cnn_on_data_files_allocates_next_to_nothing(options: dict[str, int]) -> None:
+    with convolutional(16, **options) as trainer:
+        runtime, folder = trainer.runtime, Path(__file__).parent / "golden" / "mnist"
+        samples = DataSet(
+            open_columns(str(folder / "input.bin"), runtime.input_specs, "input"),
+            open_columns(str(folder / "expected.bin"), runtime.target_specs, "output"),
+        )
+        order = EpochOrder(range(96), shuffle=True, seed=0)
+        fit = trainer.fit(samples, order, epochs=8)
+        next(fit)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            next(fit)
+            gc.collect()
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            next(fit)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak - before < 64 * 1024 * trainer.runtime.schedule.workers
+
+
+def test_an_arena_is_a_fraction_of_its_values() -> None:
+    """MNIST CNN, batch 128: the bound is the largest sum of what is alive in one step."""
+    with convolutional(128, micro_batch=128, workers=1) as trainer:
+        plan, memory = trainer._training.plan, trainer._training.memory
+        assert trainer.memory().arena == memory.nbytes
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for k, step in enumerate(plan.steps):
+            names = step.arrays.values() if isinstance(step, Call) else (step.gradient,)
+            for name in map(plan.root, names):
+                if plan.values[name].region in (Region.ARENA, Region.INPUT):
+                    first.setdefault(name, k)
+                    last[name] = k
+        sizes = {name: plan.values[name].spec.nbytes for name in first}
+        bound = max(
+            sum(n for name, n in sizes.items() if first[name] <= k <= last[name])
+            for k in range(len(plan.steps))
+        )
+        everything = sum(sizes.values())
+        assert memory.nbytes < 0.45 * everything
+        assert memory.nbytes < 1.05 * bound
+    with convolutional(128) as trainer:
+        assert trainer.memory().arena < 0.15 * everything
