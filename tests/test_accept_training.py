@@ -39,7 +39,8 @@ def test_five_epochs_reach_the_accuracy(
     kind: str, name: str, least: float, data: Path, tmp_path: Path
 ) -> None:
     model, trained, files = tmp_path / "model.circle", tmp_path / "out.circle", data / name
-    make = [sys.executable, ROOT / "tools" / "make_models.py", kind, model, "--seed", "1"]
+    tool = ROOT / "tools" / "make_models.py"
+    make = [sys.executable, str(tool), kind, str(model), "--seed", "1"]
     subprocess.run(make, check=True, capture_output=True)
     print(
         odt(

@@ -19,7 +19,7 @@ SOFTMAX = HERE / "golden" / "mlp_sm" / "model.circle"  # 784 → 10, ends in SOF
 LOGITS = HERE / "golden" / "mnist" / "model.circle"  # 28×28×1 → 10
 OLD = b"the file that was there before"
 
-Prepare = Callable[[Path], None]
+Prepare = Callable[[Path], object]
 
 
 def nothing(folder: Path) -> None:
@@ -48,7 +48,7 @@ TRAIN = "train {d}/model.circle " + DATA
 
 
 def write(name: str, content: bytes) -> Prepare:
-    return lambda folder: (folder / name).write_bytes(content) and None
+    return lambda folder: (folder / name).write_bytes(content)
 
 
 def edit_model(change: Callable[[bytearray], bytes | bytearray]) -> Prepare:
@@ -68,7 +68,7 @@ def replaced(old: bytes, new: bytes) -> Callable[[bytearray], bytes]:
 
 
 def use(model: Path) -> Prepare:
-    return lambda folder: (folder / "model.circle").write_bytes(model.read_bytes()) and None
+    return lambda folder: (folder / "model.circle").write_bytes(model.read_bytes())
 
 
 def edit_floats(name: str, at: int, value: float) -> Prepare:

@@ -34,7 +34,7 @@ def network(dtype: type = np.float32) -> Graph:
 
 def data(samples: int, dtype: type = np.float32, seed: int = 1) -> ArrayData:
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(samples, 12)).astype(dtype)
+    x: Array = rng.normal(size=(samples, 12)).astype(dtype)
     return ArrayData([x], [rng.normal(size=(samples, 4, 4)).astype(dtype)])
 
 

@@ -33,7 +33,7 @@ def test_forward_training_and_export_agree_with_litert(name: str, tmp_path: Path
     assert difference(odt(path, inputs)[0], before[0]) < 1e-4
     model = read_model(str(path))
     rng = np.random.default_rng(1)
-    targets = before[0] + 0.1 * rng.normal(size=before[0].shape).astype(np.float32)
+    targets = before[0] + 0.1 * rng.standard_normal(before[0].shape, np.float32)
     info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-5)
     with Trainer(model.graph, info) as trainer:
         data = ArrayData(inputs, [targets])

@@ -31,7 +31,7 @@ def test_a_trained_circle_infers_the_same_in_onert(path: Path, tmp_path: Path) -
     model = read_model(str(path))
     targets = odt(path, inputs)[0]
     rng = np.random.default_rng(1)
-    targets = targets + 0.1 * rng.normal(size=targets.shape).astype(np.float32)
+    targets = targets + 0.1 * rng.standard_normal(targets.shape, np.float32)
     info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=1e-5)
     out = tmp_path / "out.circle"
     with Trainer(model.graph, info) as trainer:
