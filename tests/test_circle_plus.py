@@ -15,6 +15,7 @@ from circle_schema.v0_10 import circle as schema
 from odt.core.exporter import add_training_info, export_model, remove_training_info
 from odt.core.reader import Model, read_model
 from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.errors import ModelError
 
 MODELS = sorted((Path(__file__).parent / "models").glob("*.*[te]"))  # .tflite, .circle
 GOLDEN = Path(__file__).parent / "golden"
@@ -27,6 +28,7 @@ INFO = TrainingInfo(
     batch_size=4,
     trainable_ops=(0,),
 )
+INFO_OF_ALL = TrainingInfo(loss="mean_squared_error")
 OTHER = TrainingInfo(loss="categorical_crossentropy", hyper_parameters={"beta_1": 0.5})
 
 
@@ -149,12 +151,23 @@ def with_unknown_fields() -> bytes:
 def test_fields_of_a_later_schema_survive_in_the_root(tmp_path: Path) -> None:
     path = tmp_path / "later.circle"
     path.write_bytes(with_unknown_fields())
-    info = TrainingInfo(loss="mean_squared_error")
-    add_training_info(read_model(path), info, path)
+    add_training_info(read_model(path), INFO_OF_ALL, path)
     root = flatbuffers.table.Table(path.read_bytes(), struct.unpack("<I", path.read_bytes()[:4])[0])
     assert root.Get(flatbuffers.number_types.Uint32Flags, root.Pos + root.Offset(20)) == 0xFFFFFFF1
     assert root.String(root.Pos + root.Offset(22)) == b"from a later schema"
     assert stored(read_model(path)).loss == "mean_squared_error"
+
+
+@pytest.mark.parametrize("nbytes", [8, 3000])
+def test_a_root_whose_fields_are_not_within_it_is_refused(nbytes: int, tmp_path: Path) -> None:
+    data, path = bytearray(with_unknown_fields()), tmp_path / "wrong.circle"
+    root = struct.unpack_from("<I", data, 0)[0]
+    vtable = root - struct.unpack_from("<i", data, root)[0]
+    struct.pack_into("<H", data, vtable + 2, nbytes)
+    path.write_bytes(data)
+    with pytest.raises(ModelError, match=f"bytes for its fields, but got {nbytes}"):
+        add_training_info(read_model(path), INFO_OF_ALL, path)
+    assert path.read_bytes() == data
 
 
 def with_data_behind() -> bytes:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from accept_data import complete
+from circle_schema.v0_10.circle.MXQuantization import MXQuantizationT
+from model_builder import ModelBuilder
 
 from odt.core.exporter import add_training_info, export_model, remove_training_info
 from odt.core.reader import Model, read_model
@@ -127,6 +129,42 @@ def test_tflite_to_circle_and_back_is_the_same_file(name: str, tmp_path: Path) -
     assert circle.read_bytes()[4:8] == b"CIR0"
     export_model(read_model(circle), {}, back, "tflite")
     assert back.read_bytes() == source.read_bytes()
+
+
+def test_what_tflite_has_no_place_for_is_listed(tmp_path: Path) -> None:
+    built = ModelBuilder()
+    x = built.add_input((1, 4, 4, 2))
+    scale = [built.add_constant([1.0, 2.0]) for _ in range(2)]
+    y = built.add_operator("INSTANCE_NORM", (x, *scale), (1, 4, 4, 2))
+    w = built.add_weight((3, 32), 32)
+    z = built.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 3), weights_format=127)
+    built.graph.tensors[scale[0]].compressionType = 1
+    built.graph.tensors[w].type = -1
+    built.quantize(w, [1.0], [0])
+    built.graph.tensors[w].quantization.detailsType = 2
+    built.graph.tensors[w].quantization.details = MXQuantizationT()
+    (tmp_path / "m.circle").write_bytes(built.build(z))
+    with pytest.raises(ModelError, match="only what tflite files have") as e:
+        export_model(read_model(tmp_path / "m.circle"), {}, tmp_path / "out.tflite", "tflite")
+    for problem in (
+        "operator code 0 (INSTANCE_NORM)",
+        "subgraph 0, tensor 1 (compressed)",
+        "subgraph 0, tensor 4 (UINT4)",
+        "subgraph 0, tensor 4 (quantization details 2)",
+        "subgraph 0, operator 1 (weights format SHUFFLED16x1FLOAT32)",
+    ):
+        assert problem in str(e.value)
+    assert str(e.value).endswith("Export as circle.")
+    assert not (tmp_path / "out.tflite").exists()
+
+
+def test_a_circle_plus_is_tflite_throughout_when_it_becomes_tflite(tmp_path: Path) -> None:
+    path = tmp_path / "m"
+    add_training_info(read_model(TFLITE), TrainingInfo(loss="mean_squared_error"), path)
+    export_model(read_model(path), {}, path, "tflite")
+    assert stored_training_info(read_model(path)) is not None
+    remove_training_info(read_model(path), path)
+    assert path.read_bytes() == TFLITE.read_bytes()
 
 
 def test_a_circle_model_becomes_one_that_litert_runs(tmp_path: Path) -> None:

@@ -152,6 +152,16 @@ def test_operators_out_of_order_are_put_in_order() -> None:
     assert [(n.op, n.origin) for n in nodes] == [("FULLY_CONNECTED", 2), ("RELU", 1), ("TANH", 0)]
 
 
+def test_operators_that_could_run_sooner_keep_their_place() -> None:
+    built = small()
+    for op in ("RELU", "TANH", "ABS", "NEG"):
+        built.add_operator(op, [3], (1, 2))
+    first, *others = built.graph.operators
+    built.graph.operators[:] = [others[0], first, *others[1:]]
+    nodes = parse(built.build(5)).graph.nodes
+    assert [n.op for n in nodes] == ["FULLY_CONNECTED", "RELU", "TANH", "ABS", "NEG"]
+
+
 def test_operators_in_a_circle_are_refused() -> None:
     built = small()
     built.add_operator("ADD", [3, 5], (1, 2))
