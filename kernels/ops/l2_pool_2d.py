@@ -1,0 +1,89 @@
+"""L2_POOL_2D: the root of the mean square of each window, channel by channel.
+
+x (N, H, W, C)    y (N, OH, OW, C)
+
+y = √(Σ window(x)² / n), n the window's number of inputs inside the image: padding does not count.
+dx = x Σ dy / (n y) over the windows that x is in. Where y is 0, so is all its window, and dx gets
+nothing from it: 0 is among the subgradients. Source: Pool2DOptions in the TFLite schema.
+"""
+
+import numpy as np
+
+from odt.kernels.columns import Source, image_tiles
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.pooling import (
+    PoolAttrs,
+    back_room,
+    infer,
+    pool_attrs,
+    room,
+    share_geometry,
+    spread,
+)
+from odt.kernels.window import Axis, windows
+
+
+def forward(
+    attrs: PoolAttrs,
+    *,
+    x: Array,
+    y: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    shares: Array,
+    padded: Array | None = None,
+) -> None:
+    h, v = (a.reading for a in axes)
+    for images, inside in image_tiles(x, source, padded):
+        view, out = windows(inside, h, v), y[images]
+        np.einsum("nhwijc,nhwijc->nhwc", view, view, out=out)
+        np.multiply(out, shares, out=out)
+    np.sqrt(y, out=y)
+
+
+def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
+    found = back_room(attrs, s)
+    return {**found, "positive": TensorSpec(found["part"].shape, np.dtype(bool))}
+
+
+def grad_x(
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    y: Array,
+    dx: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    shares: Array,
+    part: Array,
+    positive: Array,
+    dpadded: Array | None = None,
+) -> None:
+    for n in range(0, source.images, part.shape[0]):
+        images = slice(n, min(n + part.shape[0], source.images))
+        gains, mask = part[: images.stop - n], positive[: images.stop - n]
+        np.greater(y[images], 0, out=mask)
+        np.multiply(dy[images], shares, out=gains)
+        np.multiply(gains, mask, out=gains)
+        np.divide(gains, y[images], out=gains, where=mask)
+        spread(gains, dx[images], axes, source, dpadded)
+    np.multiply(dx, x, out=dx)
+
+
+OP = OpDef(
+    "L2_POOL_2D",
+    inputs=("x",),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=share_geometry),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "x", "y"),
+            writes=("dx",),
+            workspace=back_scratch,
+            prepare=share_geometry,
+        )
+    },
+    attrs=pool_attrs,
+)
