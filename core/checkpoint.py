@@ -1,0 +1,253 @@
+"""odt's own checkpoints: everything that going on exactly needs, named and checked.
+
+    8 bytes  magic
+    u32      version, u32 length of the header
+    header   JSON, padded with blanks so that the arrays begin at a multiple of 64
+    arrays   one after the other, each at a multiple of 64
+    u32      CRC-32 of all before it
+
+A nominal checkpoint has the header alone: names and shapes, no values.
+"""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from odt.core.graph import Graph
+from odt.core.parameters import Parameters, by_name
+from odt.errors import ModelError, OptionError
+from odt.kernels.opdef import Array
+
+MAGIC = b"odt ckpt"
+VERSION = 1
+FRONT = struct.Struct("<8sII")
+CRC = struct.Struct("<I")
+ALIGNMENT = 64
+WEIGHT = "weight"
+Property = str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training stands, and how it computes: what must be the same for the same bits.
+
+    Attributes:
+        step: updates made.
+        epoch: the one under way; 1 is the first.
+        position: batches of it that are done.
+        shuffle, seed: the order of samples, which follows from them and the epoch.
+        batch, micro_batch, workers: how a batch is cut.
+        kernels: which kernels compute.
+    """
+
+    step: int = 0
+    epoch: int = 1
+    position: int = 0
+    shuffle: bool = False
+    seed: int = 0
+    batch: int = 1
+    micro_batch: int = 1
+    workers: int = 1
+    kernels: str = "numpy"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One array: which tensor, and whether its weight or a slot of the optimizer."""
+
+    tensor: str
+    role: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state of training.
+
+    Attributes:
+        optimizer: its name.
+        hyper_parameters: all of them, and learning_rate.
+        entries: what the arrays are.
+        arrays: in that order; none in a nominal checkpoint.
+        properties: the user's own.
+    """
+
+    optimizer: str
+    hyper_parameters: Mapping[str, Property]
+    progress: Progress
+    entries: tuple[Entry, ...]
+    arrays: tuple[Array, ...] = ()
+    properties: Mapping[str, Property] = field(default_factory=dict)
+
+    @property
+    def is_nominal(self) -> bool:
+        return len(self.arrays) < len(self.entries)
+
+
+def capture(
+    graph: Graph,
+    parameters: Parameters,
+    progress: Progress,
+    properties: Mapping[str, Property] | None = None,
+) -> Checkpoint:
+    """The state as it is now; the arrays are the ones in training, not copies."""
+    assert parameters.optimizer is not None
+    attrs = asdict(parameters.optimizer.attrs)
+    groups = {WEIGHT: parameters.tensors, **parameters.slots}
+    entries, arrays = [], []
+    for role, group in groups.items():
+        for name, a in by_name(graph, group).items():
+            entries.append(Entry(name, role, a.shape, a.dtype.name))
+            arrays.append(a)
+    return Checkpoint(
+        parameters.optimizer.rule.name,
+        {"learning_rate": parameters.optimizer.learning_rate, **attrs},
+        replace(progress, step=parameters.step),
+        tuple(entries),
+        tuple(arrays),
+        dict(properties or {}),
+    )
+
+
+def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parameters) -> None:
+    """Fills the parameters; they change only if all of the checkpoint fits.
+
+    Raises:
+        ModelError: with a line for each difference, if it is of another model or optimizer.
+    """
+    if checkpoint.is_nominal:
+        raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
+    groups = {WEIGHT: parameters.tensors, **parameters.slots}
+    mine = {
+        (n, role): a for role, group in groups.items() for n, a in by_name(graph, group).items()
+    }
+    stored = {(e.tensor, e.role): e for e in checkpoint.entries}
+    rows = [
+        f"{name} ({role}): {_show(mine.get((name, role)))} in the model, "
+        f"{_show(stored.get((name, role)))} in the checkpoint"
+        for name, role in dict.fromkeys((*mine, *stored))
+        if _kind(mine.get((name, role))) != _kind(stored.get((name, role)))
+    ]
+    if rows:
+        raise ModelError(f"{where}: must be of this model, but these differ: {'; '.join(rows)}")
+    for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
+        mine[entry.tensor, entry.role][...] = a
+    parameters.step = checkpoint.progress.step
+
+
+def _kind(a: Array | Entry | None) -> tuple[tuple[int, ...], str] | None:
+    if a is None:
+        return None
+    return a.shape, a.dtype if isinstance(a, Entry) else a.dtype.name
+
+
+def _show(a: Array | Entry | None) -> str:
+    kind = _kind(a)
+    return "absent" if kind is None else f"{kind[0]} {kind[1]}"
+
+
+def encode(checkpoint: Checkpoint) -> Iterator[bytes]:
+    """The file's bytes, in pieces."""
+    head = {
+        "optimizer": checkpoint.optimizer,
+        "hyper_parameters": dict(checkpoint.hyper_parameters),
+        "progress": asdict(checkpoint.progress),
+        "entries": [asdict(e) for e in checkpoint.entries],
+        "properties": dict(checkpoint.properties),
+        "nominal": checkpoint.is_nominal,
+    }
+    text = json.dumps(head, ensure_ascii=False, allow_nan=False).encode()
+    text += b" " * (-(FRONT.size + len(text)) % ALIGNMENT)
+    crc = 0
+    for piece in (FRONT.pack(MAGIC, VERSION, len(text)), text, *_padded(checkpoint.arrays)):
+        crc = zlib.crc32(piece, crc)
+        yield piece
+    yield CRC.pack(crc)
+
+
+def _padded(arrays: Sequence[Array]) -> Iterator[bytes]:
+    for a in arrays:
+        data = np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes()
+        yield data + bytes(-len(data) % ALIGNMENT)
+
+
+def decode(data: bytes, where: str) -> Checkpoint:
+    """A checkpoint from a file's bytes, all checked.
+
+    Raises:
+        ModelError: if they are none, of another version, or damaged.
+    """
+    if len(data) < FRONT.size + CRC.size or data[: len(MAGIC)] != MAGIC:
+        raise ModelError(
+            f"{where}: must begin with {MAGIC!r}, but got {data[: len(MAGIC)]!r}. "
+            "It is no checkpoint of odt."
+        )
+    _, version, length = FRONT.unpack_from(data)
+    if version != VERSION:
+        raise ModelError(
+            f"{where}: the version must be {VERSION}, but got {version}. "
+            "Convert it with the odt that wrote it: odt checkpoint convert."
+        )
+    body, (crc,) = data[: -CRC.size], CRC.unpack(data[-CRC.size :])
+    if zlib.crc32(body) != crc:
+        raise ModelError(
+            f"{where}: its CRC-32 must be {crc:08x}, but got {zlib.crc32(body):08x}. "
+            "The file is damaged or truncated."
+        )
+    try:
+        head = json.loads(body[FRONT.size : FRONT.size + length])
+        entries = tuple(
+            Entry(str(e["tensor"]), str(e["role"]), tuple(map(int, e["shape"])), str(e["dtype"]))
+            for e in head["entries"]
+        )
+        found = Checkpoint(
+            str(head["optimizer"]),
+            dict(head["hyper_parameters"]),
+            Progress(**head["progress"]),
+            entries,
+            (),
+            dict(head["properties"]),
+        )
+        sizes = [e.nbytes for e in entries]
+    except (ValueError, KeyError, TypeError) as e:
+        raise ModelError(f"{where}: its header must be as odt writes it, but got: {e!r}") from e
+    if head.get("nominal"):
+        return found
+    at = FRONT.size + length
+    if at + sum(n + -n % ALIGNMENT for n in sizes) != len(body):
+        raise ModelError(
+            f"{where}: must hold {sum(sizes)} bytes of values, but got {len(body) - at}. "
+            "The file is damaged or truncated."
+        )
+    arrays = []
+    for entry, n in zip(entries, sizes, strict=True):
+        dtype = np.dtype(entry.dtype).newbyteorder("<")
+        arrays.append(np.frombuffer(body, dtype, prod(entry.shape), at).reshape(entry.shape))
+        at += n + -n % ALIGNMENT
+    return replace(found, arrays=tuple(arrays))
+
+
+def nominal(checkpoint: Checkpoint) -> Checkpoint:
+    """The same without values."""
+    return replace(checkpoint, arrays=())
+
+
+def check_properties(properties: Mapping[str, Any]) -> None:
+    """Raises OptionError unless all are strings, integers or floats."""
+    for name, value in properties.items():
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise OptionError(
+                f"property {name}: must be a string, integer or float, "
+                f"but got {type(value).__name__}"
+            )
