@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,40 +10,33 @@ from typing import Any
 import click
 import numpy as np
 
-from odt.cli.options import stack
+from odt.cli.datafile_options import (
+    PROFILES,
+    output_options,
+    reading_options,
+    source_options,
+    split_options,
+    step_options,
+)
 from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
 from odt.core.datasets.labels import parse_label_map, relabel
 from odt.core.datasets.likeness import Likeness, likeness
-from odt.core.datasets.open import FORMATS, Opening, open_source
+from odt.core.datasets.open import Opening, open_source
 from odt.core.datasets.outputs import OUTPUTS
-from odt.core.datasets.pictures import FITS, METHODS, Resize, parse_augmentation
-from odt.core.datasets.preprocess import (
-    COLOURS,
-    MISSING,
-    SCALES,
-    Preprocessing,
-    Targets,
-    numbers,
-)
+from odt.core.datasets.pictures import Resize, parse_augmentation
+from odt.core.datasets.preprocess import Preprocessing, Targets, numbers
 from odt.core.datasets.published import PUBLISHED, open_published
 from odt.core.datasets.select import Division, Wanted
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.tables import TableOptions
 from odt.core.datasets.teacher import Randomness, random_data
-from odt.core.sidecar import DTYPES
 from odt.errors import DataError, OptionError
 
 # Options that take as many values as follow, as in ONE's tools.
 LISTS = ("--split", "--length")
-# tf_dataset_converter's profiles: the sets it allows, and its name for messages.
-PROFILES = {
-    "mnist": (("fashion_mnist", "mnist"), "Mnist"),
-    "mobilenetv2": (("imagenet_a",), "MobileNetV2"),
-}
-FOLDER = click.Path(path_type=Path)
 
 
 class GenDatafile(click.Command):
@@ -75,93 +68,6 @@ def spread(args: Sequence[str]) -> list[str]:
     return result
 
 
-source_options = stack(
-    click.argument("name", required=False),
-    click.option("--dataset-name", "-d", help="The same as NAME."),
-    click.option("--data-dir", type=FOLDER, default="data", show_default=True, metavar="FOLDER",
-                 help="Folder or archive with the set's files."),
-    click.option("--variant", default="", help="Of emnist: balanced, letters, …; of cifar100: "
-                 "fine, coarse."),
-    click.option("--download", "fetch", is_flag=True, help="Fetch the set into --data-dir."),
-    click.option("--source", metavar="PATH", help="Your own data: a folder or archive of pictures "
-                 "or WAV files, a table, arrays, module:function, tfds:NAME, hf:NAME."),
-    click.option("--target-source", type=FOLDER, help="A second file, with the targets."),
-    click.option("--format", "form", type=click.Choice(FORMATS), default="auto",
-                 show_default=True, help="Of --source."),
-    click.option("--show-datasets", "-s", is_flag=True, help="List what NAME may be."),
-)  # fmt: skip
-
-reading_options = stack(
-    click.option("--label-column", default="-1", show_default=True,
-                 help="Of a table: name or number of the target's column, or none."),
-    click.option("--header/--no-header", default=None, help="Whether the first line has names."),
-    click.option("--delimiter", default="", help="Between cells, if not found."),
-    click.option("--leave-out", multiple=True, help="A column that is no input."),
-    click.option("--regression/--classification", default=None,
-                 help="Whether targets are values or classes."),
-    click.option("--x", default="", help="Of arrays: names of the inputs, commas between."),
-    click.option("--y", default="", help="Of arrays: names of the targets."),
-    click.option("--shape", default="", help="Of a sample in a raw file, such as 28x28x1."),
-    click.option("--source-dtype", default="float32", help="Of a raw file.",
-                 type=click.Choice(sorted(DTYPES))),
-    click.option("--classes", default="", help="Names of the classes, commas between."),
-    click.option("--rate", type=click.IntRange(0), default=16000, show_default=True,
-                 help="Of WAV files, samples a second; 0 for any."),
-    click.option("--seconds", type=click.FloatRange(0), default=1.0, show_default=True,
-                 help="To which sounds are cut or filled."),
-    click.option("--mel", type=click.IntRange(0), default=0, help="Log-mel with so many bands."),
-    click.option("--frame", type=click.IntRange(1), default=512, show_default=True),
-    click.option("--hop", type=click.IntRange(1), default=256, show_default=True),
-    click.option("--frames", type=click.IntRange(0), default=0, help="At most so many."),
-    click.option("--mel-range", default="300,8000", show_default=True, help="In Hz."),
-)  # fmt: skip
-
-step_options = stack(
-    click.option("--like", type=click.Path(), metavar="MODEL",
-                 help="Take shape, channels and dtype from a model, and check them."),
-    click.option("--model", "-m", type=click.Choice(list(PROFILES)),
-                 help="tf_dataset_converter's preprocessing."),
-    click.option("--missing", type=click.Choice(MISSING), default="error", show_default=True),
-    click.option("--color", "--colour", type=click.Choice(COLOURS)),
-    click.option("--size", help="Of pictures, HEIGHTxWIDTH."),
-    click.option("--resize", type=click.Choice(METHODS), default="bilinear", show_default=True),
-    click.option("--fit", type=click.Choice(FITS), default="stretch", show_default=True),
-    click.option("--scale", type=click.Choice(SCALES), help="[default: 0..1 for pictures]"),
-    click.option("--mean", default="", help="By channel or feature, commas between."),
-    click.option("--std", default="", help="Likewise."),
-    click.option("--flatten", is_flag=True),
-    click.option("--dtype", type=click.Choice(sorted(DTYPES))),
-    click.option("--labels", type=click.Choice(["one-hot", "sparse"]), default="one-hot",
-                 show_default=True),
-    click.option("--label-map", help="OLD=NEW,… or a JSON file: renames and merges classes."),
-    click.option("--augment", default="", help="flip, shift=PIXELS, crop=SHARE, noise=STD."),
-    click.option("--augment-factor", type=click.IntRange(2), default=2, show_default=True,
-                 help="How often each training sample is there."),
-)  # fmt: skip
-
-split_options = stack(
-    click.option("--split", multiple=True,
-                 help="Splits: names, or NAME=SHARE to divide anew.  [default: train test]"),
-    click.option("--length", type=click.IntRange(1), multiple=True, help="Samples of each split."),
-    click.option("--fold", help="K/N: test on the K-th of N parts."),
-    click.option("--stratify/--no-stratify", default=None, help="Divide each class by itself."),
-    click.option("--group-by", default="", help="What stays in one split: a column left out, or a "
-                 "pattern for file names."),
-    click.option("--shuffle/--no-shuffle", default=None),
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
-)  # fmt: skip
-
-output_options = stack(
-    click.option("--out-dir", "-o", type=FOLDER, default="out", show_default=True),
-    click.option("--prefix-name", "-p", default="", help="Begins the names of the files."),
-    click.option("--output-format", type=click.Choice(list(OUTPUTS)), default="raw",
-                 show_default=True),
-    click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop",
-                 show_default=True, help="At a sample that cannot be read."),
-    click.option("--workers", type=click.IntRange(1), help="Threads.  [default: all cores]"),
-)  # fmt: skip
-
-
 @click.command(cls=GenDatafile)
 @source_options
 @reading_options
@@ -181,8 +87,8 @@ def command(**o: Any) -> None:
         return
     like = likeness(o["like"]) if o["like"] else None
     splits = wanted(o["split"], o["length"])
-    inputs = preprocessing_without_kind(o, like)
-    source = opened(o)
+    steps = Steps(o, like)
+    source = opened(o, steps.early_resize())
     if o["label_map"]:
         source = relabel(source, parse_label_map(o["label_map"]))
     request = Request(
@@ -190,7 +96,7 @@ def command(**o: Any) -> None:
         out_dir=o["out_dir"],
         prefix=o["prefix_name"],
         division=Division(o["shuffle"], o["seed"], o["stratify"], o["group_by"], fold(o["fold"])),
-        inputs=inputs(source),
+        inputs=steps.of(source),
         targets=Targets(source.classes, o["labels"] == "one-hot"),
         output=o["output_format"],
         skip=o["on_error"] == "skip",
@@ -204,7 +110,7 @@ def command(**o: Any) -> None:
     click.echo("The data files are created!")
 
 
-def opened(o: dict[str, Any]) -> Source:
+def opened(o: dict[str, Any], resize: Resize | None) -> Source:
     """The source that the options name."""
     if o["source"]:
         if o["name"] or o["dataset_name"]:
@@ -225,7 +131,7 @@ def opened(o: dict[str, Any]) -> Source:
         return open_source(
             Opening(
                 o["source"], o["form"], o["target_source"], None, table, arrays, sound,
-                o["on_error"] == "skip",
+                o["on_error"] == "skip", resize,
             )
         )  # fmt: skip
     name = o["name"] or o["dataset_name"] or "fashion_mnist"
@@ -239,42 +145,50 @@ def opened(o: dict[str, Any]) -> Source:
     return open_published(name, o["data_dir"], o["variant"])
 
 
-def preprocessing_without_kind(
-    o: dict[str, Any], like: Likeness | None
-) -> Callable[[Source], Preprocessing]:
-    """The steps, but for what depends on the kind of source; options are checked at once."""
-    augmentation = parse_augmentation(o["augment"], o["augment_factor"])
-    mean, std = numbers(o["mean"], "--mean"), numbers(o["std"], "--std")
-    if any(s <= 0 for s in std):
-        raise OptionError(f"--std: must be above 0, but got {o['std']}.")
-    size = shape(o["size"], "--size") if o["size"] else None
-    if size is not None and len(size) != 2:
-        raise OptionError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
-    fit = o["fit"]
-    if o["model"] == "mobilenetv2":
-        size, fit = (224, 224), "crop-or-pad"
+class Steps:
+    """Preprocessing as the options and a model ask for it; options are checked at once."""
 
-    def make(source: Source) -> Preprocessing:
+    def __init__(self, o: dict[str, Any], like: Likeness | None) -> None:
+        self._o = o
+        self._like = like
+        self._augmentation = parse_augmentation(o["augment"], o["augment_factor"])
+        self._mean, self._std = numbers(o["mean"], "--mean"), numbers(o["std"], "--std")
+        if any(s <= 0 for s in self._std):
+            raise OptionError(f"--std: must be above 0, but got {o['std']}.")
+        size = shape(o["size"], "--size") if o["size"] else None
+        if size is not None and len(size) != 2:
+            raise OptionError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
+        fit = o["fit"]
+        if o["model"] == "mobilenetv2":
+            size, fit = (224, 224), "crop-or-pad"
+        if size is None and like is not None:
+            size = like.picture_size()
+        self._resize = Resize(*size, o["resize"], fit) if size else None
+        self._colour = o["color"] or (like.colour() if like else "keep")
+
+    def early_resize(self) -> Resize | None:
+        """To be done when a picture is decoded, unless another step comes before it."""
+        a = self._augmentation
+        moves = a is not None and (a.flip or a.shift or a.crop)
+        return None if moves or self._colour == "grayscale" else self._resize
+
+    def of(self, source: Source) -> Preprocessing:
         picture = source.kind == "image"
-        target, colour, wanted_size = like.inputs[0] if like else None, o["color"], size
-        if like is not None and picture and (found := like.picture_size()):
-            wanted_size, colour = wanted_size or found, colour or like.colour()
-        dtype = o["dtype"] or (target.dtype.name if target else "float32")
-        whole = np.dtype(dtype).kind in "iu"
+        target = self._like.inputs[0] if self._like else None
+        dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
+        whole = dtype.kind in "iu"
         return Preprocessing(
-            missing=o["missing"],
-            colour=colour or "keep",
-            augmentation=augmentation,
-            resize=Resize(*wanted_size, o["resize"], fit) if wanted_size else None,
-            scale=o["scale"] or ("0..1" if picture and not whole else "none"),
-            mean=mean,
-            std=std,
-            shape=target.shape if target and len(like.inputs if like else ()) == 1 else (),
-            flatten=o["flatten"],
-            dtype=np.dtype(dtype),
+            missing=self._o["missing"],
+            colour=self._colour if picture else "keep",
+            augmentation=self._augmentation,
+            resize=self._resize if picture else None,
+            scale=self._o["scale"] or ("0..1" if picture and not whole else "none"),
+            mean=self._mean,
+            std=self._std,
+            shape=target.shape if target and self._like and len(self._like.inputs) == 1 else (),
+            flatten=self._o["flatten"],
+            dtype=dtype,
         )
-
-    return make
 
 
 def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:

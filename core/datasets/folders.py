@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.datasets.pictures import MOST_PIXELS, pillow
+from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
 from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
 from odt.errors import DataError
@@ -139,8 +139,11 @@ def _place(folder: PurePosixPath) -> tuple[str, str]:
     return next((PARTS[f.lower()] for f in above if f.lower() in PARTS), "all"), label
 
 
-def decode_picture(data: bytes) -> Array:
+def decode_picture(data: bytes, resize: Resize | None = None) -> Array:
     """uint8 (H, W, 3), turned as its EXIF data says.
+
+    Args:
+        resize: applied here, where it spares a copy; None leaves it to later steps.
 
     Raises:
         DataError: if it is damaged, too large, or has more than 8 bits a channel.
@@ -148,18 +151,19 @@ def decode_picture(data: bytes) -> Array:
     image = pillow()
     try:
         with image.open(io.BytesIO(data), formats=FORMATS) as picture:
-            return _pixels(picture)
+            upright = _rgb(picture)
+            return np.asarray(upright if resize is None else resize.apply_to_image(upright))
     except (*PICTURE_ERRORS, image.DecompressionBombError) as e:
         raise DataError(f"must be a sound picture, but got: {_plain(e)}.") from e
 
 
-def _pixels(picture: Any) -> Array:
+def _rgb(picture: Any) -> Any:
     if picture.width * picture.height > MOST_PIXELS:
         raise ValueError(f"{picture.width}×{picture.height} pixels")
     if picture.mode[0] in "IF":
         raise ValueError(f"mode {picture.mode}, more than 8 bits a channel")
     turned = _upright(picture)
-    return np.asarray(turned if turned.mode == "RGB" else turned.convert("RGB"))
+    return turned if turned.mode == "RGB" else turned.convert("RGB")
 
 
 def _upright(picture: Any) -> Any:

@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from odt.core.datasets.arrays import ArrayOptions, open_arrays
 from odt.core.datasets.folders import PICTURES, SOUNDS, decode_picture, open_folders
+from odt.core.datasets.pictures import Resize
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.streams import open_callable, open_hugging_face, open_tfds
@@ -34,6 +36,7 @@ class Opening:
         targets: path of a second file with the targets.
         data_dir: for builders.
         skip: leave out what cannot be used.
+        resize: of pictures, where no other step must come before it.
     """
 
     text: str
@@ -44,6 +47,7 @@ class Opening:
     arrays: ArrayOptions = field(default_factory=ArrayOptions)
     sound: Sound = field(default_factory=Sound)
     skip: bool = False
+    resize: Resize | None = None
 
 
 def open_source(opening: Opening) -> Source:
@@ -75,7 +79,9 @@ def open_source(opening: Opening) -> Source:
 
 def _open_folders(tree: Tree, form: str, opening: Opening) -> Source:
     if form == "images":
-        return open_folders(tree, "image", decode_picture, opening.skip)
+        return open_folders(
+            tree, "image", partial(decode_picture, resize=opening.resize), opening.skip
+        )
     source = open_folders(tree, "sound", opening.sound.decode, opening.skip)
     return replace(source, origin={**source.origin, "sound": opening.sound.describe()})
 

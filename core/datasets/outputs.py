@@ -7,7 +7,9 @@ the number of samples is not known, tensors wait in files without names.
 import hashlib
 import tempfile
 import zipfile
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
@@ -19,6 +21,8 @@ from odt.core.files import AtomicFile
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
+AHEAD = 8  # pieces that wait to be hashed
+BESIDE = 1 << 16  # bytes from which a piece is worth handing over
 CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
 
 
@@ -61,6 +65,8 @@ class RawOutput(Output):
 
     def _open(self, path: Path, stack: ExitStack) -> None:
         self._hash = hashlib.sha256()
+        self._hasher = stack.enter_context(ThreadPoolExecutor(1))
+        self._hashing: deque[Future[None]] = deque()
         self._later = [stack.enter_context(_nameless(path.parent)) for _ in self.tensors[1:]]
 
     def append(self, arrays: Sequence[Array]) -> None:
@@ -74,11 +80,21 @@ class RawOutput(Output):
             file.seek(0)
             while chunk := file.read(COPY):
                 self._write(chunk)
+        while self._hashing:
+            self._hashing.popleft().result()
         return self._hash.hexdigest()
 
     def _write(self, data: Any) -> None:
+        """Writes, and hashes beside it: that takes as long again, and no lock."""
+        if len(data) < BESIDE:
+            while self._hashing:
+                self._hashing.popleft().result()
+            self._hash.update(data)
+        else:
+            self._hashing.append(self._hasher.submit(self._hash.update, data))
+            if len(self._hashing) > AHEAD:
+                self._hashing.popleft().result()
         self._file.write(data)
-        self._hash.update(data)
 
 
 class NpzOutput(Output):
@@ -124,7 +140,8 @@ class Hdf5Output(Output):
     def _open(self, path: Path, stack: ExitStack) -> None:
         import h5py
 
-        self._h5 = h5py.File(self._file.temporary, "w", libver="earliest")
+        # The file is locked already, by AtomicFile.
+        self._h5 = h5py.File(self._file.temporary, "w", libver="earliest", locking=False)
         stack.callback(self._h5.close)
         group = self._h5.create_group("value")
         self._sets, self._rows = [], []

@@ -85,19 +85,33 @@ class Resize:
         if self.fit == "crop-or-pad":
             return _centred(x, height, width)
         if self.fit == "crop":
-            scale = min(h / height, w / width)
-            left, top = (w - width * scale) / 2, (h - height * scale) / 2
-            return self._scaled(x, height, width, (left, top, w - left, h - top))
+            return self._scaled(x, height, width, self._box(h, w))
         if self.fit == "pad":
             scale = min(height / h, width / w)
             inner = self._scaled(x, max(1, round(h * scale)), max(1, round(w * scale)), None)
             return _centred(inner, height, width)
         return self._scaled(x, height, width, None)
 
-    def _scaled(self, x: Array, height: int, width: int, box: Any) -> Array:
-        image = pillow()
+    def apply_to_image(self, picture: Any) -> Any:
+        """The same for Pillow's image, before it is copied to an array; as it is if it must be."""
+        if self.fit not in ("stretch", "crop"):
+            return picture
+        size = (self.width, self.height)
+        box = self._box(picture.height, picture.width) if self.fit == "crop" else None
+        return picture if picture.size == size else picture.resize(size, self._resample(), box)
+
+    def _box(self, h: int, w: int) -> tuple[float, float, float, float]:
+        """What is kept of a picture when the rest is cut."""
+        scale = min(h / self.height, w / self.width)
+        left, top = (w - self.width * scale) / 2, (h - self.height * scale) / 2
+        return left, top, w - left, h - top
+
+    def _resample(self) -> Any:
         names = {"bilinear": "BILINEAR", "nearest": "NEAREST", "area": "BOX"}
-        resample = image.Resampling[names[self.method]]
+        return pillow().Resampling[names[self.method]]
+
+    def _scaled(self, x: Array, height: int, width: int, box: Any) -> Array:
+        image, resample = pillow(), self._resample()
         if x.dtype == np.uint8:
             flat = x[..., 0] if x.shape[2] == 1 else x
             result = np.asarray(image.fromarray(flat).resize((width, height), resample, box))

@@ -1,6 +1,7 @@
 """What every source of samples looks like: parts, samples, classes."""
 
-from collections.abc import Mapping, Sequence
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -11,6 +12,9 @@ from odt.kernels.opdef import Array
 
 # image: uint8 (H, W, C). sound: float (samples,). features: numbers of any shape.
 Kind: TypeAlias = Literal["image", "sound", "features"]
+
+
+GIVE_BACK = 1 << 26  # bytes read from mapped files before their pages are given back
 
 
 class SampleError(DataError):
@@ -81,10 +85,25 @@ class ArrayPart(Part):
         self.targets = tuple(targets)
         self.length = len(self.inputs[0])
         self.labels = np.asarray(self.targets[0]).reshape(self.length) if classes else None
+        self._maps = [m for a in (*self.inputs, *self.targets) for m in _maps(a)]
+        self._unread = GIVE_BACK
 
     def read(self, k: int) -> Sample:
         inputs, targets = self.inputs, self.targets
+        self._unread -= sum(a[k].nbytes for a in inputs)
+        if self._unread < 0:
+            self._unread = GIVE_BACK
+            for m in self._maps:
+                m.madvise(mmap.MADV_DONTNEED)
         return Sample(tuple(a[k] for a in inputs), tuple(np.asarray(t[k]) for t in targets))
+
+
+def _maps(a: Any) -> Iterator[mmap.mmap]:
+    """The mapped file an array is a view of, if it is one and the system can give pages back."""
+    while a is not None:
+        if isinstance(a, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            yield a
+        a = getattr(a, "base", None)
 
 
 @dataclass(frozen=True, slots=True)

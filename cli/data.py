@@ -1,0 +1,70 @@
+"""Look into data files: shapes, ranges, classes, and the first samples as a picture."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from odt.core.datasets.sheet import write_sheet
+from odt.core.datasets.survey import Survey, label_names, open_any, survey
+from odt.errors import OptionError
+
+SHOWN = 10  # positions that are listed
+
+
+@click.group()
+def command() -> None:
+    """Look into data files."""
+
+
+@command.command()
+@click.argument("file", type=click.Path())
+@click.option("--shape", default="", help="Of a sample, for a raw file without its JSON: 28x28x1.")
+@click.option("--sheet", type=click.Path(path_type=Path), metavar="PNG",
+              help="Write the first samples with their labels as one picture.")  # fmt: skip
+@click.option("--samples", type=click.IntRange(1, 1024), default=64, show_default=True,
+              help="On the sheet.")  # fmt: skip
+def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
+    """Say what is in FILE, and what is wrong with it.
+
+    Exit status 1 if values are missing (NaN) or infinite, so that a script can ask.
+    """
+    numbers = shape.lower().split("x") if shape else []
+    if not all(n.isdecimal() and int(n) for n in numbers):
+        raise OptionError(f"--shape: must be numbers with x between, but got {shape}.")
+    columns, sidecar = open_any(file, tuple(int(n) for n in numbers))
+    classes = sidecar.classes if sidecar else ()
+    bad = 0
+    for column in columns:
+        for note in column.notes:
+            click.echo(note, err=True)
+        found = survey(column, classes)
+        click.echo("\n".join(lines(found)))
+        bad += found.nan + found.infinite
+    if sidecar is not None and "source" in sidecar.recipe:
+        source = sidecar.recipe["source"]
+        click.echo(f"source: {source.get('name', source)}" if isinstance(source, dict) else source)
+        for step in sidecar.recipe.get("preprocessing", []):
+            click.echo("  " + ", ".join(f"{k} {v}" for k, v in step.items() if v not in ([], "")))
+    if sheet is not None:
+        write_sheet(sheet, columns[0], label_names(file, sidecar, samples))
+        click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
+    if bad:
+        raise click.exceptions.Exit(1)
+
+
+def lines(found: Survey) -> Iterator[str]:
+    """One tensor in words."""
+    yield f"{found.name}: {found.samples} samples of {found.spec}"
+    yield f"  range {found.least:.6g} … {found.most:.6g}, mean {found.mean:.6g}"
+    if found.nan or found.infinite:
+        yield f"  {found.nan} values are NaN, {found.infinite} infinite"
+    if found.classes:
+        yield "  classes: " + ", ".join(f"{name} {n}" for name, n in found.classes.items())
+        missing = [name for name, n in found.classes.items() if not n]
+        if missing:
+            yield f"  without samples: {', '.join(missing)}"
+    elif len(found.constant):
+        some = ", ".join(str(k) for k in found.constant[:SHOWN])
+        more = ", …" if len(found.constant) > SHOWN else ""
+        yield f"  {len(found.constant)} of {found.spec.size} values never change: {some}{more}"

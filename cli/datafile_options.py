@@ -1,0 +1,105 @@
+"""The options of `odt gen-datafile`."""
+
+from pathlib import Path
+
+import click
+
+from odt.cli.options import stack
+from odt.core.datasets.open import FORMATS
+from odt.core.datasets.outputs import OUTPUTS
+from odt.core.datasets.pictures import FITS, METHODS
+from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
+from odt.core.sidecar import DTYPES
+
+# tf_dataset_converter's profiles: the sets it allows, and its name for messages.
+PROFILES = {
+    "mnist": (("fashion_mnist", "mnist"), "Mnist"),
+    "mobilenetv2": (("imagenet_a",), "MobileNetV2"),
+}
+FOLDER = click.Path(path_type=Path)
+
+source_options = stack(
+    click.argument("name", required=False),
+    click.option("--dataset-name", "-d", help="The same as NAME."),
+    click.option("--data-dir", type=FOLDER, default="data", show_default=True, metavar="FOLDER",
+                 help="Folder or archive with the set's files."),
+    click.option("--variant", default="", help="Of emnist: balanced, letters, …; of cifar100: "
+                 "fine, coarse."),
+    click.option("--download", "fetch", is_flag=True, help="Fetch the set into --data-dir."),
+    click.option("--source", metavar="PATH", help="Your own data: a folder or archive of pictures "
+                 "or WAV files, a table, arrays, module:function, tfds:NAME, hf:NAME."),
+    click.option("--target-source", type=FOLDER, help="A second file, with the targets."),
+    click.option("--format", "form", type=click.Choice(FORMATS), default="auto",
+                 show_default=True, help="Of --source."),
+    click.option("--show-datasets", "-s", is_flag=True, help="List what NAME may be."),
+)  # fmt: skip
+
+reading_options = stack(
+    click.option("--label-column", default="-1", show_default=True,
+                 help="Of a table: name or number of the target's column, or none."),
+    click.option("--header/--no-header", default=None, help="Whether the first line has names."),
+    click.option("--delimiter", default="", help="Between cells, if not found."),
+    click.option("--leave-out", multiple=True, help="A column that is no input."),
+    click.option("--regression/--classification", default=None,
+                 help="Whether targets are values or classes."),
+    click.option("--x", default="", help="Of arrays: names of the inputs, commas between."),
+    click.option("--y", default="", help="Of arrays: names of the targets."),
+    click.option("--shape", default="", help="Of a sample in a raw file, such as 28x28x1."),
+    click.option("--source-dtype", default="float32", help="Of a raw file.",
+                 type=click.Choice(sorted(DTYPES))),
+    click.option("--classes", default="", help="Names of the classes, commas between."),
+    click.option("--rate", type=click.IntRange(0), default=16000, show_default=True,
+                 help="Of WAV files, samples a second; 0 for any."),
+    click.option("--seconds", type=click.FloatRange(0), default=1.0, show_default=True,
+                 help="To which sounds are cut or filled."),
+    click.option("--mel", type=click.IntRange(0), default=0, help="Log-mel with so many bands."),
+    click.option("--frame", type=click.IntRange(1), default=512, show_default=True),
+    click.option("--hop", type=click.IntRange(1), default=256, show_default=True),
+    click.option("--frames", type=click.IntRange(0), default=0, help="At most so many."),
+    click.option("--mel-range", default="300,8000", show_default=True, help="In Hz."),
+)  # fmt: skip
+
+step_options = stack(
+    click.option("--like", type=click.Path(), metavar="MODEL",
+                 help="Take shape, channels and dtype from a model, and check them."),
+    click.option("--model", "-m", type=click.Choice(list(PROFILES)),
+                 help="tf_dataset_converter's preprocessing."),
+    click.option("--missing", type=click.Choice(MISSING), default="error", show_default=True),
+    click.option("--color", "--colour", type=click.Choice(COLOURS)),
+    click.option("--size", help="Of pictures, HEIGHTxWIDTH."),
+    click.option("--resize", type=click.Choice(METHODS), default="bilinear", show_default=True),
+    click.option("--fit", type=click.Choice(FITS), default="stretch", show_default=True),
+    click.option("--scale", type=click.Choice(SCALES), help="[default: 0..1 for pictures]"),
+    click.option("--mean", default="", help="By channel or feature, commas between."),
+    click.option("--std", default="", help="Likewise."),
+    click.option("--flatten", is_flag=True),
+    click.option("--dtype", type=click.Choice(sorted(DTYPES))),
+    click.option("--labels", type=click.Choice(["one-hot", "sparse"]), default="one-hot",
+                 show_default=True),
+    click.option("--label-map", help="OLD=NEW,… or a JSON file: renames and merges classes."),
+    click.option("--augment", default="", help="flip, shift=PIXELS, crop=SHARE, noise=STD."),
+    click.option("--augment-factor", type=click.IntRange(2), default=2, show_default=True,
+                 help="How often each training sample is there."),
+)  # fmt: skip
+
+split_options = stack(
+    click.option("--split", multiple=True,
+                 help="Splits: names, or NAME=SHARE to divide anew.  [default: train test]"),
+    click.option("--length", type=click.IntRange(1), multiple=True, help="Samples of each split."),
+    click.option("--fold", help="K/N: test on the K-th of N parts."),
+    click.option("--stratify/--no-stratify", default=None, help="Divide each class by itself."),
+    click.option("--group-by", default="", help="What stays in one split: a column left out, or a "
+                 "pattern for file names."),
+    click.option("--shuffle/--no-shuffle", default=None),
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+)  # fmt: skip
+
+output_options = stack(
+    click.option("--out-dir", "-o", type=FOLDER, default="out", show_default=True),
+    click.option("--prefix-name", "-p", default="", help="Begins the names of the files."),
+    click.option("--output-format", type=click.Choice(list(OUTPUTS)), default="raw",
+                 show_default=True),
+    click.option("--on-error", type=click.Choice(["stop", "skip"]), default="stop",
+                 show_default=True, help="At a sample that cannot be read."),
+    click.option("--workers", type=click.IntRange(1), help="Threads.  [default: all cores]"),
+)  # fmt: skip
