@@ -49,7 +49,7 @@ def export_model(
     """
     file_format = file_format or ("circle" if info else model.format)
     assert info is None or file_format == "circle", "training info is for circle files"
-    edit = _converted(model, file_format)
+    edit = convert(model, file_format)
     if info is not None:
         data = encode_training_info(info, len(model.graph.nodes))
         plus = edit_training_info(model, data, IDENTIFIERS["circle"])
@@ -74,7 +74,7 @@ def _chunks(model: Model, edit: Edit, weights: list[Patch]) -> Iterator[bytes | 
     yield from patched(model.data, [*edit.patches, *weights], edit.begin)
 
 
-def _converted(model: Model, file_format: str) -> Edit:
+def convert(model: Model, file_format: str) -> Edit:
     """The model in another format: identifier, version, and a look at all that it holds."""
     if file_format == model.format:
         return Edit(b"", 0, [])

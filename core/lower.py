@@ -143,6 +143,9 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
             raise ShapeError(
                 f"tensors must be float, but got {graph.label(i)} quantized to {tensor.spec.dtype}"
             )
+        if tensor.spec.dtype.kind not in "fiub":
+            kind = (tensor.spec.dtype.names or [str(tensor.spec.dtype)])[0]
+            raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
         if tensor.variable:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
     attrs = row.attrs(node.options, statics)

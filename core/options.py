@@ -47,12 +47,12 @@ _RENAMED = {"adjoint_lhs": "adj_x", "adjoint_rhs": "adj_y"}
 
 def operator_name(code: int) -> str | None:
     """The BuiltinOperator of a code; None for a code that the schema does not have."""
-    return _names("BuiltinOperator").get(code)
+    return enumeration("BuiltinOperator").get(code)
 
 
 def tensor_type(code: int) -> str | None:
     """The TensorType of a code, such as FLOAT32; None for a code the schema does not have."""
-    return _names("TensorType").get(code)
+    return enumeration("TensorType").get(code)
 
 
 def read_options(operator: Table, op: str) -> Mapping[str, Any]:
@@ -73,7 +73,7 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
         table = operator.table(slot + 1, "options") if code else None
         if table is None:
             continue
-        name = _names(union).get(code)
+        name = enumeration(union).get(code)
         if name is None or wanted not in (None, name):
             raise operator.error(
                 f"its options must be {wanted or 'of the schema'}, "
@@ -89,7 +89,7 @@ def _options_of(op: str) -> str | None:
     if op in _SHARED:
         return _SHARED[op]
     wanted = op.replace("_", "").lower() + "options"
-    unions = (_names("BuiltinOptions"), _names("BuiltinOptions2"))
+    unions = (enumeration("BuiltinOptions"), enumeration("BuiltinOptions2"))
     return next((n for names in unions for n in names.values() if n.lower() == wanted), None)
 
 
@@ -106,7 +106,7 @@ def _decode(name: str, table: Table) -> dict[str, Any]:
 @cache
 def _fields(name: str) -> tuple[tuple[str, Any], ...]:
     """Fields of an option table: name in snake case, and how it is read."""
-    generated = _load(name)
+    generated = generated_class(name)
     methods = {n: m for n, m in vars(generated).items() if callable(m) and n != "Init"}
     helpers = {n + end for n in methods for end in ("AsNumpy", "Length", "IsNone")}
     fields = []
@@ -173,13 +173,13 @@ class _Checked:
 
 
 @cache
-def _names(enumeration: str) -> Mapping[int, str]:
+def enumeration(name: str) -> Mapping[int, str]:
     """Value → name of an enumeration; 0 is NONE in unions."""
-    return {v: n for n, v in vars(_load(enumeration)).items() if isinstance(v, int)}
+    return {v: n for n, v in vars(generated_class(name)).items() if isinstance(v, int)}
 
 
 @cache
-def _load(name: str) -> Any:
+def generated_class(name: str) -> Any:
     """A generated class, from its own file."""
     package = importlib.util.find_spec("circle_schema")
     assert package is not None, "circle-schema is a requirement of odt"

@@ -16,8 +16,9 @@ from model_builder import ModelBuilder
 
 from odt.core import options
 from odt.core.graph import Graph
+from odt.core.lower import lower
 from odt.core.reader import Model, parse_model, read_model
-from odt.errors import ModelError
+from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array
 
 MODELS = Path(__file__).parent / "models"
@@ -100,13 +101,13 @@ def test_one_schema_serves_both_formats(union: str) -> None:
     for enumeration in (union, "BuiltinOperator", "TensorType"):
         generated = getattr(tflite, enumeration)
         wanted = {(v, k) for k, v in vars(generated).items() if isinstance(v, int)}
-        assert wanted <= set(options._names(enumeration).items())
-    for name in options._names(union).values():
+        assert wanted <= set(options.enumeration(enumeration).items())
+    for name in options.enumeration(union).values():
         if name == "NONE" or not hasattr(tflite, name):
             continue
         for method, function in vars(getattr(tflite, name)).items():
             if callable(function) and not method.startswith(("_", "Init")):
-                circle = vars(options._load(name))[RENAMED.get(method, method)]
+                circle = vars(options.generated_class(name))[RENAMED.get(method, method)]
                 assert function.__code__.co_code == circle.__code__.co_code, (name, method)
                 assert function.__code__.co_consts == circle.__code__.co_consts, (name, method)
 
@@ -249,6 +250,8 @@ def test_types_that_numpy_does_not_have_can_be_looked_at() -> None:
     assert tensor.spec.shape == (2, 3)
     assert tensor.data is not None
     assert tensor.data.shape == (24,)
+    with pytest.raises(UnsupportedError, match=r"real numbers, but got tensor 1 \(.*\) of INT4"):
+        lower(parse(built.build(3)).graph, 1)
 
 
 def test_a_constant_without_elements_needs_no_bytes() -> None:

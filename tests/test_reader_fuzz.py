@@ -8,7 +8,7 @@ import flatbuffers
 import pytest
 from mutations import mutations
 
-from odt.core.exporter import _converted
+from odt.core.exporter import convert
 from odt.core.lower import lower
 from odt.core.reader import parse_model
 from odt.core.training_info import stored_training_info
@@ -25,7 +25,7 @@ def survives(data: bytes, number: int) -> bool:
     try:
         model = parse_model(memoryview(data), "damaged")
         stored_training_info(model)
-        _converted(model, "circle" if model.format == "tflite" else "tflite")
+        convert(model, "circle" if model.format == "tflite" else "tflite")
     except ModelError as e:
         error = str(e)
     assert time.process_time() - begin < 1, number
