@@ -1,0 +1,51 @@
+"""What finite differences cannot judge: gradients where an operator has none, by convention."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from op_run import Case, row_of
+
+from odt.kernels.opdef import Array
+
+
+def gradient(op: str, dy: Any, /, of: str = "x", **inputs: Any) -> Array:
+    """The gradient by an input in float64, options under the name `options`."""
+    options = inputs.pop("options", {})
+    statics = inputs.pop("statics", {})
+    row = row_of(op)
+    arrays = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
+    case = Case.make(row, row.attrs(options, statics), arrays)
+    case.forward()
+    case.arrays["dy"] = np.asarray(dy, np.float64).reshape(case.specs["y"].shape)
+    return case.gradient(of)
+
+
+@pytest.mark.parametrize(
+    ("op", "x"),
+    [("RELU", [0.0, -0.0]), ("RELU6", [0.0, 6.0]), ("RELU_N1_TO_1", [-1.0, 1.0])],
+)
+def test_nothing_passes_at_the_edge_of_a_clamp(op: str, x: list[float]) -> None:
+    np.testing.assert_array_equal(gradient(op, [5, 7], x=x), [0, 0])
+
+
+def pooled(x: Any, dy: Any, size: int, stride: int) -> Array:
+    options = {
+        "padding": 1,
+        "filter_height": size,
+        "filter_width": size,
+        "stride_h": stride,
+        "stride_w": stride,
+    }
+    image = np.asarray(x, np.float64)[None, :, :, None]
+    return gradient("MAX_POOL_2D", dy, x=image, options=options)[0, :, :, 0]
+
+
+def test_the_first_of_equal_maxima_gets_the_gradient() -> None:
+    np.testing.assert_array_equal(pooled([[1, 3], [3, 3]], [5], 2, 2), [[0, 5], [0, 0]])
+    np.testing.assert_array_equal(pooled(np.zeros((2, 2)), [5], 2, 2), [[5, 0], [0, 0]])
+
+
+def test_each_overlapping_window_has_a_first_maximum_of_its_own() -> None:
+    got = pooled([[2, 2, 2], [0, 0, 2], [0, 0, 2]], [1, 10, 100, 1000], 2, 1)
+    np.testing.assert_array_equal(got, [[1, 10, 0], [100, 0, 1000], [0, 0, 0]])
