@@ -114,7 +114,7 @@ def front(
         raise root.error(
             f"must have {max([4, *ends])} to {room} bytes for its fields, but got {root.nbytes}"
         )
-    slots = max([len(root.fields), *(1 + s for s in vectors), 1 if version is not None else 0])
+    slots = max([len(root.fields), 1, *(1 + slot for slot in vectors)])
     vtable = 16
     table = vtable + 4 + 2 * slots
     table += (root.pos - table) % 16
@@ -124,43 +124,41 @@ def front(
         if not fields[slot]:
             fields[slot] = nbytes
             nbytes += 4
-    starts, end = {}, table + nbytes
-    for slot, items in vectors.items():
-        starts[slot] = end
-        end += 4 + 4 * len(items)
-    placed: dict[int, int] = {}
-    for item in (i for items in vectors.values() for i in items):
-        if isinstance(item, NewTable):
-            end += -end % 16
-            placed[id(item)] = end
-            end += len(item.data)
-    end += -end % ALIGNMENT
 
-    out = bytearray(end)
-    moved = end - base
-    struct.pack_into("<I4s4sI", out, 0, table, identifier, MARK, end)
+    out = bytearray(table + nbytes)
     struct.pack_into(f"<{2 + slots}H", out, vtable, 4 + 2 * slots, nbytes, *fields)
     out[table : table + root.nbytes] = root.source.data[root.pos : root.pos + root.nbytes]
     struct.pack_into("<i", out, table, table - vtable)
-    for slot in range(len(root.fields)):
-        if slot not in vectors and _is_offset(root, slot):
-            at = table + fields[slot]
-            struct.pack_into("<I", out, at, root.target(slot) + moved - at)
     if version is not None:
         struct.pack_into("<I", out, table + fields[VERSION], version)
+    old = [
+        (table + fields[slot], root.target(slot))
+        for slot in range(len(root.fields))
+        if slot not in vectors and _is_offset(root, slot)
+    ]
+    new = []
     for slot, items in vectors.items():
-        at = table + fields[slot]
-        struct.pack_into("<I", out, at, starts[slot] - at)
-        struct.pack_into("<I", out, starts[slot], len(items))
+        _point(out, table + fields[slot], len(out))
+        entries = len(out) + 4
+        out += struct.pack("<I", len(items)) + bytes(4 * len(items))
         for k, item in enumerate(items):
-            at = starts[slot] + 4 + 4 * k
             if isinstance(item, NewTable):
-                start = placed[id(item)]
-                out[start : start + len(item.data)] = item.data
-                struct.pack_into("<I", out, at, start + item.start - at)
+                new.append((entries + 4 * k, item))
             else:
-                struct.pack_into("<I", out, at, item + moved - at)
+                old.append((entries + 4 * k, item))
+    for at, item in new:
+        out += bytes(-len(out) % 16)
+        _point(out, at, len(out) + item.start)
+        out += item.data
+    out += bytes(-len(out) % ALIGNMENT)
+    for at, target in old:
+        _point(out, at, target + len(out) - base)
+    struct.pack_into("<I4s4sI", out, 0, table, identifier, MARK, len(out))
     return bytes(out)
+
+
+def _point(out: bytearray, at: int, target: int) -> None:
+    struct.pack_into("<I", out, at, target - at)
 
 
 def _is_offset(root: Table, slot: int) -> bool:
