@@ -1,0 +1,29 @@
+"""RESIZE_BILINEAR: each output is the mean of the four inputs around it, the nearer the heavier.
+
+x (N, H, W, C)    size (2,), constant    y (N, *size, C)
+
+Along each axis, with s = inputs / outputs, or (inputs − 1) / (outputs − 1) with align_corners:
+output o lies at p = o s, or (o + ½) s − ½ with half_pixel_centers, moved into the image, and is
+(1 − p + ⌊p⌋) x[⌊p⌋] + (p − ⌊p⌋) x[⌊p⌋ + 1]. dx gives each input dy times these weights.
+
+Source: ResizeBilinearOptions in the TFLite schema and TFLite's reference kernel.
+"""
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+from odt.kernels.resizing import ResizeAttrs, resize, step
+
+
+def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:
+    half = 0.5 * attrs.half_pixel_centers
+    at = np.clip((np.arange(out) + half) * step(attrs, size, out) - half, 0, size - 1)
+    lower = at.astype(int)
+    upper = np.minimum(lower + 1, size - 1)
+    weights = np.zeros((out, size))
+    weights[np.arange(out), lower] = 1 - (at - lower)
+    weights[np.arange(out), upper] += at - lower
+    return weights
+
+
+OP = resize("RESIZE_BILINEAR", weigh)
