@@ -8,17 +8,28 @@ dx: for each phase (kernels/window.py), windows of dy as columns times the taps 
 
 A 1×1 convolution with stride 1 is a product of x itself. Backward makes the columns again: x is
 there anyway, and columns are KH·KW times larger. Source: Conv2DOptions in the TFLite schema.
-
-Over 150 lines because each of its three kernels walks over tiles of columns.
 """
 
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.columns import Source, column_size, tiles, tiling
-from odt.kernels.convolution import ConvAttrs, back_geometry, conv_attrs, geometry, grad_b
+from odt.kernels.columns import Source
+from odt.kernels.convolution import (
+    Axes,
+    ConvAttrs,
+    Pairs,
+    back_geometry,
+    conv_attrs,
+    correlate,
+    filter_sums,
+    geometry,
+    grad_b,
+    phase_scratch,
+    sum_phases,
+    window_scratch,
+)
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.window import Axis, Phase
+from odt.kernels.window import Axis
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -38,19 +49,13 @@ def is_product(h: Axis, v: Axis) -> bool:
     return h.kernel == v.kernel == h.stride == v.stride == 1
 
 
-def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """One tile's columns, and its images with their border."""
-    (h, v), source = geometry(attrs, s).values()
-    dtype = s["x"].dtype
-    if is_product(h, v):
-        return {}
-    found = {
-        "columns": TensorSpec((column_size(source, h.reading, v.reading, dtype.itemsize),), dtype)
-    }
-    if source.is_padded:
-        images = tiling(source, h.reading, v.reading, dtype.itemsize).images
-        found["padded"] = source.padded(images, dtype)
-    return found
+def rows_of(a: Array) -> Array:
+    return a.reshape(-1, a.shape[3], copy=False)
+
+
+def window_room(attrs: ConvAttrs, s: Specs) -> Specs:
+    axes, source = geometry(attrs, s).values()
+    return {} if is_product(*axes) else window_scratch(axes, source, s["x"].dtype)
 
 
 def forward(
@@ -59,30 +64,22 @@ def forward(
     x: Array,
     w: Array,
     y: Array,
-    axes: tuple[Axis, Axis],
+    axes: Axes,
     source: Source,
     b: Array | None = None,
-    columns: Array | None = None,
-    padded: Array | None = None,
+    **scratch: Array,
 ) -> None:
-    units = w.shape[0]
-    w2 = w.reshape(units, -1, copy=False)
-    if columns is None:
-        flat = y.reshape(-1, units, copy=False)
-        np.matmul(x.reshape(-1, x.shape[3], copy=False), w2.T, out=flat)
-        if b is not None:
-            np.add(flat, b, out=flat)
+    w2 = w.reshape(w.shape[0], -1, copy=False).T
+    if scratch:
+        correlate(x, w2, y, b, axes=axes, source=source, **scratch)
         return
-    h, v = axes
-    for images, rows, tile in tiles(x, source, h.reading, v.reading, padded, columns):
-        out = y[images, rows].reshape(-1, units, copy=False)
-        np.matmul(tile, w2.T, out=out)
-        if b is not None:
-            np.add(out, b, out=out)
+    np.matmul(rows_of(x), w2, out=rows_of(y))
+    if b is not None:
+        np.add(y, b, out=y)
 
 
-def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    found = scratch(attrs, s)
+def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
+    found = window_room(attrs, s)
     return {**found, "part": s["w"]} if found else found
 
 
@@ -92,53 +89,21 @@ def grad_w(
     dy: Array,
     x: Array,
     dw: Array,
-    axes: tuple[Axis, Axis],
+    axes: Axes,
     source: Source,
-    columns: Array | None = None,
-    part: Array | None = None,
-    padded: Array | None = None,
+    **scratch: Array,
 ) -> None:
-    units = dw.shape[0]
-    dw2 = dw.reshape(units, -1, copy=False)
-    if columns is None or part is None:
-        dy2 = dy.reshape(-1, units, copy=False)
-        np.matmul(dy2.T, x.reshape(-1, x.shape[3], copy=False), out=dw2)
+    if scratch:
+        filter_sums(dy, x, dw, axes=axes, source=source, **scratch)
         return
-    h, v = axes
-    part2 = part.reshape(units, -1, copy=False)
-    first = True
-    for images, rows, tile in tiles(x, source, h.reading, v.reading, padded, columns):
-        dy2 = dy[images, rows].reshape(-1, units, copy=False)
-        np.matmul(dy2.T, tile, out=dw2 if first else part2)
-        if not first:
-            np.add(dw2, part2, out=dw2)
-        first = False
+    np.matmul(rows_of(dy).T, rows_of(x), out=dw.reshape(dw.shape[0], -1, copy=False))
 
 
-Pair = tuple[Phase, Phase]
-
-
-def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    (h, v), source, pairs = back_geometry(attrs, s).values()
-    dtype = s["dy"].dtype
-    if is_product(h, v):
+def phase_room(attrs: ConvAttrs, s: Specs) -> Specs:
+    axes, source, pairs = back_geometry(attrs, s).values()
+    if is_product(*axes):
         return {}
-    units, _, _, channels = s["w"].shape
-    size, images, results, taps = 0, 1, 0, 1
-    for a, b in pairs:
-        tile = tiling(source, a.reading, b.reading, dtype.itemsize)
-        size = max(size, column_size(source, a.reading, b.reading, dtype.itemsize))
-        images = max(images, tile.images)
-        results = max(results, tile.images * tile.rows * b.reading.count)
-        taps = max(taps, len(a.taps) * len(b.taps))
-    found = {
-        "columns": TensorSpec((size,), dtype),
-        "filters": TensorSpec((taps * units * channels,), dtype),
-        "result": TensorSpec((results * channels,), dtype),
-    }
-    if source.is_padded:
-        found["padded"] = source.padded(images, dtype)
-    return found
+    return phase_scratch(source, pairs, s["w"].shape[0], s["w"].shape[3], s["dy"].dtype)
 
 
 def grad_x(
@@ -147,39 +112,16 @@ def grad_x(
     dy: Array,
     w: Array,
     dx: Array,
-    axes: tuple[Axis, Axis],
+    axes: Axes,
     source: Source,
-    pairs: tuple[Pair, ...],
-    columns: Array | None = None,
-    filters: Array | None = None,
-    result: Array | None = None,
-    padded: Array | None = None,
+    pairs: Pairs,
+    **scratch: Array,
 ) -> None:
-    units, _, _, channels = w.shape
-    if columns is None or filters is None or result is None:
-        dx2 = dx.reshape(-1, channels, copy=False)
-        np.matmul(dy.reshape(-1, units, copy=False), w.reshape(units, -1, copy=False), out=dx2)
+    if scratch:
+        filters = w.transpose(1, 2, 0, 3)
+        sum_phases(dy, filters, dx, axes=axes, source=source, pairs=pairs, **scratch)
         return
-    h, v = axes
-    for a, b in pairs:
-        into = dx[:, a.first :: h.stride, b.first :: v.stride]
-        if not a.taps or not b.taps:
-            into[...] = 0
-            continue
-        taps = filters[: len(a.taps) * len(b.taps) * units * channels]
-        taps = taps.reshape(len(a.taps), len(b.taps), units, channels, copy=False)
-        for i, k in enumerate(a.taps):
-            for j, m in enumerate(b.taps):
-                np.copyto(taps[i, j], w[:, k, m])
-        flat = taps.reshape(-1, channels, copy=False)
-        for images, rows, tile in tiles(dy, source, a.reading, b.reading, padded, columns):
-            out = into[images, rows]
-            if out.flags.c_contiguous:
-                np.matmul(tile, flat, out=out.reshape(-1, channels, copy=False))
-                continue
-            made = result[: len(tile) * channels].reshape(-1, channels, copy=False)
-            np.matmul(tile, flat, out=made)
-            np.copyto(out, made.reshape(out.shape, copy=False))
+    np.matmul(rows_of(dy), w.reshape(w.shape[0], -1, copy=False), out=rows_of(dx))
 
 
 OP = OpDef(
@@ -187,22 +129,14 @@ OP = OpDef(
     inputs=("x", "w", "b?"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x", "w", "b?"), writes=("y",), workspace=scratch, prepare=geometry
+        forward, reads=("x", "w", "b?"), writes=("y",), workspace=window_room, prepare=geometry
     ),
     grads={
         "x": Kernel(
-            grad_x,
-            reads=("dy", "w"),
-            writes=("dx",),
-            workspace=back_scratch,
-            prepare=back_geometry,
+            grad_x, reads=("dy", "w"), writes=("dx",), workspace=phase_room, prepare=back_geometry
         ),
         "w": Kernel(
-            grad_w,
-            reads=("dy", "x"),
-            writes=("dw",),
-            workspace=filter_scratch,
-            prepare=geometry,
+            grad_w, reads=("dy", "x"), writes=("dw",), workspace=filter_room, prepare=geometry
         ),
         "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
     },
