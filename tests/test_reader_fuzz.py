@@ -8,6 +8,7 @@ import flatbuffers
 import pytest
 from mutations import mutations
 
+from odt.core.circle_plus import edit_training_info
 from odt.core.exporter import convert
 from odt.core.lower import lower
 from odt.core.reader import parse_model
@@ -26,6 +27,7 @@ def survives(data: bytes, number: int) -> bool:
         model = parse_model(memoryview(data), "damaged")
         stored_training_info(model)
         convert(model, "circle" if model.format == "tflite" else "tflite")
+        edit_training_info(model, bytes(92), b"CIR0")
     except ModelError as e:
         error = str(e)
     assert time.process_time() - begin < 1, number
