@@ -6,7 +6,7 @@ from op_db import Options
 from op_run import Case, row_of
 
 
-# Recorded from LiteRT 2.1 on an image whose pixels are their row numbers. In exact arithmetic
+# Recorded from LiteRT 2.3 on an image whose pixels are their row numbers. In exact arithmetic
 # these lie at 13, 31 and 16; float32 puts them a little before.
 @pytest.mark.parametrize(
     ("size", "out", "options", "place", "source"),
