@@ -118,13 +118,19 @@ class Case:
             arrays[name] = self.arrays[name].copy()
             arrays[name].flags.writeable = alias is not None and name == alias[1]
         written = {n: rubbish(specs[n], kind) for n in expand(kernel.writes, specs)}
-        if alias is not None and alias[0] in written and alias[1] in arrays:
+        if alias is not None and self.fits(alias, written, arrays):
             written[alias[0]] = arrays[alias[1]].reshape(specs[alias[0]].shape, copy=False)
         arrays |= written
         for name, spec in kernel.workspace(self.attrs, specs).items():
             assert name not in specs, f"{name} is workspace, and an array of the operator"
             arrays[name] = rubbish(spec, kind)
         return written, arrays, kernel.prepare(self.attrs, specs)
+
+    @staticmethod
+    def fits(alias: tuple[str, str], written: Arrays, read: Arrays) -> bool:
+        """Whether both are there and have one size: only then does the planner alias them."""
+        one, other = alias
+        return one in written and other in read and written[one].nbytes == read[other].nbytes
 
     def run(
         self, kernel: Kernel, kind: int = 0, of: str = "", alias: tuple[str, str] | None = None

@@ -46,7 +46,7 @@ def places(
 def conv(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, w = i["x"], i["w"]
     size, taps = places(o, x, (w.shape[1], w.shape[2]))
-    y = np.zeros((x.shape[0], *size, w.shape[0]))
+    y = np.zeros((x.shape[0], *size, w.shape[0]), x.dtype)
     for p, q, m, n, h, v in taps:
         y[:, p, q] += x[:, h, v] @ w[:, m, n].T
     return {"y": y + i["b"] if "b" in i else y}
@@ -56,7 +56,7 @@ def depthwise(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, w = i["x"], i["w"]
     multiplier = w.shape[3] // x.shape[3]
     size, taps = places(o, x, (w.shape[1], w.shape[2]))
-    y = np.zeros((x.shape[0], *size, w.shape[3]))
+    y = np.zeros((x.shape[0], *size, w.shape[3]), x.dtype)
     for p, q, m, n, h, v in taps:
         y[:, p, q] += np.repeat(x[:, h, v], multiplier, axis=1) * w[0, m, n]
     return {"y": y + i["b"] if "b" in i else y}
@@ -65,7 +65,7 @@ def depthwise(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
 def pool(o: Options, i: Mapping[str, Array], greatest: bool) -> Mapping[str, Array]:
     x = i["x"]
     size, taps = places(o, x, (o["filter_height"], o["filter_width"]))
-    best = np.full((x.shape[0], *size, x.shape[3]), -np.inf)
+    best = np.full((x.shape[0], *size, x.shape[3]), -np.inf, x.dtype)
     total, count = np.zeros_like(best), np.zeros((*size, 1))
     for p, q, _, _, h, v in taps:
         best[:, p, q] = np.maximum(best[:, p, q], x[:, h, v])
