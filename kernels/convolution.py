@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.errors import ShapeError
 from odt.kernels.columns import Source, column_size, tiles, tiling
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.window import SAME, Axis, Phase, axis, phases
@@ -43,6 +44,22 @@ def conv_attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
         (options.get("stride_h", 1), options.get("stride_w", 1)),
         (options.get("dilation_h_factor", 1), options.get("dilation_w_factor", 1)),
     )
+
+
+def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
+    """x and w, if they and b have shapes and dtypes that go together.
+
+    Raises:
+        ShapeError: if they have not.
+    """
+    x, w = s["x"], s["w"]
+    if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3] or x.dtype != w.dtype:
+        raise ShapeError(
+            f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
+        )
+    if "b" in s and s["b"] != TensorSpec(w.shape[:1], w.dtype):
+        raise ShapeError(f"b must be {w.shape[:1]} {w.dtype}, but got {s['b']}")
+    return x, w
 
 
 def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:

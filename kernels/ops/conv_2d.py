@@ -12,13 +12,13 @@ there anyway, and columns are KH·KW times larger. Source: Conv2DOptions in the 
 
 import numpy as np
 
-from odt.errors import ShapeError
 from odt.kernels.columns import Source
 from odt.kernels.convolution import (
     Axes,
     ConvAttrs,
     Pairs,
     back_geometry,
+    checked,
     conv_attrs,
     correlate,
     filter_sums,
@@ -33,13 +33,7 @@ from odt.kernels.window import Axis
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
-    x, w = s["x"], s["w"]
-    if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3] or x.dtype != w.dtype:
-        raise ShapeError(
-            f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
-        )
-    if "b" in s and s["b"] != TensorSpec(w.shape[:1], w.dtype):
-        raise ShapeError(f"b must be {w.shape[:1]} {w.dtype}, but got {s['b']}")
+    x, w = checked(s)
     h, v = attrs.axes(x, w)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[0]), x.dtype)}
 

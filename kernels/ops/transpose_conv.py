@@ -1,0 +1,137 @@
+"""TRANSPOSE_CONV: the map by which a convolution's gradient goes from its output to its input.
+
+output_shape (4,), static    w (O, KH, KW, C)    x (N, H, W, C)    b (O,) or absent
+y (N, OH, OW, O), as output_shape says
+
+Take the convolution from y's shape to x's, with this stride and padding. Then y is what that
+convolution's dx is, x in the place of its dy; and so, with the windows of dy as columns:
+dx = columns w      dw = columnsᵀ x      db = Σ dy
+
+Source: TransposeConvOptions in the TFLite schema, and the definition of tf.nn.conv2d_transpose.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.convolution import (
+    ConvAttrs,
+    back_geometry,
+    checked,
+    conv_attrs,
+    correlate,
+    filter_sums,
+    geometry,
+    grad_b,
+    phase_scratch,
+    sum_phases,
+    window_scratch,
+)
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeConvAttrs:
+    """y's shape, and the convolution from it to x's."""
+
+    output_shape: tuple[int, ...]
+    conv: ConvAttrs
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> TransposeConvAttrs:
+    shape = tuple(int(n) for n in np.ravel(statics["output_shape"]))
+    return TransposeConvAttrs(shape, conv_attrs(options, statics))
+
+
+def infer(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+    x, w = checked(s)
+    shape = attrs.output_shape
+    if len(shape) != 4 or min(shape) < 1 or shape[::3] != (x.shape[0], w.shape[0]):
+        raise ShapeError(f"output_shape must be (N, OH, OW, O), but got {shape}, x {x}, w {w}")
+    y = TensorSpec(shape, x.dtype)
+    made = tuple(a.out for a in attrs.conv.axes(y, w))
+    if made != x.shape[1:3]:
+        raise ShapeError(
+            f"a convolution of output_shape must make x's height and width, {x.shape[1:3]}, "
+            f"but got {made} from {shape}"
+        )
+    return {"y": y}
+
+
+def rebatch(attrs: TransposeConvAttrs, s: Specs, times: int) -> TransposeConvAttrs:
+    batch, *rest = attrs.output_shape
+    return replace(attrs, output_shape=(batch * times, *rest))
+
+
+def spreading(attrs: TransposeConvAttrs, s: Specs) -> Mapping[str, Any]:
+    return back_geometry(attrs.conv, {"dx": s["y"], "w": s["w"], "dy": s["x"]})
+
+
+def gathering(attrs: TransposeConvAttrs, s: Specs) -> Mapping[str, Any]:
+    return geometry(attrs.conv, {"x": s["dy"], "w": s["w"]})
+
+
+def phase_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+    _, source, pairs = spreading(attrs, s).values()
+    return phase_scratch(source, pairs, s["x"].shape[3], s["y"].shape[3], s["x"].dtype)
+
+
+def window_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+    """The windows, and the filters with O and C exchanged, as the convolution has them."""
+    axes, source = gathering(attrs, s).values()
+    units, height, width, channels = s["w"].shape
+    dtype = s["w"].dtype
+    exchanged = TensorSpec((channels, height, width, units), dtype)
+    return {**window_scratch(axes, source, dtype), "filters": exchanged}
+
+
+def filter_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+    found = window_room(attrs, s)
+    return {**found, "part": found["filters"]}
+
+
+def forward(
+    attrs: TransposeConvAttrs, *, x: Array, w: Array, y: Array, b: Array | None = None, **walk: Any
+) -> None:
+    sum_phases(x, w.transpose(1, 2, 3, 0), y, **walk)
+    if b is not None:
+        np.add(y, b, out=y)
+
+
+def grad_x(
+    attrs: TransposeConvAttrs, *, dy: Array, w: Array, dx: Array, filters: Array, **walk: Any
+) -> None:
+    np.copyto(filters, w.transpose(3, 1, 2, 0))
+    correlate(dy, filters.reshape(w.shape[3], -1, copy=False).T, dx, None, **walk)
+
+
+def grad_w(
+    attrs: TransposeConvAttrs, *, dy: Array, x: Array, dw: Array, filters: Array, **walk: Any
+) -> None:
+    filter_sums(x, dy, filters, **walk)
+    np.copyto(dw, filters.transpose(3, 1, 2, 0))
+
+
+OP = OpDef(
+    "TRANSPOSE_CONV",
+    inputs=("output_shape", "w", "x", "b?"),
+    infer=infer,
+    forward=Kernel(
+        forward, reads=("w", "x", "b?"), writes=("y",), workspace=phase_room, prepare=spreading
+    ),
+    grads={
+        "w": Kernel(
+            grad_w, reads=("dy", "x"), writes=("dw",), workspace=filter_room, prepare=gathering
+        ),
+        "x": Kernel(
+            grad_x, reads=("dy", "w"), writes=("dx",), workspace=window_room, prepare=gathering
+        ),
+        "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
+    },
+    static=("output_shape",),
+    attrs=attrs,
+    rebatch=rebatch,
+)
