@@ -159,6 +159,8 @@ def phase_scratch(
     """For `sum_phases`: the largest tile's columns, taps and product, and its padded images."""
     size, images, results, taps = 0, 1, 0, 1
     for a, b in pairs:
+        if not a.taps or not b.taps:
+            continue  # dx is 0 there: nothing is walked
         tile = tiling(source, a.reading, b.reading, dtype.itemsize)
         size = max(size, column_size(source, a.reading, b.reading, dtype.itemsize))
         images = max(images, tile.images)
