@@ -32,11 +32,15 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "least"),
-    [("mlp", "fashion_mnist", 0.87), ("cnn", "fashion_mnist", 0.90), ("cnn", "mnist", 0.985)],
+    ("kind", "name", "batch", "held_back", "least"),
+    [
+        ("mlp", "fashion_mnist", 64, 0.0, 0.87),
+        ("cnn", "fashion_mnist", 32, 0.1, 0.90),
+        ("cnn", "mnist", 32, 0.1, 0.985),
+    ],
 )
 def test_five_epochs_reach_the_accuracy(
-    kind: str, name: str, least: float, data: Path, tmp_path: Path
+    kind: str, name: str, batch: int, held_back: float, least: float, data: Path, tmp_path: Path
 ) -> None:
     model, trained, files = tmp_path / "model.circle", tmp_path / "out.circle", data / name
     tool = ROOT / "tools" / "make_models.py"
@@ -47,9 +51,9 @@ def test_five_epochs_reach_the_accuracy(
             "train", model,
             "--load-input", files / "train.input.bin",
             "--load-expected", files / "train.output.bin",
-            "--epochs", 5, "--batch-size", 32, "--loss", "categorical-crossentropy",
+            "--epochs", 5, "--batch-size", batch, "--loss", "categorical-crossentropy",
             "--optimizer", "adam", "--learning-rate", 0.001, "--num-of-trainable-ops", -1,
-            "--validation-split", 0.1, "--metric", "categorical-accuracy", "--shuffle",
+            "--validation-split", held_back, "--metric", "categorical-accuracy", "--shuffle",
             "--seed", 1, "--export-circle", trained, "--export-tflite", tmp_path / "out.tflite",
         )
     )  # fmt: skip
