@@ -23,7 +23,7 @@ def test_it_is_the_adjoint_of_a_convolution(kernel: int, stride: int, padding: i
     w = rng.normal(size=(5, kernel, kernel, 3))
     a = rng.normal(size=(2, 11, 8, 3))
     y = forward("CONV_2D", options, {}, x=a, w=w)
-    b = rng.normal(size=y.shape)
+    b: Array = np.asarray(rng.normal(size=y.shape))
     back = forward(
         "TRANSPOSE_CONV",
         options,
