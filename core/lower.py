@@ -112,11 +112,13 @@ def _infer(graph: Graph, batch: int, at_file: World | None) -> World:
     world = _start(graph, batch)
     problems: list[str] = []
     unknown: set[int] = set()
+    without_row = False
     for k, node in enumerate(graph.nodes):
         where = f"node {node.origin} ({node.op})"
         row = find_operator(node.op)
         if row is None:
             problems.append(f"{where} has no row")
+            without_row = True
         elif not unknown.intersection(node.inputs):
             try:
                 _infer_node(graph, k, row, world, at_file)
@@ -125,9 +127,10 @@ def _infer(graph: Graph, batch: int, at_file: World | None) -> World:
         if row is None or k not in world.attrs:
             unknown.update(node.outputs)
     if problems:
+        known = f" It has: {', '.join(operator_names())}." if without_row else ""
         raise UnsupportedError(
-            f"{graph.name}: operators must be ones odt computes, but got {'; '.join(problems)}. "
-            f"It has: {', '.join(operator_names())}."
+            f"{graph.name}: operators must be ones odt computes, "
+            f"but got {'; '.join(problems)}.{known}"
         )
     return world
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from odt.core.memory import MemoryPlan
 from odt.core.plan import Plan
-from odt.errors import OptionError
+from odt.errors import OptionError, UnsupportedError
 
 CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as its own
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
@@ -78,7 +78,12 @@ def choose_schedule(
         raise OptionError(
             f"--micro-batch: must be at most the batch size, {batch}, but got {micro_batch}"
         )
-    one, memory = plan_at(1)
+    try:
+        one, memory = plan_at(1)
+        a_sample = max(plan_at(2)[1].nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
+    except UnsupportedError:
+        plan_at(batch)  # says what is wrong, if this batch cannot be computed either
+        return Schedule(batch, batch, 1, cores, "the model's shapes hold for whole batches only")
     if one.mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
@@ -87,7 +92,6 @@ def choose_schedule(
                 f"but got {micro_batch or batch} and {workers or 1}"
             )
         return Schedule(batch, batch, 1, cores, f"{', '.join(one.mixing)} mixes samples")
-    a_sample = max(plan_at(2)[1].nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
     fixed = max(memory.nbytes - a_sample, 0)
     small = a_sample * batch < SMALL
     if micro_batch is None:

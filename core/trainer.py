@@ -9,6 +9,7 @@ from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
 from odt.core.graph import Graph
 from odt.core.heads import heads
+from odt.core.lower import file_batch
 from odt.core.parameters import Optimizer, Parameters
 from odt.core.runtime import Runtime
 from odt.core.training_info import TrainingInfo
@@ -108,7 +109,7 @@ class Trainer:
         work = Work(losses, trainable_operators(graph, info), True, outputs=bool(self.metrics))
         validation = replace(work, backward=False, outputs=True)
         plans = Plans(graph)
-        plan = plans.at(work, 1)[0]
+        plan = plans.at(work, file_batch(graph))[0]
         trained = [plan.values[name].tensor for name in plan.parameters]
         self.parameters = Parameters(
             plan.graph, [i for i in trained if i is not None], _optimizer(info)

@@ -67,6 +67,7 @@ CORE = [
     "trainer",
     "onert_order",
     "onert_checkpoint",
+    "checkpoint",
 ]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
-from networks import Net
+from networks import ArrayData, InOrder, Net
 
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.lower import lower, mixing_nodes
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import TensorSpec
 
@@ -104,3 +106,18 @@ def test_a_graph_that_reads_what_is_not_made_is_refused() -> None:
     y = net.add("RELU", (orphan,), (1, 4))
     with pytest.raises(ModelError, match="must be made before they are read"):
         net.graph(y)
+
+
+def test_a_graph_whose_shapes_hold_for_its_own_batch_only_runs_whole() -> None:
+    net = Net()
+    x = net.input(4, 6)
+    y = net.add("RESHAPE", (x, net.constant([3, 8], np.int32)), (3, 8))
+    z = net.add("RESHAPE", (y, net.constant([4, 6], np.int32)), (4, 6))
+    graph = net.graph(net.add("MUL", (z, net.weight(4, 6)), (4, 6)))
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=0.1)
+    samples = np.ones((4, 6), np.float32)
+    with Trainer(graph, info) as trainer:
+        assert trainer.runtime.schedule.micro_batch == 4
+        data = ArrayData([samples], [samples])
+        losses = [e.training.loss for e in trainer.fit(data, InOrder(4), epochs=5)]
+    assert losses[-1] < losses[0]
