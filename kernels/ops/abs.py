@@ -1,0 +1,18 @@
+"""ABS: y = |x|, element by element; dx = dy · sign x (0 at 0)."""
+
+import numpy as np
+
+from odt.kernels.elementwise import same_as_x, unary
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.absolute(x, out=y)
+
+
+def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
+    np.sign(x, out=dx)
+    np.multiply(dx, dy, out=dx)
+
+
+OP = unary("ABS", forward, grad_x, reads=("x",), over=("x",), infer=same_as_x)

@@ -1,0 +1,53 @@
+"""LEAKY_RELU: y = x where x > 0, else α x, element by element.
+
+dx = dy where y > 0, else α dy. Reading y and not x needs α ≥ 0: then both have one sign.
+
+Source: LeakyReluOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.elementwise import mask_like_y, unary
+from odt.kernels.opdef import Array, Options
+
+
+@dataclass(frozen=True, slots=True)
+class LeakyReluAttrs:
+    alpha: float
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> LeakyReluAttrs:
+    alpha = float(options.get("alpha", 0.0))
+    if not alpha >= 0:
+        raise ShapeError(f"alpha must be 0 or more, but got {alpha}")
+    return LeakyReluAttrs(alpha)
+
+
+def scale_unless_positive(a: Array, sign: Array, alpha: float, out: Array, mask: Array) -> None:
+    np.less_equal(sign, 0, out=mask)
+    np.copyto(out, a)
+    np.multiply(out, alpha, out=out, where=mask)
+
+
+def forward(attrs: LeakyReluAttrs, *, x: Array, y: Array, mask: Array) -> None:
+    scale_unless_positive(x, x, attrs.alpha, y, mask)
+
+
+def grad_x(attrs: LeakyReluAttrs, *, dy: Array, y: Array, dx: Array, mask: Array) -> None:
+    scale_unless_positive(dy, y, attrs.alpha, dx, mask)
+
+
+OP = unary(
+    "LEAKY_RELU",
+    forward,
+    grad_x,
+    reads=("y",),
+    over=("dy", "y"),
+    attrs=attrs,
+    workspace=mask_like_y,
+    back_workspace=mask_like_y,
+)

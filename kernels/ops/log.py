@@ -1,0 +1,17 @@
+"""LOG: y = ln x, element by element; dx = dy / x."""
+
+import numpy as np
+
+from odt.kernels.elementwise import unary
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.log(x, out=y)
+
+
+def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
+    np.divide(dy, x, out=dx)
+
+
+OP = unary("LOG", forward, grad_x, reads=("x",), over=("dy", "x"))

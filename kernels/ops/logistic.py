@@ -1,0 +1,26 @@
+"""LOGISTIC: y = 1 / (1 + e⁻ˣ), element by element; dx = dy · y (1 − y).
+
+The exponent stops short of overflow: y is then the smallest number instead of 0.
+"""
+
+import numpy as np
+
+from odt.kernels.elementwise import unary
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.negative(x, out=y)
+    np.minimum(y, np.log(np.finfo(y.dtype).max) - 1, out=y)
+    np.exp(y, out=y)
+    np.add(y, 1, out=y)
+    np.divide(1, y, out=y)
+
+
+def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
+    np.subtract(1, y, out=dx)
+    np.multiply(dx, y, out=dx)
+    np.multiply(dx, dy, out=dx)
+
+
+OP = unary("LOGISTIC", forward, grad_x, reads=("y",))

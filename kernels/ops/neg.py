@@ -1,0 +1,17 @@
+"""NEG: y = −x, element by element; dx = −dy."""
+
+import numpy as np
+
+from odt.kernels.elementwise import same_as_x, unary
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.negative(x, out=y)
+
+
+def grad_x(attrs: None, *, dy: Array, dx: Array) -> None:
+    np.negative(dy, out=dx)
+
+
+OP = unary("NEG", forward, grad_x, reads=(), over=("dy",), infer=same_as_x)

@@ -1,0 +1,18 @@
+"""SQUARE: y = x², element by element; dx = 2 x dy."""
+
+import numpy as np
+
+from odt.kernels.elementwise import same_as_x, unary
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.multiply(x, x, out=y)
+
+
+def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
+    np.multiply(dy, x, out=dx)
+    np.multiply(dx, 2, out=dx)
+
+
+OP = unary("SQUARE", forward, grad_x, reads=("x",), over=("dy", "x"), infer=same_as_x)
