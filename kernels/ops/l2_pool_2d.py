@@ -65,8 +65,7 @@ def grad_x(
         gains, mask = part[: images.stop - n], positive[: images.stop - n]
         np.greater(y[images], 0, out=mask)
         np.multiply(dy[images], shares, out=gains)
-        np.multiply(gains, mask, out=gains)
-        np.divide(gains, y[images], out=gains, where=mask)
+        np.divide(gains, y[images], out=gains, where=mask)  # elsewhere every x is 0
         spread(gains, dx[images], axes, source, dpadded)
     np.multiply(dx, x, out=dx)
 

@@ -130,6 +130,13 @@ ROWS: tuple[OpInfo, ...] = (
                 {**strides(2, 3), **dilations(3, 2)},
                 2,
             ),
+            filtered(
+                "stride and dilation with a common factor",
+                (1, 9, 8, 1),
+                (2, 3, 2, 1),
+                {**strides(2, 4), **dilations(2, 2)},
+                0,
+            ),
             filtered("even kernel, SAME", (1, 3, 3, 1), (1, 2, 4, 1), {}, 1),
             filtered("kernel above image, SAME", (1, 2, 2, 1), (1, 5, 5, 1), {}, 0),
             filtered("whole image", (2, 3, 3, 2), (4, 3, 3, 2), VALID, 4),
@@ -168,6 +175,13 @@ ROWS: tuple[OpInfo, ...] = (
                 (1, 3, 3, 2),
                 {**VALID, **strides(2, 1), **dilations(3, 2)},
                 2,
+            ),
+            filtered(
+                "stride and dilation with a common factor",
+                (1, 9, 8, 2),
+                (1, 3, 2, 2),
+                {**strides(2, 4), **dilations(2, 2)},
+                0,
             ),
             filtered("kernel above image", (1, 2, 2, 2), (1, 5, 5, 2), {}, 0),
             filtered(
