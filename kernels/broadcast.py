@@ -1,12 +1,12 @@
 """Two inputs of different shapes, as NumPy and TFLite match them: from the last axis on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec, no_specs
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -68,3 +68,50 @@ def is_whole(name: str) -> Any:
 
 BINARY = ("a", "b")
 IN_PLACE = frozenset({("y", "a"), ("y", "b")})
+
+
+def gradient(
+    name: str,
+    f: Callable[..., None],
+    reads: tuple[str, ...],
+    workspace: Callable[[Attrs, Specs], Specs] = no_specs,
+) -> Kernel:
+    """The kernel of an input's gradient, made of what gives it before anything is summed.
+
+    Args:
+        name: of the input.
+        f: f(attrs, out=…, reads and workspace by name) fills out, which has y's shape.
+        reads: as in Kernel.
+        workspace: f's.
+    """
+
+    def run(
+        attrs: Attrs,
+        *,
+        axes: tuple[int, ...],
+        kept: tuple[int, ...],
+        whole: Array | None = None,
+        **arrays: Array,
+    ) -> None:
+        dx = arrays.pop(f"d{name}")
+        if whole is None:
+            f(attrs, out=dx, **arrays)
+            return
+        f(attrs, out=whole, **arrays)
+        sum_into(whole, dx, axes, kept)
+
+    def scratch(attrs: Attrs, s: Specs) -> Specs:
+        return {**product_like_y(name)(attrs, s), **workspace(attrs, s)}
+
+    return Kernel(run, reads=reads, writes=(f"d{name}",), workspace=scratch, prepare=reducer(name))
+
+
+def binary(name: str, forward: Callable[..., None], grad_a: Kernel, grad_b: Kernel) -> OpDef:
+    """The row of y = f(a, b), element by element; y may take the place of either."""
+    return OpDef(
+        name,
+        inputs=BINARY,
+        infer=infer,
+        forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+        grads={"a": grad_a, "b": grad_b},
+    )

@@ -49,3 +49,26 @@ def test_the_first_of_equal_maxima_gets_the_gradient() -> None:
 def test_each_overlapping_window_has_a_first_maximum_of_its_own() -> None:
     got = pooled([[2, 2, 2], [0, 0, 2], [0, 0, 2]], [1, 10, 100, 1000], 2, 1)
     np.testing.assert_array_equal(got, [[1, 10, 0], [100, 0, 1000], [0, 0, 0]])
+
+
+def test_equals_count_for_the_first_input() -> None:
+    for op in ("MAXIMUM", "MINIMUM"):
+        pair = {"a": [2, 1], "b": [2, 1]}
+        np.testing.assert_array_equal(gradient(op, [5, 7], of="a", **pair), [5, 7])
+        np.testing.assert_array_equal(gradient(op, [5, 7], of="b", **pair), [0, 0])
+
+
+@pytest.mark.parametrize("op", ["ABS", "LEAKY_RELU", "PRELU", "ELU", "RELU_0_TO_1"])
+def test_at_zero(op: str) -> None:
+    """ABS and clamps pass nothing, what has a slope below 0 passes that slope."""
+    wanted = {"ABS": 0, "LEAKY_RELU": 0.5, "PRELU": 0.5, "ELU": 2, "RELU_0_TO_1": 0}
+    inputs: dict[str, Any] = {"x": [0.0]} | ({"alpha": [0.25]} if op == "PRELU" else {})
+    options = {"alpha": 0.25} if op == "LEAKY_RELU" else {}
+    assert gradient(op, [2], **inputs, options=options) == wanted[op]
+
+
+def test_powers_where_formulas_break() -> None:
+    """0⁰, 0¹ and 0²: slopes 0, 1, 0; by the exponent of a base not above 0 nothing."""
+    arrays = {"a": [0, 0, 0, -2], "b": [0, 1, 2, 2]}
+    np.testing.assert_array_equal(gradient("POW", [1, 1, 1, 1], of="a", **arrays), [0, 1, 0, -4])
+    np.testing.assert_array_equal(gradient("POW", [1, 1, 1, 1], of="b", **arrays), [0, 0, 0, 0])

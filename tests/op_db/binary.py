@@ -1,11 +1,11 @@
-"""Operators of two inputs that are stretched to match: ADD, SUB, MUL, DIV."""
+"""Operators of two inputs that are stretched to match, element by element."""
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from odt.kernels.opdef import Array, TensorSpec
-from op_db import OpInfo, Options, Reference, Refusal, Sample
+from op_db import OpInfo, Options, Reference, Refusal, Sample, positive
 
 INT32 = np.dtype(np.int32)
 
@@ -40,9 +40,51 @@ def row(name: str, f: Callable[[Array, Array], Array], integers: bool = True) ->
     return OpInfo(name, formula(f), samples, LARGE, REFUSALS)
 
 
+def prelu(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    return {"y": np.where(i["x"] > 0, i["x"], i["alpha"] * i["x"])}
+
+
+def stretched(label: str, x: tuple[int, ...], alpha: tuple[int, ...]) -> Sample:
+    return Sample(label, {"x": x, "alpha": alpha}, constants=("alpha",))
+
+
 ROWS: tuple[OpInfo, ...] = (
     row("ADD", lambda a, b: a + b),
     row("SUB", lambda a, b: a - b),
     row("MUL", lambda a, b: a * b),
     row("DIV", lambda a, b: a / b, integers=False),
+    row("SQUARED_DIFFERENCE", lambda a, b: a * a - 2 * a * b + b * b),
+    row("MAXIMUM", lambda a, b: np.where(a > b, a, b)),
+    row("MINIMUM", lambda a, b: np.where(a < b, a, b)),
+    OpInfo(
+        "POW",
+        formula(lambda a, b: a**b),
+        samples=(
+            *SAMPLES[:-1],
+            Sample("exponents 0 and 1", {"a": (2, 2), "b": np.array([0.0, 1.0])}, {}, {}, ("b",)),
+        ),
+        large=LARGE,
+        refusals=REFUSALS,
+        draws={"a": positive},
+        loose=4,
+    ),
+    OpInfo(
+        "PRELU",
+        prelu,
+        samples=(
+            stretched("a channel each", (2, 2, 3, 2), (1, 1, 2)),
+            stretched("one for all", (2, 3), (1,)),
+            stretched("a value each", (3, 4), (4,)),
+            stretched("rows", (2, 3, 2), (3, 1)),
+            Sample("of x's shape", {"x": (2, 3), "alpha": (2, 3)}),
+        ),
+        large=stretched("large", (8, 64, 64, 16), (1, 1, 16)),
+        refusals=(
+            Refusal("must match x", {"x": (2, 3), "alpha": (2,)}),
+            Refusal("must match x", {"x": (3,), "alpha": (2, 3)}),
+            Refusal("must match x", {"x": (2, 1), "alpha": (1, 3)}),
+            Refusal("float type", {"x": (2, 3), "alpha": TensorSpec((3,), INT32)}),
+        ),
+        loose=10,
+    ),
 )

@@ -8,25 +8,17 @@ import numpy as np
 from odt.kernels.opdef import Array
 from op_db import OpInfo, Options, Reference, Refusal, Sample
 
-Fold = Callable[[list[Any]], Any]
 
-
-def folded(fold: Fold) -> Reference:
-    """Value by value: all x that fall on one y, folded."""
+def folded(fold: Callable[[Array], Array]) -> Reference:
+    """All values that fall on one y as the rows of a matrix, each row folded."""
 
     def reference(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
         x = i["x"]
-        axes = {int(a) % x.ndim for a in np.ravel(o["axes"])}
-        kept = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
-        found: dict[tuple[int, ...], list[Any]] = {}
-        for place in np.ndindex(x.shape):
-            key = tuple(0 if k in axes else n for k, n in enumerate(place))
-            found.setdefault(key, []).append(x[place])
-        y = np.zeros(kept, x.dtype)
-        for key, values in found.items():
-            y[key] = fold(values)
-        dropped = () if o.get("keep_dims", False) else tuple(axes)
-        return {"y": np.squeeze(y, dropped)}
+        axes = sorted({int(a) % x.ndim for a in np.ravel(o["axes"])})
+        others = [k for k in range(x.ndim) if k not in axes]
+        lead = [x.shape[k] for k in others]
+        y = fold(x.transpose(others + axes).reshape(int(np.prod(lead)), -1)).reshape(lead)
+        return {"y": np.expand_dims(y, axes) if o.get("keep_dims", False) else y}
 
     return reference
 
@@ -57,7 +49,7 @@ def samples(integers: bool) -> tuple[Sample, ...]:
     return (*found, whole) if integers else found
 
 
-def row(name: str, fold: Fold, integers: bool = True) -> OpInfo:
+def row(name: str, fold: Callable[[Array], Array], integers: bool = True) -> OpInfo:
     return OpInfo(
         name,
         folded(fold),
@@ -72,4 +64,4 @@ def row(name: str, fold: Fold, integers: bool = True) -> OpInfo:
     )
 
 
-ROWS: tuple[OpInfo, ...] = (row("MEAN", lambda v: sum(v) / len(v), integers=False),)
+ROWS: tuple[OpInfo, ...] = (row("MEAN", lambda m: m.sum(1) / m.shape[1], integers=False),)

@@ -1,0 +1,34 @@
+"""MINIMUM: y is the smaller of a and b, stretched to match from the last axis on.
+
+da = dy where a ≤ b, db = dy where a > b, else 0; each summed over the axes along which that input
+was stretched. Equals count for a, as in TensorFlow.
+"""
+
+import numpy as np
+
+from odt.kernels.broadcast import binary, gradient
+from odt.kernels.elementwise import mask_like_y
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    np.minimum(a, b, out=y)
+
+
+def d_a(attrs: None, *, dy: Array, a: Array, b: Array, out: Array, mask: Array) -> None:
+    np.less_equal(a, b, out=mask)
+    np.multiply(dy, mask, out=out)
+
+
+def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array, mask: Array) -> None:
+    np.greater(a, b, out=mask)
+    np.multiply(dy, mask, out=out)
+
+
+READS = ("dy", "a", "b")
+OP = binary(
+    "MINIMUM",
+    forward,
+    gradient("a", d_a, READS, mask_like_y),
+    gradient("b", d_b, READS, mask_like_y),
+)

@@ -1,0 +1,55 @@
+"""POW: y = aᵇ, stretched to match from the last axis on.
+
+da = dy · b aᵇ⁻¹ (0 where b is 0)    db = dy · y ln a (0 where a is not above 0)
+each summed over the axes along which that input was stretched.
+
+By an exponent there is no gradient at a < 0; where aᵇ exists all the same it counts as 0.
+"""
+
+import numpy as np
+
+from odt.kernels.broadcast import binary, gradient
+from odt.kernels.elementwise import BOOL
+from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    np.power(a, b, out=y)
+
+
+def exponent(attrs: Attrs, s: Specs) -> Specs:
+    return {"less": s["b"], "mask": TensorSpec(s["b"].shape, BOOL)}
+
+
+def d_a(
+    attrs: None, *, dy: Array, a: Array, b: Array, out: Array, less: Array, mask: Array
+) -> None:
+    np.equal(b, 0, out=mask)
+    np.subtract(b, 1, out=less)
+    np.copyto(less, 0, where=mask)
+    np.power(a, less, out=out)
+    np.multiply(out, b, out=out)
+    np.multiply(out, dy, out=out)
+
+
+def logarithm(attrs: Attrs, s: Specs) -> Specs:
+    return {"logs": s["a"], "mask": TensorSpec(s["a"].shape, BOOL)}
+
+
+def d_b(
+    attrs: None, *, dy: Array, a: Array, y: Array, out: Array, logs: Array, mask: Array
+) -> None:
+    np.less_equal(a, 0, out=mask)
+    np.copyto(logs, a)
+    np.copyto(logs, 1, where=mask)
+    np.log(logs, out=logs)
+    np.multiply(y, logs, out=out)
+    np.multiply(out, dy, out=out)
+
+
+OP = binary(
+    "POW",
+    forward,
+    gradient("a", d_a, ("dy", "a", "b"), exponent),
+    gradient("b", d_b, ("dy", "a", "y"), logarithm),
+)

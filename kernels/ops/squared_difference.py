@@ -1,0 +1,28 @@
+"""SQUARED_DIFFERENCE: y = (a − b)², stretched to match from the last axis on.
+
+da = 2 dy (a − b) and db = −da, each summed over the axes along which that input was stretched.
+"""
+
+import numpy as np
+
+from odt.kernels.broadcast import binary, gradient
+from odt.kernels.opdef import Array
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    np.subtract(a, b, out=y)
+    np.multiply(y, y, out=y)
+
+
+def d_a(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:
+    np.subtract(a, b, out=out)
+    np.multiply(out, dy, out=out)
+    np.multiply(out, 2, out=out)
+
+
+def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:
+    d_a(None, dy=dy, a=b, b=a, out=out)
+
+
+READS = ("dy", "a", "b")
+OP = binary("SQUARED_DIFFERENCE", forward, gradient("a", d_a, READS), gradient("b", d_b, READS))
