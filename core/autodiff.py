@@ -58,7 +58,11 @@ def trainable_tensors(graph: Graph, trainable: frozenset[int]) -> tuple[int, ...
             row = _row(node)
             for name, i in bind_inputs(row, node).items():
                 tensor = graph.tensors[i]
-                if tensor.data is not None and tensor.spec.dtype.kind == "f" and _grad(row, name):
+                if (
+                    tensor.data is not None
+                    and tensor.spec.dtype.kind == "f"
+                    and gradient_of(row, name)
+                ):
                     found[i] = None
     return tuple(found)
 
@@ -95,7 +99,7 @@ def _row(node: Node) -> OpDef:
     return row
 
 
-def _grad(row: OpDef, name: str) -> Kernel | None:
+def gradient_of(row: OpDef, name: str) -> Kernel | None:
     """The kernel of the gradient by an input, with the index of a variadic one filled in."""
     found = row.grads.get(name)
     if isinstance(found, Kernel):
@@ -171,7 +175,7 @@ class _Builder:
         wanted = set(self.parameters)
         for node in nodes:
             row = _row(node)
-            if any(i in wanted and _grad(row, n) for n, i in bind_inputs(row, node).items()):
+            if any(i in wanted and gradient_of(row, n) for n, i in bind_inputs(row, node).items()):
                 wanted.update(i for i in node.outputs if self._is_float(i))
         return wanted
 
@@ -182,7 +186,7 @@ class _Builder:
         for node in reversed(nodes):
             if with_gradient.intersection(node.outputs):
                 bound = bind_inputs(_row(node), node).items()
-                passed = {i for n, i in bound if i in wanted and _grad(_row(node), n)}
+                passed = {i for n, i in bound if i in wanted and gradient_of(_row(node), n)}
                 if passed:
                     reached.append(node)
                     with_gradient |= passed
@@ -285,7 +289,7 @@ class _Builder:
                 arrays[f"d{name}"] = self.gradients[i]
         bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
         for name, i in sorted(bound, key=lambda item: item[1] in self.parameters):
-            kernel = _grad(row, name)
+            kernel = gradient_of(row, name)
             if kernel is not None:
                 label = f"{node.origin} {node.op} d.{name}"
                 self._contribute(i, label, kernel, node.attrs, arrays, name)

@@ -65,6 +65,8 @@ def heads(graph: Graph, name: str | None, reduction: str) -> tuple[Loss, ...]:
         UnsupportedError: if the graph cannot be computed, whatever the loss.
         OptionError: if an output does not say which loss it wants.
     """
+    if not graph.outputs:
+        lower(graph, file_batch(graph))  # says so
     try:
         return tuple(head(graph, output, name, reduction) for output in graph.outputs)
     except OptionError:

@@ -52,6 +52,11 @@ def lower(graph: Graph, batch: int) -> Graph:
     Raises:
         UnsupportedError: if operators cannot be computed; the message lists all of them.
     """
+    if not graph.inputs or not graph.outputs:
+        raise UnsupportedError(
+            f"{graph.name}: must have inputs and outputs, "
+            f"but got {len(graph.inputs)} and {len(graph.outputs)}"
+        )
     graph = _one_tensor_a_buffer(graph)
     at_file = _infer(graph, file_batch(graph), None)
     world = at_file if batch == file_batch(graph) else _infer(graph, batch, at_file)

@@ -11,6 +11,7 @@ from odt.core.graph import Graph
 from odt.core.heads import heads
 from odt.core.lower import file_batch
 from odt.core.parameters import Optimizer, Parameters
+from odt.core.plan import Plan
 from odt.core.runtime import Runtime
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
@@ -156,12 +157,21 @@ class Trainer:
                     break
             checked = None
             if len(validation) and not stopped:
-                checked = evaluate(
-                    self._validation, data, validation, reduction, self.metrics, rest=False
-                )
+                checked = self.evaluate(data, validation)
             yield Epoch(number, run.result(), checked)
             if stopped:
                 return
+
+    def evaluate(self, data: Data, order: Order) -> Result:
+        """Loss and metrics on samples, without training; what does not fill a batch is left out."""
+        return evaluate(
+            self._validation, data, order, self.info.reduction, self.metrics, rest=False
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """What a micro-batch of a training step computes."""
+        return self._training.plan
 
     def buffers(self) -> dict[int, Array]:
         """What has been trained, by the index of its buffer in the file."""

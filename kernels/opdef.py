@@ -55,6 +55,10 @@ def no_attrs(options: Options, statics: Mapping[str, Array]) -> Attrs:
     return None
 
 
+def one_per_output(attrs: Attrs, specs: Specs) -> int:
+    return sum(s.size for n, s in specs.items() if n.startswith("y"))
+
+
 def never(attrs: Attrs, specs: Specs) -> bool:
     return False
 
@@ -113,6 +117,8 @@ class OpDef:
             static inputs → a frozen dataclass, or None.
         rebatch: attrs made for the file's batch, specs at the file's batch, and how many times
             larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
+        flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and
+            an addition are two.
         mixes: whether a sample's output depends on other samples of the batch (axis 0).
     """
 
@@ -128,6 +134,7 @@ class OpDef:
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
     rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
     mixes: Callable[[Attrs, Specs], bool] = never
+    flops: Callable[[Attrs, Specs], int] = one_per_output
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,3 +121,10 @@ def test_a_graph_whose_shapes_hold_for_its_own_batch_only_runs_whole() -> None:
         data = ArrayData([samples], [samples])
         losses = [e.training.loss for e in trainer.fit(data, InOrder(4), epochs=5)]
     assert losses[-1] < losses[0]
+
+
+def test_a_graph_without_outputs_is_refused() -> None:
+    net = Net()
+    net.dense(net.input(1, 4), 3)
+    with pytest.raises(UnsupportedError, match="must have inputs and outputs, but got 1 and 0"):
+        lower(net.graph(), 1)

@@ -118,6 +118,10 @@ def grad_x(
     np.matmul(rows_of(dy), w.reshape(w.shape[0], -1, copy=False), out=rows_of(dx))
 
 
+def flops(attrs: ConvAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * (s["w"].size // s["w"].shape[0])
+
+
 OP = OpDef(
     "CONV_2D",
     inputs=("x", "w", "b?"),
@@ -135,4 +139,5 @@ OP = OpDef(
         "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
     },
     attrs=conv_attrs,
+    flops=flops,
 )

@@ -152,6 +152,10 @@ def grad_x(
                 np.einsum("nhwijcm,ijcm->nhwc", *pair, out=out)
 
 
+def flops(attrs: ConvAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * (s["w"].size // s["w"].shape[3])
+
+
 OP = OpDef(
     "DEPTHWISE_CONV_2D",
     inputs=("x", "w", "b?"),
@@ -177,4 +181,5 @@ OP = OpDef(
         "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
     },
     attrs=conv_attrs,
+    flops=flops,
 )

@@ -74,6 +74,10 @@ def grad_b(attrs: FullyConnectedAttrs, *, dy: Array, db: Array) -> None:
     np.sum(rows(dy, db.shape[0]), axis=0, out=db)
 
 
+def flops(attrs: FullyConnectedAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * s["w"].shape[1]
+
+
 OP = OpDef(
     "FULLY_CONNECTED",
     inputs=("x", "w", "b?"),
@@ -86,4 +90,5 @@ OP = OpDef(
     },
     attrs=attrs,
     mixes=mixes,
+    flops=flops,
 )

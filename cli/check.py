@@ -1,0 +1,102 @@
+"""Tells whether a model will train: what is in the way, what it takes, and a test on a batch.
+
+Exit status 0 only if it will.
+"""
+
+from typing import Any
+
+import click
+
+from odt.cli import report
+from odt.cli.options import (
+    data_options,
+    loss_options,
+    model_argument,
+    open_data,
+    schedule_options,
+)
+from odt.core.evaluator import Data
+from odt.core.graph import Graph
+from odt.core.heads import CROSS_ENTROPIES
+from odt.core.random_data import RandomData
+from odt.core.reader import read_model
+from odt.core.resolve import resolve
+from odt.core.selftest import self_test
+from odt.core.trainability import Trainability, flops, trainability
+from odt.core.trainer import Trainer, trainable_operators
+from odt.core.training_info import stored_training_info
+
+
+@click.command()
+@model_argument
+@data_options
+@loss_options
+@click.option(
+    "--num-of-trainable-ops",
+    type=click.IntRange(-1),
+    metavar="N",
+    help="Look at training the last N operators; -1 all.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of chance.")
+@schedule_options
+def command(
+    model: str,
+    load_input: str | None,
+    load_expected: str | None,
+    num_of_trainable_ops: int | None,
+    seed: int,
+    micro_batch: int | None,
+    workers: int | None,
+    **options: Any,
+) -> None:
+    """Tells whether MODEL will train, before anyone waits for it.
+
+    The test on a batch uses data files if they are given, else random values of the model's
+    shapes, in float64: the loss must be finite, every trainable tensor must have a gradient that
+    is finite and not zero, gradients must agree with finite differences, and one step must lower
+    the loss.
+    """
+    source = read_model(model)
+    graph = source.graph
+    stored = stored_training_info(source)
+    fields = stored.given() if stored else {}
+    options["batch_size"] = options["batch_size"] or fields.get("batch_size") or 8
+    info = resolve(graph, fields, options, {}, num_of_trainable_ops)
+    with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
+        plan = trainer.plan
+        found = trainability(graph, plan, trainable_operators(graph, info))
+        for line in describe(plan.graph, found):
+            click.echo(line)
+        per_sample = flops(plan.graph) // trainer.runtime.schedule.micro_batch
+        click.echo(f"arithmetic: {per_sample:,} FLOP a sample forward")
+        click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
+        data: Data
+        if load_input is None and load_expected is None:
+            runtime = trainer.runtime
+            classes = trainer.loss in CROSS_ENTROPIES
+            data = RandomData(runtime.input_specs, runtime.target_specs, classes, seed)
+        else:
+            data = open_data(load_input, load_expected, trainer.runtime, trainer.loss)
+    findings = self_test(graph, trainer.info, data, seed=seed)
+    for finding in findings:
+        click.echo(f"{'ok  ' if finding.passed else 'FAIL'} {finding.what}: {finding.detail}")
+    passed = all(f.passed for f in findings) and not found.blocked
+    click.echo("It will train." if passed else "It will not train as it is.")
+    if not passed:
+        raise click.exceptions.Exit(1)
+
+
+def describe(graph: Graph, found: Trainability) -> list[str]:
+    """What trains, what does not, and why."""
+    values = sum(graph.tensors[i].spec.size for i in found.trained)
+    lines = [f"trains: {values:,} values in {len(found.trained)} tensors"]
+    for block in found.blocked:
+        lines.append(
+            f"blocked: node {block.node.origin} ({block.node.op}): "
+            f"{graph.label(block.tensor)} gets no gradient through it"
+        )
+    if found.untrained:
+        names = ", ".join(graph.label(i) for i in found.untrained)
+        lines.append(f"not trained: {names}")
+        lines.append(f"deepest cut that trains whole: --num-of-trainable-ops {found.deepest}")
+    return lines

@@ -1,0 +1,54 @@
+"""Random samples of a model's shapes, the same for the same seed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odt.core.evaluator import Order
+from odt.kernels.opdef import Array, TensorSpec
+
+
+class RandomData:
+    """Inputs from a standard normal, or integers 0 and 1; targets that a loss can use.
+
+    A sample's values depend on its number and the seed alone.
+
+    Args:
+        inputs, targets: specs of one sample.
+        classes: whether targets are classes: one-hot rows, or numbers below 2 if integers.
+        seed: of the values.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[TensorSpec],
+        targets: Sequence[TensorSpec],
+        classes: bool,
+        seed: int = 0,
+    ) -> None:
+        self.inputs = inputs
+        self.targets = targets
+        self.classes = classes
+        self.seed = seed
+
+    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        for row, number in enumerate(samples):
+            rng = np.random.default_rng((self.seed, int(number)))
+            for spec, out in zip(self.inputs, inputs, strict=True):
+                out[row] = self._input(rng, spec).reshape(out[row].shape)
+            for spec, out in zip(self.targets, targets, strict=False):
+                out[row] = self._target(rng, spec).reshape(out[row].shape)
+
+    def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
+        if spec.dtype.kind == "f":
+            return rng.normal(size=spec.shape)
+        return rng.integers(0, 2, spec.shape)
+
+    def _target(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
+        if spec.dtype.kind != "f":
+            return rng.integers(0, 2, spec.shape)
+        if not self.classes:
+            return rng.normal(size=spec.shape)
+        rows = np.zeros((spec.size // spec.shape[-1], spec.shape[-1]))
+        rows[np.arange(len(rows)), rng.integers(0, spec.shape[-1], len(rows))] = 1
+        return rows

@@ -1,0 +1,98 @@
+"""What of a model can train, and what is in the way: all of it at once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from odt.core.autodiff import gradient_of, trainable_tensors
+from odt.core.graph import Graph, Node
+from odt.core.names import bind_inputs, bind_outputs
+from odt.core.plan import Plan
+from odt.kernels.opdef import TensorSpec
+from odt.kernels.registry import find_operator
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """An operator that no gradient passes, in front of which there are weights.
+
+    Attributes:
+        node: the operator.
+        tensor: index of the input that gets no gradient.
+    """
+
+    node: Node
+    tensor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trainability:
+    """What trains.
+
+    Attributes:
+        trained: tensors that get a gradient.
+        untrained: weights of trainable operators that get none.
+        blocked: why.
+        deepest: the most operators, counted from the end, that train with all their weights.
+    """
+
+    trained: tuple[int, ...]
+    untrained: tuple[int, ...]
+    blocked: tuple[Blocked, ...]
+    deepest: int
+
+
+def trainability(graph: Graph, plan: Plan, trainable: frozenset[int]) -> Trainability:
+    """Holds what should train against what a plan trains.
+
+    Args:
+        graph: as in the file.
+        plan: of a training step with these operators.
+        trainable: positions of operators in the file.
+    """
+    lowered = plan.graph
+    trained = [plan.values[name].tensor for name in plan.parameters]
+    found = tuple(i for i in trained if i is not None)
+    wanted = trainable_tensors(lowered, trainable)
+    missing = tuple(i for i in wanted if i not in found)
+    origins = sorted({n.origin for n in graph.nodes})
+    deepest = 0
+    while deepest < len(origins):
+        last = frozenset(origins[len(origins) - deepest - 1 :])
+        if any(i in missing for i in trainable_tensors(lowered, last)):
+            break
+        deepest += 1
+    return Trainability(found, missing, _blocked(lowered, missing), deepest)
+
+
+def _blocked(graph: Graph, missing: Sequence[int]) -> tuple[Blocked, ...]:
+    """Where the way from weights without a gradient to the outputs ends."""
+    needs = set(missing)
+    blocked = []
+    for node in graph.nodes:
+        row = find_operator(node.op)
+        assert row is not None
+        for name, i in bind_inputs(row, node).items():
+            if i not in needs:
+                continue
+            floats = [o for o in node.outputs if graph.tensors[o].spec.dtype.kind == "f"]
+            if gradient_of(row, name) is not None and floats:
+                needs.update(floats)
+            else:
+                blocked.append(Blocked(node, i))
+    return tuple(blocked)
+
+
+def flops(graph: Graph) -> int:
+    """Arithmetic of one forward pass of a lowered graph; a multiplication and an addition are 2."""
+    total = 0
+    for node in graph.nodes:
+        row = find_operator(node.op)
+        assert row is not None
+        names: dict[str, Any] = {
+            n: i for n, i in bind_inputs(row, node).items() if n not in row.static
+        }
+        names.update(bind_outputs(row, node))
+        specs: dict[str, TensorSpec] = {n: graph.tensors[i].spec for n, i in names.items()}
+        total += row.flops(node.attrs, specs)
+    return total
