@@ -276,14 +276,20 @@ class Bar:
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="[TOOL] MODEL")
-@click.option("--input-name", "--input", "-i", default="input", show_default=True)
-@click.option("--output-name", "--output", "-o", default="output", show_default=True)
+@click.option(
+    "--input-name", "--input", "-i", default="input", show_default=True, help="In its name."
+)
+@click.option(
+    "--output-name", "--output", "-o", default="output", show_default=True, help="Likewise."
+)
 @click.option("--data-length", "--num-runs", "-l", "-n", "length", type=click.IntRange(1),
               default=1, show_default=True, help="Samples.")  # fmt: skip
-@click.option("--low", type=float, default=0.0, show_default=True)
-@click.option("--high", type=float, default=1.0, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--output-format", type=click.Choice(list(OUTPUTS)), default="raw")
+@click.option("--low", type=float, default=0.0, show_default=True, help="Inputs lie above.")
+@click.option("--high", type=float, default=1.0, show_default=True, help="Inputs lie below.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the inputs.")
+@click.option(
+    "--output-format", type=click.Choice(list(OUTPUTS)), default="raw", help="Of both files."
+)
 def random(
     paths: tuple[str, ...],
     input_name: str,

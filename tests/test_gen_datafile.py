@@ -9,29 +9,8 @@ import struct
 from pathlib import Path
 
 import numpy as np
-from click.testing import CliRunner, Result
+from datafiles import files, odt, refused
 from idx import write_mnist
-
-from odt.cli.main import main
-
-
-def odt(*args: object) -> Result:
-    result = CliRunner().invoke(main, [str(a) for a in args])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
-
-
-def refused(*args: object) -> str:
-    """The one line that a command ends with."""
-    result = odt(*args)
-    assert result.exit_code == 1, result.output
-    lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, lines
-    return lines[0]
-
-
-def files(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir()) if folder.exists() else []
 
 
 def test_whole_splits_are_written_by_the_definition(tmp_path: Path) -> None:
@@ -84,20 +63,18 @@ def test_the_sets_are_listed_as_ones_tool_lists_them() -> None:
 
 def test_splits_and_lengths_must_be_as_many(tmp_path: Path) -> None:
     write_mnist(tmp_path)
-    line = refused("gen-datafile", "mnist", "--data-dir", tmp_path, "--length", 3)
+    line = refused("mnist", "--data-dir", tmp_path, "--length", 3)
     assert "length and split should have the same count, but got 1 and 2" in line
 
 
 def test_nothing_is_left_of_a_run_that_fails(tmp_path: Path) -> None:
     write_mnist(tmp_path / "d")
-    args = ("gen-datafile", "mnist", "--data-dir", tmp_path / "d", "-o", tmp_path / "o")
+    args = ("mnist", "--data-dir", tmp_path / "d", "-o", tmp_path / "o")
     line = refused(*args, "--length", 20, 11)
     assert "test of mnist has 10 samples, but got 11" in line
     assert files(tmp_path / "o") == []
 
 
 def test_a_folder_without_the_set_is_named(tmp_path: Path) -> None:
-    assert "must hold train-images-idx3-ubyte" in refused(
-        "gen-datafile", "mnist", "--data-dir", tmp_path
-    )
-    assert f"{tmp_path}/x" in refused("gen-datafile", "mnist", "--data-dir", tmp_path / "x")
+    assert "must hold train-images-idx3-ubyte" in refused("mnist", "--data-dir", tmp_path)
+    assert f"{tmp_path}/x" in refused("mnist", "--data-dir", tmp_path / "x")

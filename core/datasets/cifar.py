@@ -4,8 +4,9 @@ A picture is 3,072 bytes, 32×32 red, then green, then blue. In the binary form 
 CIFAR-100 two: coarse, fine) stands before each. Source: https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
+import tempfile
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 PICTURE = 3 * 32 * 32
+ROWS = 1000  # pictures copied at once
 LIMIT = 1 << 28  # bytes of one file; the largest is CIFAR-100's pickle with 155 MB
 CIFAR10 = (
     "airplane", "automobile", "bird", "cat", "deer",
@@ -38,12 +40,21 @@ def read_cifar100(tree: Tree, variant: str) -> Read:
 
 
 def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, ...]) -> ArrayPart:
-    read = [_file(tree, name, variant) for name in files]
-    pictures = np.concatenate([p for p, _ in read])
-    labels = np.concatenate([n for _, n in read]).astype(np.int32)
-    check_labels(f"{tree.name}: {files[0]}", labels, len(classes))
-    pictures = pictures.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return ArrayPart([pictures], [labels], classes=True)
+    """The files one after the other, pictures mapped from a copy without a name."""
+    every = []
+    with tempfile.TemporaryFile() as plain:
+        for name in files:
+            pictures, labels = _file(tree, name, variant)
+            every.append(labels.astype(np.int32))
+            for at in range(0, len(pictures), ROWS):
+                plain.write(np.ascontiguousarray(pictures[at : at + ROWS]).data)
+            del pictures
+        plain.flush()
+        labels = np.concatenate(every)
+        check_labels(f"{tree.name}: {files[0]}", labels, len(classes))
+        shape = (len(labels), 3, 32, 32)
+        planes = np.memmap(cast(Any, plain), np.uint8, "r", 0, shape)
+    return ArrayPart([planes.transpose(0, 2, 3, 1)], [labels], classes=True)
 
 
 def _file(tree: Tree, name: str, variant: str) -> tuple[Array, Array]:

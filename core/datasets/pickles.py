@@ -5,7 +5,9 @@ values and the three calls with which NumPy arrays and bytes are written; any ot
 refused, and no call is ever made: an array is read from the bytes beside it.
 """
 
+import io
 import pickletools
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ PLAIN = {
     "BINBYTES", "SHORT_BINBYTES", "BINSTRING", "SHORT_BINSTRING",
 }  # fmt: skip
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+OPERATIONS = {operation.code: operation for operation in pickletools.opcodes}
 IGNORED = {"PROTO", "FRAME"}
 
 
@@ -57,7 +60,15 @@ def read_pickle(data: bytes, where: str) -> Any:
         return _plain(_Machine(where).run(data))
     except DataError:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, RecursionError) as e:
+    except (
+        ValueError,
+        IndexError,
+        struct.error,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as e:
         raise DataError(f"{where}: must be a sound pickle, but got: {type(e).__name__}.") from e
 
 
@@ -68,18 +79,28 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def run(self, data: bytes) -> Any:
-        for code, argument, _ in pickletools.genops(data):
-            if code.name == "STOP":
+        file = io.BytesIO(data)
+        while code := file.read(1):
+            operation = OPERATIONS[code.decode("latin1")]
+            argument = None
+            if operation.name == "BINSTRING":  # of many MB, so it is not copied
+                (length,) = struct.unpack("<i", file.read(4))
+                if not 0 <= length <= len(data):
+                    raise ValueError("a length that is none")
+                argument = memoryview(data)[file.tell() : file.tell() + length]
+                file.seek(length, io.SEEK_CUR)
+            elif operation.arg is not None:
+                argument = operation.arg.reader(file)
+            if operation.name == "STOP":
                 return self.stack.pop()
-            if code.name not in IGNORED:
-                self.step(code.name, argument)
+            if operation.name not in IGNORED:
+                self.step(operation.name, argument)
         raise ValueError("no end")
 
     def step(self, code: str, argument: Any) -> None:
         stack = self.stack
         if code in PLAIN:
-            text = code in ("BINSTRING", "SHORT_BINSTRING")
-            stack.append(argument.encode("latin1") if text else argument)
+            stack.append(argument.encode("latin1") if code == "SHORT_BINSTRING" else argument)
         elif code in CONSTANTS:
             stack.append(CONSTANTS[code])
         elif code == "MARK":
@@ -170,6 +191,8 @@ def _plain(value: Any) -> Any:
         return {_plain(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
+    if isinstance(value, memoryview):
+        return bytes(value)
     if isinstance(value, _Name | _Type):
         raise ValueError("a name")
     return value
