@@ -304,6 +304,7 @@ ROWS: tuple[OpInfo, ...] = (
             Refusal("alike", {"xs0": (2, 3), "xs1": (2, 4)}),
             Refusal("alike", {"xs0": (2, 3), "xs1": TensorSpec((2, 3), INT32)}),
             Refusal("axis must be within", parts(2, 2, 3), {"axis": 3}),
+            Refusal("but got none", {}),
         ),
     ),
 )

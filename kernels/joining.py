@@ -1,0 +1,66 @@
+"""What operators that cut along one axis, or join, share: where each part lies."""
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Attrs, Kernel, Specs
+
+Places = tuple[tuple[slice, ...], ...]
+
+
+def place(axis: int, rank: int) -> int:
+    """The axis counted from 0 on."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis must be within −{rank} … {rank - 1}, but got {axis}")
+    return axis % rank
+
+
+def places(axis: int, sizes: tuple[int, ...]) -> Places:
+    """What to index the whole with for each part; sizes along the axis."""
+    ends = accumulate(sizes)
+    before = (slice(None),) * axis
+    return tuple((*before, slice(end - n, end)) for n, end in zip(sizes, ends, strict=True))
+
+
+def numbered(stem: str, s: Specs) -> list[str]:
+    """The names xs0, xs1, … of a variadic input, in order."""
+    count = 0
+    while f"{stem}{count}" in s:
+        count += 1
+    return [f"{stem}{k}" for k in range(count)]
+
+
+def join(attrs: Attrs, *, y: Array, at: Places, **xs: Array) -> None:
+    for k, where in enumerate(at):
+        np.copyto(y[where], xs[f"xs{k}"])
+
+
+def part_of_dy(k: int, attrs: Attrs, *, dy: Array, at: Places, **dxs: Array) -> None:
+    np.copyto(dxs[f"dxs{k}"], dy[at[k]])
+
+
+def grad_of_part(k: int, prepare: Any) -> Kernel:
+    """The gradient of a join by its k-th part."""
+    run = partial(part_of_dy, k)
+    return Kernel(run, reads=("dy",), writes=(f"dxs{k}",), prepare=prepare)
+
+
+def cut(attrs: Attrs, *, x: Array, at: Places, **ys: Array) -> None:
+    for k, where in enumerate(at):
+        np.copyto(ys[f"ys{k}"], x[where])
+
+
+def join_gradients(attrs: Attrs, *, dx: Array, at: Places, **dys: Array) -> None:
+    for k, where in enumerate(at):
+        np.copyto(dx[where], dys[f"dys{k}"])
+
+
+def cutting(prepare: Any) -> tuple[Kernel, Mapping[str, Kernel]]:
+    """Forward and gradients of an operator that cuts x into ys*."""
+    forward = Kernel(cut, reads=("x",), writes=("ys*",), prepare=prepare)
+    return forward, {"x": Kernel(join_gradients, reads=("dys*",), writes=("dx",), prepare=prepare)}

@@ -1,0 +1,55 @@
+"""CONCATENATION: tensors one after the other along an axis.
+
+dxₖ is the part of dy that xₖ has become. Source: ConcatenationOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from odt.errors import ShapeError
+from odt.kernels.joining import grad_of_part, join, numbered, place, places
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatenationAttrs:
+    axis: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> ConcatenationAttrs:
+    return ConcatenationAttrs(int(options.get("axis", 0)))
+
+
+def infer(attrs: ConcatenationAttrs, s: Specs) -> Specs:
+    parts = [s[n] for n in numbered("xs", s)]
+    at = place(attrs.axis, len(parts[0].shape)) if parts else 0
+    if len({(p.shape[:at], p.shape[at + 1 :], len(p.shape), p.dtype) for p in parts}) != 1:
+        raise ShapeError(
+            f"xs must be alike but for axis {attrs.axis}, "
+            f"but got {', '.join(map(str, parts)) or 'none'}"
+        )
+    length = sum(p.shape[at] for p in parts)
+    shape = (*parts[0].shape[:at], length, *parts[0].shape[at + 1 :])
+    return {"y": TensorSpec(shape, parts[0].dtype)}
+
+
+def mixes(attrs: ConcatenationAttrs, s: Specs) -> bool:
+    return place(attrs.axis, len(s["xs0"].shape)) == 0
+
+
+def prepare(attrs: ConcatenationAttrs, s: Specs) -> Mapping[str, Any]:
+    axis = place(attrs.axis, len(s["y"].shape))
+    return {"at": places(axis, tuple(s[n].shape[axis] for n in numbered("xs", s)))}
+
+
+OP = OpDef(
+    "CONCATENATION",
+    inputs=("xs*",),
+    infer=infer,
+    forward=Kernel(join, reads=("xs*",), writes=("y",), prepare=prepare),
+    grads={"xs*": partial(grad_of_part, prepare=prepare)},
+    attrs=attrs,
+    mixes=mixes,
+)

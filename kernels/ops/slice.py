@@ -1,0 +1,81 @@
+"""SLICE: size entries of x from begin on, along each axis; size −1 takes all that follow.
+
+dx is dy where it was read and 0 elsewhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SliceAttrs:
+    begin: tuple[int, ...]
+    size: tuple[int, ...]
+
+    def at(self, x: TensorSpec) -> tuple[slice, ...]:
+        """What x is indexed with."""
+        found = []
+        if len(self.begin) == len(self.size) == len(x.shape):
+            for b, n, length in zip(self.begin, self.size, x.shape, strict=True):
+                end = length if n == -1 else b + n
+                if 0 <= b <= end <= length:
+                    found.append(slice(b, end))
+        if len(found) != len(x.shape):
+            raise ShapeError(
+                f"begin and size must stay inside x, but got {self.begin}, {self.size}, x {x}"
+            )
+        return tuple(found)
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
+    begin, size = (tuple(int(v) for v in np.ravel(statics[n])) for n in ("begin", "size"))
+    return SliceAttrs(begin, size)
+
+
+def infer(attrs: SliceAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    return {"y": TensorSpec(tuple(e.stop - e.start for e in attrs.at(x)), x.dtype)}
+
+
+def mixes(attrs: SliceAttrs, s: Specs) -> bool:
+    at = attrs.at(s["x"])
+    return bool(at) and at[0] != slice(0, s["x"].shape[0])
+
+
+def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
+    """What takes all of axis 0 takes all of a larger batch."""
+    if not attrs.size or mixes(attrs, s):
+        return attrs
+    return SliceAttrs(attrs.begin, (-1, *attrs.size[1:]))
+
+
+def prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"at": attrs.at(s["x"])}
+
+
+def forward(attrs: SliceAttrs, *, x: Array, y: Array, at: tuple[slice, ...]) -> None:
+    np.copyto(y, x[at])
+
+
+def grad_x(attrs: SliceAttrs, *, dy: Array, dx: Array, at: tuple[slice, ...]) -> None:
+    dx.fill(0)
+    np.copyto(dx[at], dy)
+
+
+OP = OpDef(
+    "SLICE",
+    inputs=("x", "begin", "size"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare)},
+    static=("begin", "size"),
+    attrs=attrs,
+    rebatch=rebatch,
+    mixes=mixes,
+)

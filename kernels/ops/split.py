@@ -1,0 +1,56 @@
+"""SPLIT: x cut along an axis into parts of one length.
+
+dx is the gradients of the parts, side by side. Source: SplitOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odt.errors import ShapeError
+from odt.kernels.joining import cutting, place, places
+from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAttrs:
+    axis: int
+    parts: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> SplitAttrs:
+    if statics["axis"].size != 1:
+        raise ShapeError(f"axis must be one number, but got {statics['axis'].size}")
+    return SplitAttrs(int(statics["axis"].flat[0]), int(options.get("num_splits", 0)))
+
+
+def infer(attrs: SplitAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    axis = place(attrs.axis, len(x.shape))
+    if attrs.parts < 1 or x.shape[axis] % attrs.parts:
+        raise ShapeError(f"num_splits must divide axis {axis} of x, but got {attrs.parts}, x {x}")
+    shape = (*x.shape[:axis], x.shape[axis] // attrs.parts, *x.shape[axis + 1 :])
+    return {f"ys{k}": TensorSpec(shape, x.dtype) for k in range(attrs.parts)}
+
+
+def mixes(attrs: SplitAttrs, s: Specs) -> bool:
+    return place(attrs.axis, len(s["x"].shape)) == 0
+
+
+def prepare(attrs: SplitAttrs, s: Specs) -> Mapping[str, Any]:
+    axis = place(attrs.axis, len(s["x"].shape))
+    return {"at": places(axis, (s["ys0"].shape[axis],) * attrs.parts)}
+
+
+FORWARD, GRADS = cutting(prepare)
+OP = OpDef(
+    "SPLIT",
+    inputs=("axis", "x"),
+    infer=infer,
+    forward=FORWARD,
+    grads=GRADS,
+    static=("axis",),
+    outputs=("ys*",),
+    attrs=attrs,
+    mixes=mixes,
+)

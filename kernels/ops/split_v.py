@@ -1,0 +1,67 @@
+"""SPLIT_V: x cut along an axis into parts of the lengths given; one may be −1, what is left.
+
+dx is the gradients of the parts, side by side. Source: SplitVOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.joining import cutting, place, places
+from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SplitVAttrs:
+    axis: int
+    sizes: tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> SplitVAttrs:
+    if statics["axis"].size != 1:
+        raise ShapeError(f"axis must be one number, but got {statics['axis'].size}")
+    sizes = tuple(int(n) for n in np.ravel(statics["sizes"]))
+    return SplitVAttrs(int(statics["axis"].flat[0]), sizes)
+
+
+def lengths(attrs: SplitVAttrs, x: TensorSpec) -> tuple[int, ...]:
+    """The sizes with −1 resolved."""
+    length = x.shape[place(attrs.axis, len(x.shape))]
+    left = length - sum(n for n in attrs.sizes if n != -1)
+    found = tuple(left if n == -1 else n for n in attrs.sizes)
+    if not found or attrs.sizes.count(-1) > 1 or min(found) < 0 or sum(found) != length:
+        raise ShapeError(f"sizes must make up axis {attrs.axis} of x, but got {attrs.sizes}, x {x}")
+    return found
+
+
+def infer(attrs: SplitVAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    axis = place(attrs.axis, len(x.shape))
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    parts = enumerate(lengths(attrs, x))
+    return {f"ys{k}": TensorSpec((*before, n, *after), x.dtype) for k, n in parts}
+
+
+def mixes(attrs: SplitVAttrs, s: Specs) -> bool:
+    return place(attrs.axis, len(s["x"].shape)) == 0
+
+
+def prepare(attrs: SplitVAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"at": places(place(attrs.axis, len(s["x"].shape)), lengths(attrs, s["x"]))}
+
+
+FORWARD, GRADS = cutting(prepare)
+OP = OpDef(
+    "SPLIT_V",
+    inputs=("x", "sizes", "axis"),
+    infer=infer,
+    forward=FORWARD,
+    grads=GRADS,
+    static=("sizes", "axis"),
+    outputs=("ys*",),
+    attrs=attrs,
+    mixes=mixes,
+)

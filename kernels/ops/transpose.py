@@ -1,0 +1,70 @@
+"""TRANSPOSE: axis k of y is axis perm[k] of x; dx is dy with the axes put back.
+
+Where only axes of length 1 change places no memory is moved.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeAttrs:
+    perm: tuple[int, ...]
+
+    def axes(self, x: TensorSpec) -> tuple[int, ...]:
+        """The permutation, counted from 0 on."""
+        rank = len(x.shape)
+        found = tuple(p + rank if p < 0 else p for p in self.perm)
+        if sorted(found) != list(range(rank)):
+            raise ShapeError(f"perm must hold each axis of x once, but got {self.perm}, x {x}")
+        return found
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> TransposeAttrs:
+    return TransposeAttrs(tuple(int(p) for p in np.ravel(statics["perm"])))
+
+
+def infer(attrs: TransposeAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    return {"y": TensorSpec(tuple(x.shape[p] for p in attrs.axes(x)), x.dtype)}
+
+
+def mixes(attrs: TransposeAttrs, s: Specs) -> bool:
+    axes = attrs.axes(s["x"])
+    return bool(axes) and axes[0] != 0
+
+
+def keeps_order(attrs: TransposeAttrs, s: Specs) -> bool:
+    x = s["x"]
+    long = [p for p in attrs.axes(x) if x.shape[p] != 1]
+    return long == sorted(long)
+
+
+def prepare(attrs: TransposeAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"axes": attrs.axes(s["x"])}
+
+
+def forward(attrs: TransposeAttrs, *, x: Array, y: Array, axes: tuple[int, ...]) -> None:
+    np.copyto(y, x.transpose(axes))
+
+
+def grad_x(attrs: TransposeAttrs, *, dy: Array, dx: Array, axes: tuple[int, ...]) -> None:
+    np.copyto(dx.transpose(axes), dy)
+
+
+OP = OpDef(
+    "TRANSPOSE",
+    inputs=("x", "perm"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), view=keeps_order, prepare=prepare),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=keeps_order, prepare=prepare)},
+    static=("perm",),
+    attrs=attrs,
+    mixes=mixes,
+)

@@ -1,0 +1,53 @@
+"""UNPACK: the entries of x along an axis, each without that axis.
+
+dx is the gradients of the entries, side by side. Source: UnpackOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odt.errors import ShapeError
+from odt.kernels.joining import cutting, place
+from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackAttrs:
+    axis: int
+    entries: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> UnpackAttrs:
+    return UnpackAttrs(int(options.get("axis", 0)), int(options.get("num", 0)))
+
+
+def infer(attrs: UnpackAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    axis = place(attrs.axis, len(x.shape))
+    if x.shape[axis] != attrs.entries:
+        raise ShapeError(f"num must be the length of axis {axis}, but got {attrs.entries}, x {x}")
+    entry = TensorSpec((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+    return {f"ys{k}": entry for k in range(attrs.entries)}
+
+
+def mixes(attrs: UnpackAttrs, s: Specs) -> bool:
+    return place(attrs.axis, len(s["x"].shape)) == 0
+
+
+def prepare(attrs: UnpackAttrs, s: Specs) -> Mapping[str, Any]:
+    before = (slice(None),) * place(attrs.axis, len(s["x"].shape))
+    return {"at": tuple((*before, k, ...) for k in range(attrs.entries))}
+
+
+FORWARD, GRADS = cutting(prepare)
+OP = OpDef(
+    "UNPACK",
+    inputs=("x",),
+    infer=infer,
+    forward=FORWARD,
+    grads=GRADS,
+    outputs=("ys*",),
+    attrs=attrs,
+    mixes=mixes,
+)
