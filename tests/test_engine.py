@@ -108,6 +108,19 @@ def test_micro_batches_train_as_the_whole_batch_does(m: int, w: int) -> None:
         np.testing.assert_allclose(cut[i], weights[i], rtol=1e-4, atol=2e-6)
 
 
+def test_cut_or_whole_the_update_is_the_same() -> None:
+    """With SGD, whose update is the gradient: relative to its norm."""
+    results = []
+    for options in ({"micro_batch": 16, "workers": 1}, {"micro_batch": 3, "workers": 2}):
+        graph = network()
+        with Trainer(graph, info(16, optimizer="sgd", learning_rate=0.1), **options) as trainer:  # type: ignore[arg-type]
+            before = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+            list(trainer.fit(data(16), InOrder(16), epochs=1))
+            results.append({i: a - before[i] for i, a in trainer.parameters.tensors.items()})
+    for i, update in results[0].items():
+        assert np.linalg.norm(results[1][i] - update) < 1e-5 * np.linalg.norm(update)
+
+
 def test_two_runs_give_the_same_bits() -> None:
     first, second = (train(network(), 16, 20, micro_batch=3, workers=2) for _ in range(2))
     assert first[0] == second[0]
