@@ -97,6 +97,7 @@ def command(
         trainer = Trainer(
             source.graph, info, micro_batch=micro_batch, workers=workers, metrics=metrics
         )
+        source.give_pages_back()  # the weights that train are copied
     with trainer:
         click.echo(report.parameter_block(**_block(source, trainer.info)))
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
