@@ -70,14 +70,12 @@ def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
     for node in graph.nodes:
         if not batched.intersection(node.inputs):
             continue
-        batched.update(node.outputs)
         row = _row(node)
-        specs = {
-            n: graph.tensors[i].spec
-            for n, i in bind_inputs(row, node).items()
-            if n not in row.static
-        }
-        if row.mixes(node.attrs, specs):
+        bound = {n: i for n, i in bind_inputs(row, node).items() if n not in row.static}
+        specs = {n: graph.tensors[i].spec for n, i in bound.items()}
+        growing = frozenset(n for n, i in bound.items() if i in batched)
+        batched.update(node.outputs)
+        if row.mixes(node.attrs, specs, growing):
             mixing.append(node)
     return tuple(mixing)
 

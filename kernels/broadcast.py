@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec, no_specs
+from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec, no_specs
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -19,6 +19,12 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
     if shape is None or a.dtype != b.dtype:
         raise ShapeError(f"a and b must match from the last axis on, but got a {a}, b {b}")
     return {"y": TensorSpec(shape, a.dtype)}
+
+
+def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+    """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
+    rank = max(len(s["a"].shape), len(s["b"].shape))
+    return any(len(s[n].shape) < rank for n in batched)
 
 
 def summed_axes(y: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
@@ -114,4 +120,5 @@ def binary(name: str, forward: Callable[..., None], grad_a: Kernel, grad_b: Kern
         infer=infer,
         forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
         grads={"a": grad_a, "b": grad_b},
+        mixes=mixes,
     )

@@ -18,6 +18,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Attrs: TypeAlias = Any
 Specs: TypeAlias = "Mapping[str, TensorSpec]"
 Options: TypeAlias = Mapping[str, Any]
+Names: TypeAlias = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,10 @@ def no_attrs(options: Options, statics: Mapping[str, Array]) -> Attrs:
 
 def one_per_output(attrs: Attrs, specs: Specs) -> int:
     return sum(s.size for n, s in specs.items() if n.startswith("y"))
+
+
+def keeps_samples_apart(attrs: Attrs, specs: Specs, batched: Names) -> bool:
+    return False
 
 
 def never(attrs: Attrs, specs: Specs) -> bool:
@@ -119,7 +124,8 @@ class OpDef:
             larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
         flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and
             an addition are two.
-        mixes: whether a sample's output depends on other samples of the batch (axis 0).
+        mixes: whether a sample's output depends on other samples of the batch (axis 0), given
+            which inputs grow with it: a table that rows are taken from does not mix, a batch does.
     """
 
     name: str
@@ -133,7 +139,7 @@ class OpDef:
     aux: Callable[[Attrs, Specs], Specs] = no_specs
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
     rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
-    mixes: Callable[[Attrs, Specs], bool] = never
+    mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
     flops: Callable[[Attrs, Specs], int] = one_per_output
 
 

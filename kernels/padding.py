@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def infer(attrs: PadAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(attrs: PadAttrs, s: Specs) -> bool:
+def mixes(attrs: PadAttrs, s: Specs, batched: Names) -> bool:
     return bool(attrs.pads) and attrs.pads[0] != (0, 0)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
     return tuple(1 if k in axes else n for k, n in enumerate(shape))
 
 
-def mixes(attrs: ReduceAttrs, s: Specs) -> bool:
+def mixes(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
     return 0 in reduced_axes(attrs, s["x"])
 
 

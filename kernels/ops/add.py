@@ -5,7 +5,7 @@ da = dy and db = dy, each summed over the axes along which that input was stretc
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, reducer, sum_into
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, mixes, reducer, sum_into
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -38,4 +38,5 @@ OP = OpDef(
             grad_b, reads=("dy",), writes=("db",), prepare=reducer("b"), view=is_whole("b")
         ),
     },
+    mixes=mixes,
 )

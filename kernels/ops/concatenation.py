@@ -10,7 +10,7 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.joining import grad_of_part, join, numbered, place, places
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def infer(attrs: ConcatenationAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, parts[0].dtype)}
 
 
-def mixes(attrs: ConcatenationAttrs, s: Specs) -> bool:
+def mixes(attrs: ConcatenationAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["xs0"].shape)) == 0
 
 

@@ -5,7 +5,7 @@ da = dy / b and db = −dy · y / b, each summed over the axes along which that 
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, product_like_y, reducer, sum_into
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 Axes = tuple[int, ...]
@@ -75,4 +75,5 @@ OP = OpDef(
             prepare=reducer("b"),
         ),
     },
+    mixes=mixes,
 )

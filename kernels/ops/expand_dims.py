@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.reshaping import FORWARD, GRAD_X
 
 
@@ -32,7 +32,7 @@ def infer(attrs: ExpandDimsAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*x.shape[:at], 1, *x.shape[at:]), x.dtype)}
 
 
-def mixes(attrs: ExpandDimsAttrs, s: Specs) -> bool:
+def mixes(attrs: ExpandDimsAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs, s["x"]) == 0
 
 

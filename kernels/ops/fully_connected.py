@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ def infer(attrs: FullyConnectedAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*lead, units), x.dtype)}
 
 
-def mixes(attrs: FullyConnectedAttrs, s: Specs) -> bool:
+def mixes(attrs: FullyConnectedAttrs, s: Specs, batched: Names) -> bool:
     """A row that is made of several samples (x (N, 2) against w (O, 4)) mixes them."""
     x, w = s["x"].shape, s["w"].shape
-    return bool(x[0]) and (s["x"].size // x[0]) % w[1] != 0
+    return "w" in batched or (bool(x[0]) and (s["x"].size // x[0]) % w[1] != 0)
 
 
 def rows(a: Array, width: int) -> Array:

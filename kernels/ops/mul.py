@@ -5,7 +5,7 @@ da = dy · b and db = dy · a, each summed over the axes along which that input 
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, product_like_y, reducer, sum_into
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]
@@ -74,4 +74,5 @@ OP = OpDef(
             prepare=reducer("b"),
         ),
     },
+    mixes=mixes,
 )

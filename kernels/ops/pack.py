@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def infer(attrs: PackAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*shape[:at], len(parts), *shape[at:]), parts[0].dtype)}
 
 
-def mixes(attrs: PackAttrs, s: Specs) -> bool:
+def mixes(attrs: PackAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs, len(s["xs0"].shape)) == 0
 
 

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.reshaping import FORWARD, GRAD_X
 
 
@@ -54,7 +54,7 @@ def rebatch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
     return ReshapeAttrs((shape[0] * times, *shape[1:]))
 
 
-def mixes(attrs: ReshapeAttrs, s: Specs) -> bool:
+def mixes(attrs: ReshapeAttrs, s: Specs, batched: Names) -> bool:
     """y's leading axis must be made of whole samples."""
     shape = resolve(attrs.shape, s["x"].size)
     return not shape or shape[0] % s["x"].shape[0] != 0

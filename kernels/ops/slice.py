@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,20 @@ def infer(attrs: SliceAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(tuple(e.stop - e.start for e in attrs.at(x)), x.dtype)}
 
 
-def mixes(attrs: SliceAttrs, s: Specs) -> bool:
+def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
     at = attrs.at(s["x"])
     return bool(at) and at[0] != slice(0, s["x"].shape[0])
 
 
 def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
     """What takes all of axis 0 takes all of a larger batch."""
-    if not attrs.size or mixes(attrs, s):
+    if not attrs.size or cuts_samples(attrs, s):
         return attrs
     return SliceAttrs(attrs.begin, (-1, *attrs.size[1:]))
+
+
+def mixes(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
+    return cuts_samples(attrs, s)
 
 
 def prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:

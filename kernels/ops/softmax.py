@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
 from odt.kernels.softmax import rows, softmax
 
 
@@ -34,7 +34,7 @@ def infer(attrs: SoftmaxAttrs, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(attrs: SoftmaxAttrs, s: Specs) -> bool:
+def mixes(attrs: SoftmaxAttrs, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.joining import cutting, place, places
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def infer(attrs: SplitAttrs, s: Specs) -> Specs:
     return {f"ys{k}": TensorSpec(shape, x.dtype) for k in range(attrs.parts)}
 
 
-def mixes(attrs: SplitAttrs, s: Specs) -> bool:
+def mixes(attrs: SplitAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["x"].shape)) == 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.joining import cutting, place, places
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def infer(attrs: SplitVAttrs, s: Specs) -> Specs:
     return {f"ys{k}": TensorSpec((*before, n, *after), x.dtype) for k, n in parts}
 
 
-def mixes(attrs: SplitVAttrs, s: Specs) -> bool:
+def mixes(attrs: SplitVAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["x"].shape)) == 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.reshaping import FORWARD, GRAD_X
 
 
@@ -33,7 +33,7 @@ def infer(attrs: SqueezeAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(attrs: SqueezeAttrs, s: Specs) -> bool:
+def mixes(attrs: SqueezeAttrs, s: Specs, batched: Names) -> bool:
     return any(a in (0, -len(s["x"].shape)) for a in attrs.axes)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Entry = slice | int | None
 
@@ -105,13 +105,17 @@ def is_all(entry: Entry, size: int) -> bool:
 
 def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
     """What takes all of axis 0 takes all of a larger batch."""
-    if mixes(attrs, s) or not attrs.begin or attrs.ellipsis_mask & 1:
+    if cuts_samples(attrs, s) or not attrs.begin or attrs.ellipsis_mask & 1:
         return attrs
     return replace(attrs, begin_mask=attrs.begin_mask | 1, end_mask=attrs.end_mask | 1)
 
 
-def mixes(attrs: SliceAttrs, s: Specs) -> bool:
+def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
     return not is_all(index(attrs, s["x"])[0], s["x"].shape[0])
+
+
+def mixes(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
+    return cuts_samples(attrs, s)
 
 
 def prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:

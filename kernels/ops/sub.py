@@ -5,7 +5,7 @@ da = dy and db = −dy, each summed over the axes along which that input was str
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, reducer, sum_into
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, mixes, reducer, sum_into
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -40,4 +40,5 @@ OP = OpDef(
         ),
         "b": Kernel(grad_b, reads=("dy",), writes=("db",), prepare=reducer("b")),
     },
+    mixes=mixes,
 )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def infer(attrs: TransposeAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(tuple(x.shape[p] for p in attrs.axes(x)), x.dtype)}
 
 
-def mixes(attrs: TransposeAttrs, s: Specs) -> bool:
+def mixes(attrs: TransposeAttrs, s: Specs, batched: Names) -> bool:
     axes = attrs.axes(s["x"])
     return bool(axes) and axes[0] != 0
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.joining import cutting, place
-from odt.kernels.opdef import Array, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def infer(attrs: UnpackAttrs, s: Specs) -> Specs:
     return {f"ys{k}": entry for k in range(attrs.entries)}
 
 
-def mixes(attrs: UnpackAttrs, s: Specs) -> bool:
+def mixes(attrs: UnpackAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["x"].shape)) == 0
 
 

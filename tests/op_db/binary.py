@@ -26,6 +26,7 @@ SAMPLES = (
     Sample("ones in a constant", {"a": (2, 3, 2), "b": (1, 3, 1)}, constants=("b",)),
     Sample("both grow", {"a": (3, 1), "b": (1, 4)}, rebatches=False),
     Sample("lead of ones", {"a": (2, 3), "b": (1, 1, 1, 3)}, rebatches=False),
+    Sample("samples along an axis", {"a": (4,), "b": (2, 1)}, constants=("b",), mixes=True),
     Sample("integers", {"a": np.array([[4, 6]], np.int32), "b": np.array([[3, -2]], np.int32)}),
 )
 REFUSALS = (
