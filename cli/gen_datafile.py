@@ -210,8 +210,12 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
         value = None
         if equals:
             (value,) = (*numbers(share, "--split"), 0.0)[:1]
-            if not value > 0:
-                raise OptionError(f"--split: a share must be above 0, but got {text}.")
+            if not value > 0 or ("." in share and value > 1):
+                raise OptionError(
+                    "--split: a share must be a fraction such as 0.2, or a whole number of "
+                    f"samples, but got {text}."
+                )
+            value = value if "." in share else int(value)
         result.append(Wanted(name, length, value))
     return tuple(result)
 

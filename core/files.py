@@ -1,7 +1,6 @@
 """Files appear whole or not at all."""
 
 import contextlib
-import glob
 import os
 import tempfile
 from collections.abc import Iterable
@@ -16,7 +15,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # a module or nothing
 
-UNFINISHED = ".part"
+UNFINISHED = ".odt-"  # begins the names of files in the making
 
 
 class AtomicFile:
@@ -42,7 +41,7 @@ class AtomicFile:
         try:
             if target.exists() and not target.is_file():
                 raise OSError("it is there and is no file")
-            handle, name = tempfile.mkstemp(prefix=".odt-", dir=target.parent)
+            handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=target.parent)
         except OSError as e:
             raise self._refuse(e) from e
         self.temporary = Path(name)
@@ -121,10 +120,9 @@ def write_atomically(
             file.write(chunk)
 
 
-def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Removes what a run that was killed has left of a file; never what one is writing now."""
-    target = Path(os.path.realpath(path))
-    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*{UNFINISHED}"):
+def remove_leftovers(folder: Path) -> None:
+    """Removes what runs that were killed have left; never what one is writing now."""
+    for leftover in folder.glob(f"{UNFINISHED}*"):
         with contextlib.suppress(OSError), open(leftover, "rb") as file:
             if _lock(file.fileno()):
                 leftover.unlink()

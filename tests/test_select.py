@@ -71,6 +71,12 @@ def test_counts_are_exact() -> None:
     assert [len(split) for split in splits] == [31, 17]
 
 
+def test_fractions_of_an_odd_number_fit() -> None:
+    s = source(random_labels(7, 0))
+    splits = chosen(s, (Wanted("a", share=0.5), Wanted("b", share=0.5)))
+    assert sorted(len(split) for split in splits) == [3, 4]
+
+
 def test_without_shuffle_and_stratify_the_file_is_cut_as_it_is() -> None:
     s = source(random_labels(10, 0))
     splits = chosen(s, TWO, Division(shuffle=False, stratify=False))

@@ -122,7 +122,7 @@ def _source(
                 f"{path}: inputs and targets must have one length, but got "
                 f"{', '.join(str(a.shape) for a in (*x, *y))}."
             )
-    targets = [y[0] for _, y in parts.values()]
+    targets = [np.asarray(y[0]) for _, y in parts.values()]
     several = any(len(y) > 1 for _, y in parts.values())
     regression = options.regression
     if regression is None:

@@ -109,6 +109,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise DataError(f"{request.out_dir}: must be a folder, but got: {e.strerror}.") from e
+    remove_leftovers(request.out_dir)
     with ExitStack() as stack:
         pending = []
         for p in picked:
@@ -173,8 +174,6 @@ def _write_split(
                 classes = len(request.targets.classes)
                 request.like.check(picked.name, source.kind, got[0], got[1], classes)
             paths = _paths(request, picked, 0)
-            for path in paths:
-                remove_leftovers(path)
             data = (output(paths[0], got[0], stack), output(paths[1], got[1], stack))
         elif got != specs:
             raise DataError(

@@ -5,12 +5,13 @@ the number of samples is not known, tensors wait in files without names.
 """
 
 import hashlib
+import os
 import tempfile
 import zipfile
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 
@@ -23,6 +24,7 @@ from odt.kernels.opdef import Array, TensorSpec
 
 AHEAD = 8  # pieces that wait to be hashed
 BESIDE = 1 << 16  # bytes from which a piece is worth handing over
+MARGIN = 1 << 18  # bytes for what HDF5 writes besides
 CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
 
 
@@ -67,7 +69,7 @@ class RawOutput(Output):
         self._hash = hashlib.sha256()
         self._hasher = stack.enter_context(ThreadPoolExecutor(1))
         self._hashing: deque[Future[None]] = deque()
-        self._later = [stack.enter_context(_nameless(path.parent)) for _ in self.tensors[1:]]
+        self._later = [_nameless(path.parent, stack) for _ in self.tensors[1:]]
 
     def append(self, arrays: Sequence[Array]) -> None:
         self._write(_bytes(arrays[0]))
@@ -103,7 +105,7 @@ class NpzOutput(Output):
     ending = "npz"
 
     def _open(self, path: Path, stack: ExitStack) -> None:
-        self._parts = [stack.enter_context(_nameless(path.parent)) for _ in self.tensors]
+        self._parts = [_nameless(path.parent, stack) for _ in self.tensors]
 
     def append(self, arrays: Sequence[Array]) -> None:
         for file, array in zip(self._parts, arrays, strict=True):
@@ -140,11 +142,13 @@ class Hdf5Output(Output):
     def _open(self, path: Path, stack: ExitStack) -> None:
         import h5py
 
+        self._sets: list[Any] = []
+        self._rows: list[Array] = []
         # The file is locked already, by AtomicFile.
         self._h5 = h5py.File(self._file.temporary, "w", libver="earliest", locking=False)
-        stack.callback(self._h5.close)
+        stack.callback(_close_anyway, self._h5)
+        self._reserve()
         group = self._h5.create_group("value")
-        self._sets, self._rows = [], []
         for k, spec in enumerate(self.tensors):
             rows = max(1, CHUNK // max(1, spec.nbytes))
             dtype = spec.dtype.newbyteorder("<")
@@ -179,7 +183,19 @@ class Hdf5Output(Output):
             raise _refuse(self._file.path, e) from e
         return sha256(self._file.temporary)
 
+    def _reserve(self) -> None:
+        """Claims the room of the next write: HDF5 may crash on a disk that is full."""
+        if not hasattr(os, "posix_fallocate") or self._file.temporary is None:
+            return
+        room = sum(rows.nbytes for rows in self._rows) + MARGIN
+        try:
+            with open(self._file.temporary, "r+b") as file:
+                os.posix_fallocate(file.fileno(), self._h5.id.get_filesize(), room)
+        except OSError as e:
+            raise _refuse(self._file.path, e) from e
+
     def _flush(self, data: Any, rows: Array, count: int, end: int) -> None:
+        self._reserve()
         try:
             data.resize(end, axis=0)
             data[end - count : end] = rows[:count]
@@ -200,8 +216,16 @@ def _bytes(a: Array) -> Any:
     return a.reshape(-1).view(np.uint8).data
 
 
-def _nameless(folder: Path) -> IO[bytes]:
-    return cast(IO[bytes], tempfile.TemporaryFile(dir=folder))
+def _nameless(folder: Path, stack: ExitStack) -> IO[bytes]:
+    file = cast(IO[bytes], tempfile.TemporaryFile(dir=folder))  # noqa: SIM115  # the stack closes it
+    stack.callback(_close_anyway, file)
+    return file
+
+
+def _close_anyway(file: Any) -> None:
+    """Closes; a full disk, which has been reported, would show again."""
+    with suppress(OSError, RuntimeError):
+        file.close()
 
 
 def _write(file: IO[bytes], data: Any) -> None:

@@ -22,7 +22,7 @@ class Wanted:
     Attributes:
         name: of the split.
         length: how many samples of it; None for all there are.
-        share: of the whole set: a fraction below 1, or a number of samples.
+        share: of the whole set: a fraction, or as an int a number of samples.
     """
 
     name: str
@@ -186,10 +186,14 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
                 + "."
             )
         shares = [None, 0.2]
-    counts = [0 if s is None else round(s * total) if s < 1 else int(s) for s in shares]
+    counts, sum_of_shares = [], 0.0
+    for s in shares:  # the borders are rounded, so that two halves of 7 are 7
+        before = round(sum_of_shares * total)
+        sum_of_shares += 0 if s is None or isinstance(s, int) else s
+        counts.append(s if isinstance(s, int) else round(sum_of_shares * total) - before)
     rest = total - sum(counts)
     open_shares = shares.count(None)
-    if rest < 0 or open_shares > 1 or sum(s for s in shares if s is not None and s < 1) > 1.0001:
+    if rest < 0 or open_shares > 1:
         raise OptionError(
             f"--split: shares must fit into {total} samples, with at most one split left open, "
             f"but got {', '.join(f'{w.name}={c}' for w, c in zip(wanted, counts, strict=True))}."

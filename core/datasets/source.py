@@ -87,10 +87,11 @@ class ArrayPart(Part):
         self.labels = np.asarray(self.targets[0]).reshape(self.length) if classes else None
         self._maps = [m for a in (*self.inputs, *self.targets) for m in _maps(a)]
         self._unread = GIVE_BACK
+        self._nbytes = sum(int(np.prod(a.shape[1:])) * a.dtype.itemsize for a in self.inputs)
 
     def read(self, k: int) -> Sample:
         inputs, targets = self.inputs, self.targets
-        self._unread -= sum(a[k].nbytes for a in inputs)
+        self._unread -= self._nbytes
         if self._unread < 0:
             self._unread = GIVE_BACK
             for m in self._maps:
