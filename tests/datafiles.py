@@ -69,7 +69,7 @@ def picture_folder(root: Path, per_class: int = 5, classes: str = "ab") -> Path:
     for c, name in enumerate(classes):
         (root / name).mkdir(parents=True)
         for k in range(per_class):
-            (root / name / f"{k}.png").write_bytes(plain_picture(100 * c + k))
+            (root / name / f"{k}.png").write_bytes(plain_picture((100 * c + k) % 256))
     return root
 
 
