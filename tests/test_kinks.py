@@ -72,3 +72,14 @@ def test_powers_where_formulas_break() -> None:
     arrays = {"a": [0, 0, 0, -2], "b": [0, 1, 2, 2]}
     np.testing.assert_array_equal(gradient("POW", [1, 1, 1, 1], of="a", **arrays), [0, 1, 0, -4])
     np.testing.assert_array_equal(gradient("POW", [1, 1, 1, 1], of="b", **arrays), [0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("op", ["REDUCE_MAX", "REDUCE_MIN"])
+def test_equals_share_the_gradient(op: str) -> None:
+    got = gradient(op, [6, 8], x=[[3, 3, 3], [5, 5, 5]], statics={"axes": np.array([1])})
+    np.testing.assert_allclose(got, np.array([[2, 2, 2], [8 / 3, 8 / 3, 8 / 3]]))
+
+
+def test_a_vector_of_almost_nothing_is_scaled_by_the_floor() -> None:
+    np.testing.assert_allclose(gradient("L2_NORMALIZATION", [3, 5], x=[1e-9, 0]), [3e6, 5e6])
+    np.testing.assert_allclose(gradient("L2_NORMALIZATION", [3, 5], x=[0, 0]), [3e6, 5e6])

@@ -45,6 +45,20 @@ def softmax(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     return {"y": e / e.sum(-1, keepdims=True)}
 
 
+def log_softmax(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    return {"y": np.log(softmax({}, i)["y"])}
+
+
+def l2_normalization(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    norm = (i["x"] ** 2).sum(-1, keepdims=True) ** 0.5
+    return {"y": i["x"] / np.where(norm > 1e-6, norm, 1e-6)}
+
+
+LAST_AXIS = (
+    Refusal("float", {"x": TensorSpec((2, 3), INT32)}),
+    Refusal("(…, K)", {"x": ()}),
+    Refusal("(…, K)", {"x": (2, 0)}),
+)
 ROWS: tuple[OpInfo, ...] = (
     OpInfo(
         "FULLY_CONNECTED",
@@ -127,10 +141,29 @@ ROWS: tuple[OpInfo, ...] = (
             Sample("one class", {"x": (2, 1)}),
         ),
         large=Sample("large", {"x": (512, 1024)}),
-        refusals=(
-            Refusal("float", {"x": TensorSpec((2, 3), INT32)}),
-            Refusal("(…, K)", {"x": ()}),
-            Refusal("(…, K)", {"x": (2, 0)}),
+        refusals=LAST_AXIS,
+    ),
+    OpInfo(
+        "LOG_SOFTMAX",
+        log_softmax,
+        samples=(
+            Sample("rank 2", {"x": (3, 4)}),
+            Sample("rank 4", {"x": (2, 2, 2, 3)}),
+            Sample("rank 1", {"x": (4,)}, mixes=True),
         ),
+        large=Sample("large", {"x": (512, 1024)}),
+        refusals=LAST_AXIS,
+        loose=4,
+    ),
+    OpInfo(
+        "L2_NORMALIZATION",
+        l2_normalization,
+        samples=(
+            Sample("rank 2", {"x": (3, 4)}),
+            Sample("rank 4", {"x": (2, 2, 2, 3)}),
+            Sample("rank 1", {"x": (4,)}, mixes=True),
+        ),
+        large=Sample("large", {"x": (512, 1024)}),
+        refusals=LAST_AXIS,
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.opdef import Array
-from op_db import OpInfo, Options, Reference, Refusal, Sample
+from op_db import Draw, OpInfo, Options, Reference, Refusal, Sample, away_from_zero, distinct
 
 
 def folded(fold: Callable[[Array], Array]) -> Reference:
@@ -21,6 +21,11 @@ def folded(fold: Callable[[Array], Array]) -> Reference:
         return {"y": np.expand_dims(y, axes) if o.get("keep_dims", False) else y}
 
     return reference
+
+
+def around_one(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Products of hundreds stay near 1."""
+    return rng.choice([-1.0, 1.0], shape) * rng.uniform(0.95, 1.05, shape)
 
 
 def over(*axes: int) -> dict[str, Any]:
@@ -49,19 +54,42 @@ def samples(integers: bool) -> tuple[Sample, ...]:
     return (*found, whole) if integers else found
 
 
-def row(name: str, fold: Callable[[Array], Array], integers: bool = True) -> OpInfo:
+def with_zeros(*zeros: int) -> Array:
+    x = np.linspace(0.5, 2, 12).reshape(3, 4)
+    x.flat[list(zeros)] = 0
+    return x
+
+
+def row(
+    name: str,
+    fold: Callable[[Array], Array],
+    integers: bool = True,
+    draw: Draw = away_from_zero,
+    more: tuple[Sample, ...] = (),
+    refusals: tuple[Refusal, ...] = (),
+) -> OpInfo:
     return OpInfo(
         name,
         folded(fold),
-        samples(integers),
+        (*samples(integers), *more),
         large=Sample("large", {"x": (32, 16, 16, 64)}, {}, over(1, 2)),
         also_large=(Sample("last", {"x": (2048, 256)}, {}, over(1)),),
         refusals=(
             Refusal("axes must be within", {"x": X}, {}, over(3)),
             Refusal("axes must be within", {"x": X}, {}, over(-4)),
+            *refusals,
         ),
+        draw=draw,
         loose=4,
     )
 
 
-ROWS: tuple[OpInfo, ...] = (row("MEAN", lambda m: m.sum(1) / m.shape[1], integers=False),)
+NOTHING = (Refusal("must hold something", {"x": (2, 0)}, {}, over(1)),)
+ZEROS = (Sample("none, one and two zeros", {"x": with_zeros(5, 8, 11)}, {}, over(1)),)
+ROWS: tuple[OpInfo, ...] = (
+    row("MEAN", lambda m: m.sum(1) / m.shape[1], integers=False),
+    row("SUM", lambda m: m.sum(1)),
+    row("REDUCE_MAX", lambda m: np.sort(m, 1)[:, -1], draw=distinct, refusals=NOTHING),
+    row("REDUCE_MIN", lambda m: np.sort(m, 1)[:, 0], draw=distinct, refusals=NOTHING),
+    row("REDUCE_PROD", lambda m: np.multiply.reduce(m, 1), draw=around_one, more=ZEROS),
+)

@@ -1,0 +1,7 @@
+"""REDUCE_MIN: see kernels/extremes.py."""
+
+import numpy as np
+
+from odt.kernels.extremes import extreme
+
+OP = extreme("REDUCE_MIN", np.min)

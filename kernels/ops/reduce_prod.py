@@ -1,0 +1,76 @@
+"""REDUCE_PROD: y is the product of x over some axes.
+
+dx = dy times the product of all others. With p the product of what is not 0 and z the number of
+zeros: at x ≠ 0 dy p / x if z = 0, else 0; at x = 0 dy p if z = 1, else 0.
+"""
+
+import numpy as np
+
+from odt.kernels.elementwise import BOOL
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.reduction import ReduceAttrs, infer, mixes, prepare, reduce_attrs
+
+Axes = tuple[int, ...]
+
+
+def forward(attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int) -> None:
+    np.prod(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+
+
+def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
+    return {
+        "product": s["y"],
+        "zeros": s["y"],
+        "is_zero": TensorSpec(s["x"].shape, BOOL),
+        "fits": TensorSpec(s["y"].shape, BOOL),
+    }
+
+
+def grad_x(
+    attrs: ReduceAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    dx: Array,
+    product: Array,
+    zeros: Array,
+    is_zero: Array,
+    fits: Array,
+    axes: Axes,
+    kept: Axes,
+    count: int,
+) -> None:
+    dy, product, zeros, fits = (a.reshape(kept, copy=False) for a in (dy, product, zeros, fits))
+    np.equal(x, 0, out=is_zero)
+    np.sum(is_zero, axis=axes, keepdims=True, out=zeros)
+    np.copyto(dx, x)
+    np.copyto(dx, 1, where=is_zero)
+    np.prod(dx, axis=axes, keepdims=True, out=product)
+    np.multiply(product, dy, out=product)
+    np.divide(product, dx, out=dx)
+    np.equal(zeros, 0, out=fits)
+    np.multiply(dx, fits, out=dx)
+    np.equal(zeros, 1, out=fits)
+    np.multiply(product, fits, out=product)
+    np.copyto(dx, product, where=is_zero)
+
+
+OP = OpDef(
+    "REDUCE_PROD",
+    inputs=("x", "axes"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "x"),
+            writes=("dx",),
+            workspace=scratch,
+            prepare=prepare,
+            may_alias=frozenset({("dx", "x")}),
+        )
+    },
+    static=("axes",),
+    attrs=reduce_attrs,
+    mixes=mixes,
+)
