@@ -1,6 +1,7 @@
 """Operators of one input that work element by element."""
 
 from collections.abc import Callable, Mapping
+from math import erf, pi
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,14 @@ def hard_swish(x: Array) -> Array:
     return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
 
 
+def gelu(x: Array, approximate: bool) -> Array:
+    if approximate:
+        return np.asarray(x * (1 + np.tanh((2 / pi) ** 0.5 * (x + 0.044715 * x**3))) / 2)
+    phi = np.array([(1 + erf(v / 2**0.5)) / 2 for v in x.flat]).reshape(x.shape)
+    return np.asarray(x * phi)
+
+
+GELU_POINTS = np.array([np.linspace(-7, 7, 60)])
 ROWS: tuple[OpInfo, ...] = (
     row("ABS", lambda x: np.where(x < 0, -x, x), integers=True),
     row("EXP", np.exp),
@@ -82,5 +91,18 @@ ROWS: tuple[OpInfo, ...] = (
             Refusal("0 or more", {"x": (2, 3)}, {"alpha": -0.1}),
             Refusal("0 or more", {"x": (2, 3)}, {"alpha": float("nan")}),
         ),
+    ),
+    OpInfo(
+        "GELU",
+        formula(gelu, "approximate"),
+        samples=tuple(
+            Sample(f"{label}, {how}", {"x": x}, {"approximate": how == "approximate"})
+            for how in ("exact", "approximate")
+            for label, x in (("rank 2", (3, 4)), ("all ranges", GELU_POINTS))
+        ),
+        large=Sample("large", {"x": (4, 8_000, 3)}, {"approximate": False}),
+        also_large=(Sample("approximate", {"x": (4, 8_000, 3)}, {"approximate": True}),),
+        refusals=tuple(Refusal(r.words, r.inputs, {"approximate": False}) for r in FLOAT),
+        loose=4,
     ),
 )

@@ -1,0 +1,169 @@
+"""BATCH_MATMUL: y = A B, matrix by matrix; leading axes are stretched to match.
+
+a (…, M, K), or (…, K, M) with adj_x    A (…, M, K)
+b (…, K, P), or (…, P, K) with adj_y    B (…, K, P)    y (…, M, P)
+
+dA = dy Bᵀ    dB = Aᵀ dy    each summed over the leading axes along which that input was stretched
+
+Where b is one matrix for all and a is not transposed, all rows make one long product. Source:
+BatchMatMulOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.broadcast import summed_axes
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMatmulAttrs:
+    adj_x: bool
+    adj_y: bool
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> BatchMatmulAttrs:
+    return BatchMatmulAttrs(bool(options.get("adj_x", False)), bool(options.get("adj_y", False)))
+
+
+def infer(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
+    a, b = s["a"], s["b"]
+    try:
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        lead = None
+    if lead is None or min(len(a.shape), len(b.shape)) < 2 or a.dtype != b.dtype:
+        raise ShapeError(f"a and b must be matrices of matching leading axes, but got {a}, {b}")
+    m, k = a.shape[-2:][:: -1 if attrs.adj_x else 1]
+    k_too, p = b.shape[-2:][:: -1 if attrs.adj_y else 1]
+    if k != k_too:
+        raise ShapeError(f"A and B must be (…, M, K) and (…, K, P) with one K, but got {a}, {b}")
+    return {"y": TensorSpec((*lead, m, p), a.dtype)}
+
+
+def mixes(attrs: BatchMatmulAttrs, s: Specs, batched: Names) -> bool:
+    """A batch that is summed over, or is not axis 0 of y."""
+    rank = max(len(s["a"].shape), len(s["b"].shape))
+    if any(len(s[n].shape) < rank for n in batched):
+        return True
+    return rank == 2 and ("b" in batched or attrs.adj_x)
+
+
+def turned(a: Array, yes: bool) -> Array:
+    return a.swapaxes(-1, -2) if yes else a
+
+
+def is_long(attrs: BatchMatmulAttrs, s: Specs) -> bool:
+    """Whether b is one matrix for all rows of a."""
+    return not attrs.adj_x and s["b"].size == s["b"].shape[-2] * s["b"].shape[-1]
+
+
+def scratch(name: str) -> Any:
+    """Workspace of an input's gradient: what is to be summed, where it was stretched."""
+
+    def workspace(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
+        x = s[name]
+        whole = TensorSpec((*s["y"].shape[:-2], *x.shape[-2:]), x.dtype)
+        return {} if is_long(attrs, s) or whole.size == x.size else {"whole": whole}
+
+    return workspace
+
+
+def geometry(attrs: BatchMatmulAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"long": is_long(attrs, s)}
+
+
+def rows(a: Array) -> Array:
+    return a.reshape(-1, a.shape[-1], copy=False)
+
+
+def one(b: Array) -> Array:
+    """b as the one matrix it is."""
+    return b.reshape(b.shape[-2:], copy=False)
+
+
+def multiply(left: Array, right: Array, dx: Array, whole: Array | None) -> None:
+    """dx = left right, summed over axes along which it is longer than dx."""
+    lead = max(left.ndim, right.ndim) - dx.ndim
+    kept = dx.reshape((1,) * lead + dx.shape, copy=False)
+    if whole is None:
+        np.matmul(left, right, out=kept)
+        return
+    np.matmul(left, right, out=whole)
+    np.sum(whole, axis=summed_axes(whole.shape, dx.shape), keepdims=True, out=kept)
+
+
+def forward(attrs: BatchMatmulAttrs, *, a: Array, b: Array, y: Array, long: bool) -> None:
+    if long:
+        np.matmul(rows(a), turned(one(b), attrs.adj_y), out=rows(y))
+    else:
+        np.matmul(turned(a, attrs.adj_x), turned(b, attrs.adj_y), out=y)
+
+
+def grad_a(
+    attrs: BatchMatmulAttrs,
+    *,
+    dy: Array,
+    b: Array,
+    da: Array,
+    long: bool,
+    whole: Array | None = None,
+) -> None:
+    if long:
+        np.matmul(rows(dy), turned(one(b), not attrs.adj_y), out=rows(da))
+    elif attrs.adj_x:
+        multiply(turned(b, attrs.adj_y), turned(dy, True), da, whole)
+    else:
+        multiply(dy, turned(b, not attrs.adj_y), da, whole)
+
+
+def grad_b(
+    attrs: BatchMatmulAttrs,
+    *,
+    dy: Array,
+    a: Array,
+    db: Array,
+    long: bool,
+    whole: Array | None = None,
+) -> None:
+    if long:
+        a, dy, db = rows(a), rows(dy), one(db)
+    if attrs.adj_y:
+        multiply(turned(dy, True), turned(a, attrs.adj_x), db, whole)
+    else:
+        multiply(turned(a, not attrs.adj_x), dy, db, whole)
+
+
+def flops(attrs: BatchMatmulAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * s["b"].shape[-1 if attrs.adj_y else -2]
+
+
+OP = OpDef(
+    "BATCH_MATMUL",
+    inputs=("a", "b"),
+    infer=infer,
+    forward=Kernel(forward, reads=("a", "b"), writes=("y",), prepare=geometry),
+    grads={
+        "a": Kernel(
+            grad_a,
+            reads=("dy", "b"),
+            writes=("da",),
+            workspace=scratch("a"),
+            prepare=geometry,
+        ),
+        "b": Kernel(
+            grad_b,
+            reads=("dy", "a"),
+            writes=("db",),
+            workspace=scratch("b"),
+            prepare=geometry,
+        ),
+    },
+    attrs=attrs,
+    mixes=mixes,
+    flops=flops,
+)
