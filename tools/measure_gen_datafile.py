@@ -2,9 +2,9 @@
 
 Usage: python tools/measure_gen_datafile.py FOLDER [SIZE]
 
-Both decode the same files and resize them to SIZE×SIZE (224) with one thread. Pillow alone keeps
-nothing; odt also scales to float32, writes the files and hashes them. Runs alternate, the best of
-three counts. The folder is one of classes, as gen-datafile reads it.
+Both decode the same files and resize them to SIZE×SIZE (224) in one thread. Pillow alone keeps
+nothing; odt also scales to float32, and a second thread writes and hashes. Runs alternate, the
+best of three counts. The folder is one of classes, as gen-datafile reads it.
 """
 
 import sys
@@ -48,12 +48,12 @@ def with_odt(folder: str, size: int, out: Path) -> float:
 def main(folder: str, size: int) -> None:
     files = [p for p in sorted(Path(folder).rglob("*")) if p.suffix.lower() in PICTURES]
     alone, ours = [], []
-    with tempfile.TemporaryDirectory() as out:
-        for _ in range(ROUNDS):
-            alone.append(pillow_alone(files, size))
+    for _ in range(ROUNDS):
+        alone.append(pillow_alone(files, size))
+        with tempfile.TemporaryDirectory() as out:
             ours.append(with_odt(folder, size, Path(out)))
     rates = len(files) / min(alone), len(files) / min(ours)
-    print(f"{len(files)} pictures to {size}×{size}, one thread, best of {ROUNDS}")
+    print(f"{len(files)} pictures to {size}×{size}, one decoding thread, best of {ROUNDS}")
     print(f"Pillow alone   {rates[0]:7.0f} pictures/s")
     print(f"gen-datafile   {rates[1]:7.0f} pictures/s, {rates[1] / rates[0]:.2f} of it")
 

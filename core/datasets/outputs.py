@@ -22,8 +22,8 @@ from odt.core.files import AtomicFile
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
-AHEAD = 8  # pieces that wait to be hashed
-BESIDE = 1 << 16  # bytes from which a piece is worth handing over
+GATHER = 1 << 20  # bytes that are handed over together
+AHEAD = 8  # times as many may wait
 MARGIN = 1 << 18  # bytes for what HDF5 writes besides
 CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
 
@@ -63,16 +63,20 @@ class Output:
 
 
 class RawOutput(Output):
+    """Written and hashed by a thread of its own: neither needs Python's lock."""
+
     ending = "bin"
 
     def _open(self, path: Path, stack: ExitStack) -> None:
         self._hash = hashlib.sha256()
-        self._hasher = stack.enter_context(ThreadPoolExecutor(1))
-        self._hashing: deque[Future[None]] = deque()
+        self._writer = stack.enter_context(ThreadPoolExecutor(1))
+        self._waiting: deque[Future[None]] = deque()
+        self._pieces: list[Any] = []
+        self._gathered = 0
         self._later = [_nameless(path.parent, stack) for _ in self.tensors[1:]]
 
     def append(self, arrays: Sequence[Array]) -> None:
-        self._write(_bytes(arrays[0]))
+        self._add(_bytes(arrays[0]))
         for file, array in zip(self._later, arrays[1:], strict=True):
             _write(file, _bytes(array))
         self.samples += 1
@@ -81,22 +85,28 @@ class RawOutput(Output):
         for file in self._later:
             file.seek(0)
             while chunk := file.read(COPY):
-                self._write(chunk)
-        while self._hashing:
-            self._hashing.popleft().result()
+                self._add(chunk)
+        self._hand_over()
+        while self._waiting:
+            self._waiting.popleft().result()
         return self._hash.hexdigest()
 
-    def _write(self, data: Any) -> None:
-        """Writes, and hashes beside it: that takes as long again, and no lock."""
-        if len(data) < BESIDE:
-            while self._hashing:
-                self._hashing.popleft().result()
-            self._hash.update(data)
-        else:
-            self._hashing.append(self._hasher.submit(self._hash.update, data))
-            if len(self._hashing) > AHEAD:
-                self._hashing.popleft().result()
-        self._file.write(data)
+    def _add(self, data: Any) -> None:
+        self._pieces.append(data)
+        self._gathered += len(data)
+        if self._gathered >= GATHER:
+            self._hand_over()
+            if len(self._waiting) > AHEAD:
+                self._waiting.popleft().result()
+
+    def _hand_over(self) -> None:
+        self._waiting.append(self._writer.submit(self._write, self._pieces))
+        self._pieces, self._gathered = [], 0
+
+    def _write(self, pieces: list[Any]) -> None:
+        for piece in pieces:
+            self._file.write(piece)
+            self._hash.update(piece)
 
 
 class NpzOutput(Output):

@@ -74,7 +74,7 @@ def as_sample(where: str, sample: Any) -> Sample:
 
 def _arrays(where: str, value: Any) -> tuple[Array, ...]:
     every = value if isinstance(value, tuple) else (value,)
-    arrays = tuple(np.asarray(v) for v in every)
+    arrays = tuple(np.array(v) for v in every)  # the function may use its own again
     for a in arrays:
         if a.dtype.kind not in "biuf":
             raise DataError(f"{where}: must be numbers, but got {a.dtype}.")
