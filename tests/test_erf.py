@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from odt.kernels.erf import erf
+from odt.kernels.opdef import Array
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 2e-15), (np.float32, 4e-7)])
 def test_every_range_and_both_signs(dtype: type, rtol: float) -> None:
     most = np.finfo(dtype).max
-    ends = np.array([1e-30, 0.46875, most, -most, np.inf, -np.inf], dtype)
+    ends: Array = np.array([1e-30, 0.46875, most, -most, np.inf, -np.inf], dtype)
     x = np.concatenate([np.linspace(-8, 8, 4001, dtype=dtype), ends])
     out, u, v = (np.full_like(x, np.nan) for _ in range(3))
     erf(x, out, u, v, np.zeros(x.shape, bool))
