@@ -54,6 +54,12 @@ def autoencoder(model: ModelBuilder, shape: Sequence[int], classes: int) -> int:
     return model.add_dense(x, size)
 
 
+def regressor(model: ModelBuilder, shape: Sequence[int], classes: int) -> int:
+    """Flatten → 32 → as many values as `classes` says."""
+    x = flatten(model, model.add_input((1, *shape)), shape)
+    return model.add_dense(model.add_dense(x, 32, fused_activation_function=RELU), classes)
+
+
 def convolution(model: ModelBuilder, x: int, shape: Sequence[int], filters: int) -> int:
     height, width, channels = shape
     name = f"conv_{len(model.graph.operators)}"
@@ -82,7 +88,7 @@ def softmax(model: ModelBuilder, x: int, classes: int) -> int:
     return model.add_operator("SOFTMAX", [x], (1, classes), beta=1.0)
 
 
-KINDS = {"mlp": mlp, "cnn": cnn, "autoencoder": autoencoder}
+KINDS = {"mlp": mlp, "cnn": cnn, "autoencoder": autoencoder, "regressor": regressor}
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:
@@ -104,7 +110,7 @@ def parse_shape(context: click.Context, parameter: click.Parameter, text: str) -
     help="Of one sample.",
     show_default=True,
 )
-@click.option("--classes", default=10, help="Outputs of mlp and cnn.", show_default=True)
+@click.option("--classes", default=10, help="Outputs, but of an autoencoder.", show_default=True)
 def main(kind: str, output: Path, seed: int, input_shape: tuple[int, ...], classes: int) -> None:
     """Writes a model of KIND to OUTPUT, a .circle or .tflite file."""
     file_format = output.suffix.lstrip(".")
