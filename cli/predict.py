@@ -1,5 +1,6 @@
 """Computes a model's outputs for data."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from io import BytesIO
 
@@ -12,6 +13,7 @@ from odt.core.data import DataSet
 from odt.core.files import AtomicFile
 from odt.core.inference import Predictor
 from odt.core.reader import read_model
+from odt.core.sidecar import read_sidecar
 from odt.kernels.opdef import Array, TensorSpec
 
 
@@ -44,6 +46,8 @@ def command(
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     graph = read_model(model).graph
     shown = top is not None or output is None
+    sidecar = read_sidecar(inputs)
+    names = sidecar.classes if sidecar else ()
     with (
         Predictor(graph, batch_size or 32, micro_batch=micro_batch, workers=workers) as predictor,
         AtomicFile(output) if output else nullcontext() as file,
@@ -57,7 +61,7 @@ def command(
                 file.write(batch.data)
             if shown:
                 for k, row in enumerate(batch.reshape(len(batch), -1), first):
-                    click.echo(f"{k}: {_line(row, top)}")
+                    click.echo(f"{k}: {_line(row, top, names)}")
             first += len(batch)
 
 
@@ -70,9 +74,14 @@ def _header(length: int, sample: TensorSpec) -> bytes:
     return stream.getvalue()
 
 
-def _line(row: Array, top: int | None) -> str:
-    """The values, or positions and values of the greatest; among equals the first."""
+def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
+    """The values, or names and values of the greatest; among equals the first.
+
+    Args:
+        names: of the classes; where there are not as many, positions stand for them.
+    """
     if top is None:
         return " ".join(f"{value:.6g}" for value in row)
     best = np.argsort(-row, kind="stable")[:top]
-    return ", ".join(f"{k} {row[k]:.4f}" for k in best)
+    labels = names if len(names) == len(row) else range(len(row))
+    return ", ".join(f"{labels[k]} {row[k]:.4f}" for k in best)

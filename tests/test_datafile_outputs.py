@@ -110,6 +110,8 @@ def test_a_model_gives_shape_and_channels_and_is_checked(tmp_path: Path) -> None
     made("--source", tmp_path / "ten", "--like", RESNET, "-o", tmp_path / "o", "--split",
          "train=1.0")  # fmt: skip
     assert samples(tmp_path / "o/train.input.bin").shape == (20, 32, 32, 3)
+    result = odt("predict", RESNET, "--load-input", tmp_path / "o/train.input.bin", "--top", 2)
+    assert re.match(r"0: [a-j] \d\.\d{4}, [a-j] \d\.\d{4}\n1: ", result.stdout)
 
 
 def test_a_teacher_is_right_about_random_inputs(tmp_path: Path) -> None:

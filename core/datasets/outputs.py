@@ -50,7 +50,12 @@ class Output:
         raise NotImplementedError
 
     def append(self, arrays: Sequence[Array]) -> None:
-        """Adds one sample: contiguous arrays of the tensors' shapes and dtypes."""
+        """Adds one sample.
+
+        Args:
+            arrays: contiguous, of the tensors' shapes and dtypes; not changed afterwards, for they
+                may be written later.
+        """
         raise NotImplementedError
 
     def finish(self) -> str:

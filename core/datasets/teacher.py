@@ -74,7 +74,7 @@ def random_data(
         for outputs in predictor.run(data, range(length)):
             for row in range(len(outputs[0])):
                 files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
-                files[1].append([np.ascontiguousarray(y[row]) for y in outputs])
+                files[1].append([y[row].copy() for y in outputs])  # they are reused
                 done += 1
             if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
                 raise DataError(
