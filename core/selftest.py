@@ -15,8 +15,8 @@ from odt.errors import OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)
-STEP = {8: 1e-6, 4: 1e-2}  # of a central difference, as a share of the weights' size, by itemsize
-TOLERANCE = {8: 1e-4, 4: 5e-2}  # relative, between gradient and difference
+STEP = {8: 1e-7, 4: 1e-2}  # of a central difference, as a share of the weights' size, by itemsize
+TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
 
 
