@@ -16,6 +16,7 @@ from odt.cli.options import (
     schedule_options,
 )
 from odt.core.evaluator import Data
+from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.heads import CROSS_ENTROPIES
 from odt.core.random_data import RandomData
@@ -57,7 +58,7 @@ def command(
     the loss.
     """
     source = read_model(model)
-    graph = source.graph
+    graph = fold_weights(source).graph
     stored = stored_training_info(source)
     fields = stored.given() if stored else {}
     options["batch_size"] = options["batch_size"] or fields.get("batch_size") or 8

@@ -14,6 +14,7 @@ from odt.cli.options import (
     open_data,
     schedule_options,
 )
+from odt.core.folding import fold_weights
 from odt.core.inference import Evaluator
 from odt.core.metrics import find_metric
 from odt.core.reader import read_model
@@ -40,10 +41,11 @@ def command(
 ) -> None:
     """Measures MODEL on all samples of the data files; nothing is trained or written."""
     source = read_model(model)
+    graph = fold_weights(source).graph
     stored = stored_training_info(source)
-    info = resolve(source.graph, stored.given() if stored else {}, options, {})
+    info = resolve(graph, stored.given() if stored else {}, options, {})
     metrics = dict(find_metric(name) for name in metric)
-    with Evaluator(source.graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
+    with Evaluator(graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
         data = open_data(load_input, load_expected, evaluator.runtime, evaluator.loss)
         if check_data:
             data.check_all()

@@ -9,6 +9,7 @@ import click
 
 from odt.cli.options import model_argument
 from odt.cli.report import size, table
+from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.inspection import Inspection, inspect_graph
 from odt.core.reader import Model, read_model
@@ -31,7 +32,7 @@ def command(model: str) -> None:
 def describe(model: Model) -> str:
     """Everything `odt inspect` prints of a model."""
     graph = model.graph
-    found = inspect_graph(graph)
+    found = inspect_graph(fold_weights(model).graph)
     sections = [
         describe_file(model),
         describe_interface(graph),

@@ -11,6 +11,7 @@ from odt.cli.options import given, model_argument, schedule_options
 from odt.core.columns import open_columns
 from odt.core.data import DataSet
 from odt.core.files import AtomicFile
+from odt.core.folding import fold_weights
 from odt.core.inference import Predictor
 from odt.core.reader import read_model
 from odt.core.sidecar import read_sidecar
@@ -44,7 +45,7 @@ def command(
     With --output and without --top nothing is printed.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
-    graph = read_model(model).graph
+    graph = fold_weights(read_model(model)).graph
     shown = top is not None or output is None
     sidecar = read_sidecar(inputs)
     names = sidecar.classes if sidecar else ()

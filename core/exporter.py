@@ -18,6 +18,7 @@ from odt.core.flatbuffer_edit import (
     original,
     patched,
 )
+from odt.core.folding import as_stored, fold_weights
 from odt.core.options import operator_name, tensor_type
 from odt.core.reader import FORMATS, Model
 from odt.core.training_info import TrainingInfo, encode_training_info
@@ -39,7 +40,8 @@ def export_model(
     """Writes the model with other weights; whole or not at all, also over its own file.
 
     Args:
-        parameters: buffer index → the values of the tensors that name it.
+        parameters: buffer index → the values of the tensors that name it; float32 for what is
+            stored as float16 or int8, which gets new scales.
         file_format: circle or tflite; None for the model's own.
         info: makes the file a circle+; None leaves training info as it is.
 
@@ -54,8 +56,11 @@ def export_model(
         data = encode_training_info(info, len(model.graph.nodes))
         plus = edit_training_info(model, data, IDENTIFIERS["circle"])
         edit = Edit(plus.front, plus.begin, edit.patches + plus.patches)
+    scales: list[Patch] = []
+    if any(values.nbytes != model.spans[buffer][1] for buffer, values in parameters.items()):
+        parameters, scales = as_stored(model, fold_weights(model), parameters)
     weights = [_weights(model, buffer, values) for buffer, values in parameters.items()]
-    write_atomically(path, _chunks(model, edit, weights))
+    write_atomically(path, _chunks(model, edit, weights + scales))
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:

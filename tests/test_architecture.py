@@ -37,6 +37,7 @@ CORE = [
     "order",
     "options",
     "reader",
+    "folding",
     "flatbuffer_edit",
     "training_info",
     "training_json",
