@@ -30,13 +30,21 @@ class Word(click.ParamType[str]):
     """One of a few words, in any spelling, or onert_train's number for it.
 
     Gives the word with underscores, as the rest of odt has it.
+
+    Args:
+        words: that are legal.
+        ids: onert_train's numbers for some of them, as it has them today.
+        was: what its 0, now undefined, once meant.
     """
 
     name = "word"
 
-    def __init__(self, words: Iterable[str], ids: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, words: Iterable[str], ids: Mapping[str, str] | None = None, was: str = ""
+    ) -> None:
         self.words = tuple(words)
         self.ids = dict(ids or {})
+        self.was = was
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return f"[{'|'.join(map(_kebab, self.words))}]"
@@ -46,6 +54,14 @@ class Word(click.ParamType[str]):
         word = self.ids.get(word, word)
         if word in self.words:
             return word
+        if word == "0" and self.was:
+            ids = ", ".join(f"{n} {_kebab(name)}" for n, name in self.ids.items())
+            self.fail(
+                f"0 is undefined in today's onert_train and was {_kebab(self.was)} in the first. "
+                f"Give a word, or today's {ids}.",
+                param,
+                ctx,
+            )
         close = difflib.get_close_matches(word, self.words, n=1)
         hint = f" Did you mean {_kebab(close[0])}?" if close else ""
         known = ", ".join(map(_kebab, self.words))
@@ -135,12 +151,16 @@ metric_option = click.option(
 )
 
 loss_options = stack(
-    click.option("--loss", type=Word(LOSSES, LOSS_IDS), help="What training makes small."),
+    click.option(
+        "--loss",
+        type=Word(LOSSES, LOSS_IDS, "mean_squared_error"),
+        help="What training makes small.",
+    ),
     click.option(
         "--reduction",
         "--loss-reduction-type",
         "reduction",
-        type=Word(REDUCTIONS, REDUCTION_IDS),
+        type=Word(REDUCTIONS, REDUCTION_IDS, "sum_over_batch_size"),
         help="How the losses of a batch become one.",
     ),
 )
@@ -148,7 +168,9 @@ loss_options = stack(
 # What circle+ stores. All default to None: then the model's own value counts, then odt's.
 training_options = stack(
     loss_options,
-    click.option("--optimizer", type=Word(OPTIMIZERS, OPTIMIZER_IDS), help="The update rule."),
+    click.option(
+        "--optimizer", type=Word(OPTIMIZERS, OPTIMIZER_IDS, "sgd"), help="The update rule."
+    ),
     click.option("--learning-rate", type=float, help="Of the optimizer."),
     click.option(
         "--num-of-trainable-ops",

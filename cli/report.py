@@ -22,20 +22,34 @@ def parameter_block(
     reduction: str,
     optimizer: str,
     num_of_trainable_ops: int,
+    trainable_ops: Sequence[int] = (),
+    origins: Mapping[str, str] | None = None,
 ) -> str:
     """The values training will use, as onert_train prints them before the first step.
 
     Args:
-        num_of_trainable_ops: −1 for all, else how many at the end of the model.
+        num_of_trainable_ops: −1 for all, else how many at the end of the model; −2 for others,
+            which onert_train has no number for.
+        trainable_ops: their positions.
+        origins: where each value comes from, to be told after it.
     """
+    said = origins or {}
+
+    def note(*names: str) -> str:
+        return f"  ({', '.join(said[n] for n in names)})" if said else ""
+
+    listed = f" = operators {', '.join(map(str, trainable_ops))}"
     return "\n".join(
         [
             "== training parameter ==",
-            f"- learning_rate        = {learning_rate:g}",
-            f"- batch_size           = {batch_size}",
-            f"- loss_info            = {{loss = {_words(loss)}, reduction = {_words(reduction)}}}",
-            f"- optimizer            = {_words(optimizer)}",
-            f"- num_of_trainable_ops = {num_of_trainable_ops}",
+            f"- learning_rate        = {learning_rate:g}{note('learning_rate')}",
+            f"- batch_size           = {batch_size}{note('batch_size')}",
+            f"- loss_info            = {{loss = {_words(loss)}, reduction = {_words(reduction)}}}"
+            + note("loss", "reduction"),
+            f"- optimizer            = {_words(optimizer)}{note('optimizer')}",
+            f"- num_of_trainable_ops = {num_of_trainable_ops}"
+            + listed * (num_of_trainable_ops == -2)
+            + note("trainable_ops"),
             "=" * 24,
         ]
     )

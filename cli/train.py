@@ -1,5 +1,6 @@
 """Trains a model on data and exports it."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import click
 
 from odt.cli import report
 from odt.cli.main import INTERRUPTED
+from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
     check_data_option,
     data_options,
@@ -24,16 +26,24 @@ from odt.cli.options import (
 from odt.core.data import DataSet, EpochOrder, Split, split
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
+from odt.core.folding import fold_weights
 from odt.core.metrics import find_metric
 from odt.core.phases import Phases
 from odt.core.reader import Model, read_model
-from odt.core.resolve import number_of_last, resolve
+from odt.core.resolve import (
+    contradiction,
+    listed_operators,
+    number_of_last,
+    origins,
+    resolve,
+    values_used,
+)
 from odt.core.trainer import Epoch, Trainer, Watch
-from odt.core.training_info import TrainingInfo, stored_training_info
-from odt.errors import DataError
+from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
+from odt.errors import DataError, OptionError
 
 
-@click.command()
+@click.command(cls=OneCommand)
 @model_argument
 @data_options
 @check_data_option
@@ -41,6 +51,7 @@ from odt.errors import DataError
     "--epochs", type=click.IntRange(0), default=5, show_default=True, help="Times through the data."
 )
 @training_options
+@one_options
 @hyper_parameter_options
 @schedule_options
 @click.option(
@@ -59,6 +70,12 @@ from odt.errors import DataError
 @click.option(
     "--export-tflite", type=click.Path(), metavar="FILE", help="Writes the trained model as TFLite."
 )
+@click.option(
+    "--export-circleplus",
+    type=click.Path(),
+    metavar="FILE",
+    help="Writes the trained model as circle+, with the values that trained it.",
+)
 @click.option("--mem-poll", is_flag=True, help="Reports the process's memory in each phase.")
 def command(
     model: str,
@@ -67,6 +84,9 @@ def command(
     check_data: bool,
     epochs: int,
     num_of_trainable_ops: int | None,
+    trainable_ops: str | None,
+    data_length: int | None,
+    verbose_level: int,
     micro_batch: int | None,
     workers: int | None,
     validation_split: float,
@@ -75,6 +95,7 @@ def command(
     seed: int,
     export_circle: str | None,
     export_tflite: str | None,
+    export_circleplus: str | None,
     mem_poll: bool,
     **options: Any,
 ) -> None:
@@ -84,29 +105,39 @@ def command(
     batches of 32, Adam with rate 0.001, all operators, and for a final SOFTMAX categorical
     cross-entropy.
     """
-    exports = {"circle": export_circle, "tflite": export_tflite}
+    exports = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
     phases = Phases(mem_poll)
-    click.echo(f"Model Filename {model}")
+    click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with phases.phase("MODEL_LOAD"):
         source = read_model(model)
-        info = _resolve(source, num_of_trainable_ops, options)
+        folded = fold_weights(source)
+        info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options)
     metrics = dict(find_metric(name) for name in metric)
     for path in filter(None, exports.values()):
         AtomicFile(path).discard()  # better refused now than after hours of training
     with phases.phase("PREPARE"):
         trainer = Trainer(
-            source.graph, info, micro_batch=micro_batch, workers=workers, metrics=metrics
+            folded.graph, info, micro_batch=micro_batch, workers=workers, metrics=metrics
         )
         source.give_pages_back()  # the weights that train are copied
     with trainer:
-        click.echo(report.parameter_block(**_block(source, trainer.info)))
+        used = values_used(source.graph, trainer.info)
+        if export_circleplus:
+            encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
+        block = _block(source, trainer.info)
+        if verbose_level:
+            block["origins"] = where
+        click.echo(report.parameter_block(**block))
+        warning = contradiction(source.graph, trainer.info)
+        if warning:
+            click.echo(f"Warning: {warning}", err=True)
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
         data = open_data(load_input, load_expected, trainer.runtime, trainer.loss)
-        for note in data.notes:
+        for note in filter(None, (folded.note, *data.notes)):
             click.echo(note, err=True)
         if check_data:
             data.check_all()
-        parts = split(data.length, validation_split)
+        parts = split(_length(data, data_length), validation_split)
         _check_lengths(info.batch_size, parts)
         order = EpochOrder(parts.training, shuffle, seed)
         times: list[float] = []
@@ -118,7 +149,8 @@ def command(
                 )
         for kind, target in exports.items():
             if target:
-                export_model(source, trainer.buffers(), target, kind)
+                plus = used if kind == "circle+" else None
+                export_model(source, trainer.buffers(), target, kind.rstrip("+"), plus)
     click.echo(report.timing_table(phases.times_ms, times))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))
@@ -128,17 +160,23 @@ def command(
 
 
 def _resolve(
-    model: Model, num_of_trainable_ops: int | None, options: dict[str, Any]
-) -> TrainingInfo:
+    model: Model, number: int | None, listed: str | None, options: dict[str, Any]
+) -> tuple[TrainingInfo, dict[str, str]]:
+    """Training info, and where each of its fields comes from."""
     fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
-    stored = stored_training_info(model)
-    return resolve(
-        model.graph,
-        stored.given() if stored else {},
-        {name: options.pop(name) for name in fields},
-        options,
-        num_of_trainable_ops,
-    )
+    info = stored_training_info(model)
+    stored = info.given() if info else {}
+    given = {name: options.pop(name) for name in fields}
+    if listed is not None:
+        if number is not None:
+            raise OptionError(
+                "--trainable-ops: must not be given with --num-of-trainable-ops, but got both"
+            )
+        given["trainable_ops"] = listed_operators(model.graph, listed)
+    said = {name for name, value in given.items() if value is not None}
+    if number is not None:
+        said.add("trainable_ops")
+    return resolve(model.graph, stored, given, options, number), origins(stored, said)
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
@@ -149,7 +187,17 @@ def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
         "reduction": info.reduction,
         "optimizer": info.optimizer,
         "num_of_trainable_ops": number_of_last(model.graph, info.trainable_ops),
+        "trainable_ops": info.trainable_ops or (),
     }
+
+
+def _length(data: DataSet, wanted: int | None) -> int:
+    if wanted is not None and wanted > data.length:
+        raise DataError(
+            f"--data-length: must be at most {data.length}, the samples of the files, "
+            f"but got {wanted}"
+        )
+    return wanted or data.length
 
 
 def _check_lengths(batch: int, parts: Split) -> None:

@@ -1,9 +1,12 @@
 """Puts training info together: command line before the model's own, and that before defaults."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from odt.core.graph import Graph
+from odt.core.heads import CROSS_ENTROPIES, ends_in_softmax
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
 from odt.kernels.registry import find_optimizer
@@ -24,6 +27,25 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
             f"but got {count}. Give -1 for all."
         )
     return tuple(range(total - count, total))
+
+
+def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
+    """Positions of operators from a list of numbers and ranges: 0-3,7.
+
+    Raises:
+        OptionError: if the text is no such list, or names operators that the file has not.
+    """
+    total, found = len(graph.nodes), set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if not first <= last < total:
+            raise OptionError(
+                f"--trainable-ops: must be positions of the model's {total} operators such as "
+                f"0-{total - 1}, but got {text}."
+            )
+        found |= set(range(first, last + 1))
+    return tuple(sorted(found))
 
 
 def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
@@ -75,3 +97,44 @@ def resolve(
                 f"it has {', '.join('--' + k.replace('_', '-') for k in known)}"
             )
     return info
+
+
+def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
+    """Field of TrainingInfo → where its value comes from.
+
+    Args:
+        stored: fields that the model carries.
+        given: fields that the user gave.
+    """
+    return {
+        f.name: "command line" if f.name in given else "circle+" if f.name in stored else "default"
+        for f in fields(TrainingInfo)
+    }
+
+
+def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
+    """What is wrong with a stored from_logits; the graph wins."""
+    if info.from_logits is None or info.loss not in CROSS_ENTROPIES:
+        return None
+    for output in graph.outputs:
+        probabilities = ends_in_softmax(graph, output)
+        if probabilities == info.from_logits:
+            end = "ends in SOFTMAX" if probabilities else "does not end in SOFTMAX"
+            said = str(info.from_logits).lower()
+            return (
+                f"{graph.name}: from_logits is {said} in the training info, but "
+                f"{graph.label(output)} {end}. Its {'probabilities' if probabilities else 'logits'}"
+                " are used as such."
+            )
+    return None
+
+
+def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
+    """The same with what was left to defaults and to the graph said, as a circle+ stores it."""
+    attrs = find_optimizer(info.optimizer).attrs(**info.hyper_parameters)
+    logits = not all(ends_in_softmax(graph, output) for output in graph.outputs)
+    return replace(
+        info,
+        hyper_parameters=asdict(attrs),
+        from_logits=logits if info.loss in CROSS_ENTROPIES else None,
+    )
