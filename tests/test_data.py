@@ -159,6 +159,12 @@ def strange_sidecar(path: Path) -> None:
     sidecar_path(str(path)).write_text('{"format": "odt-data", "version": 99}')
 
 
+def sidecar_of_another_format(path: Path) -> None:
+    path.write_bytes(bytes(48))
+    text = Sidecar((PIXELS,), 2).to_json()
+    sidecar_path(str(path)).write_text(text.replace("odt-data", "other-data"))
+
+
 def sidecar_of_another_file(path: Path) -> None:
     path.write_bytes(bytes(48))
     sidecar_path(str(path)).write_text(Sidecar((PIXELS,), 3).to_json())
@@ -183,6 +189,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "h5 group": (h5_without_value, 'group "value"'),
     "h5 damaged": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50)), "HDF5"),
     "sidecar": (strange_sidecar, "odt-data 99"),
+    "foreign sidecar": (sidecar_of_another_format, "other-data 1"),
     "other sidecar": (sidecar_of_another_file, "3 samples in 72 bytes.*has 48"),
 }
 

@@ -159,6 +159,7 @@ def wav_of(data: bytes, *args: object) -> Make:
 
 
 PICTURE = jpeg(np.zeros((64, 64, 3), np.uint8), "JPEG")
+GIF = jpeg(np.zeros((8, 6, 3), np.uint8), "GIF")
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n(x) run\n"
 SOUND = wav(np.zeros(16000))
 
@@ -177,6 +178,7 @@ CASES: dict[str, tuple[Make, str]] = {
     ),
     "text as picture": (pictures(lambda r: (r / "a/5.png").write_text("x")), "a/5.png"),
     "empty picture": (pictures(lambda r: (r / "a/5.png").touch()), "a/5.png"),
+    "another format": (pictures(lambda r: (r / "a/5.png").write_bytes(GIF)), "a/5.png"),
     "program as picture": (pictures(lambda r: (r / "a/5.png").write_bytes(EPS)), "a/5.png"),
     "mixed sizes": (
         pictures(lambda r: (r / "a/5.png").write_bytes(plain_picture(1, (9, 9)))),
