@@ -17,6 +17,7 @@ import numpy as np
 
 from odt.core.flatbuffer import Source, Table
 from odt.core.graph import Graph, Node, Tensor
+from odt.core.nnpackage import packaged_model
 from odt.core.options import operator_name, read_options, tensor_type
 from odt.core.order import in_running_order
 from odt.errors import ModelError
@@ -103,10 +104,15 @@ class Model:
 def read_model(path: str | os.PathLike[str]) -> Model:
     """A model file, mapped.
 
+    Args:
+        path: the file, or an nnpackage that holds it.
+
     Raises:
         ModelError: if the file cannot be read or breaks a rule of its format.
     """
-    name = os.fspath(path)
+    name, kind = os.fspath(path), None
+    if os.path.isdir(name):
+        name, kind = packaged_model(name)
     try:
         handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         try:
@@ -122,7 +128,13 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a file to read, but got: {reason.lower()}") from e
-    return parse_model(memoryview(mapped), name)
+    model = parse_model(memoryview(mapped), name)
+    if kind not in (None, model.format):
+        raise ModelError(
+            f"{os.fspath(path)}: its MANIFEST must say what the model is, {model.format}, "
+            f"but got {kind}"
+        )
+    return model
 
 
 def parse_model(data: memoryview, name: str) -> Model:

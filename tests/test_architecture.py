@@ -32,6 +32,7 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
 CORE = [
     "phases",
     "files",
+    "nnpackage",
     "flatbuffer",
     "graph",
     "order",
