@@ -1,25 +1,58 @@
-"""Adds training info to a model, which makes it a circle+, or shows what it carries."""
+"""Adds training info to a model, which makes it a circle+, or shows or removes what it carries."""
+
+from dataclasses import asdict, replace
+from typing import Any
 
 import click
 
-from odt.core.exporter import add_training_info
+from odt.cli.options import hyper_parameter_options, training_options
+from odt.core.exporter import add_training_info, remove_training_info
+from odt.core.heads import heads
 from odt.core.reader import Model, read_model
-from odt.core.training_info import stored_training_info
+from odt.core.resolve import resolve, values_used
+from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.core.training_json import format_training_json, read_training_json
 from odt.errors import OptionError
+
+FIELDS = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
 
 
 @click.command()
 @click.argument("source", metavar="INPUT", type=click.Path())
 @click.argument("hyperparameters", metavar="[JSON]", required=False, type=click.Path())
 @click.argument("output", metavar="[OUTPUT]", required=False, type=click.Path())
-def command(source: str, hyperparameters: str | None, output: str | None) -> None:
+@training_options
+@click.option("--batch-size", type=click.IntRange(1, 2**31 - 1), help="Samples in a step.")
+@hyper_parameter_options
+@click.option("--remove", is_flag=True, help="Takes the training info out.")
+def command(
+    source: str,
+    hyperparameters: str | None,
+    output: str | None,
+    num_of_trainable_ops: int | None,
+    remove: bool,
+    **options: Any,
+) -> None:
     """Adds the training info in JSON to INPUT and writes OUTPUT, or INPUT itself.
 
     With INPUT alone, prints what it carries. Everything else in the file stays as it is.
+
+    Options may say what JSON says; then the second argument is the OUTPUT unless it ends in
+    .json. They count more than JSON, and JSON more than what INPUT carries.
     """
+    chosen = num_of_trainable_ops is not None or any(v is not None for v in options.values())
+    if remove and (chosen or output is not None):
+        raise OptionError("--remove: must be given with INPUT and OUTPUT only, but got more")
+    named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
+    if remove or (chosen and output is None and not named_json):
+        hyperparameters, output = None, hyperparameters
     model = read_model(source)
-    if hyperparameters is None:
+    target = output or model.path
+    if remove:
+        remove_training_info(model, target)
+        click.echo(f"removed hyperparameters; saved in {target}")
+        return
+    if hyperparameters is None and not chosen:
         click.echo(_dump(model) or "No hyperparameters")
         return
     if output is None and model.format != "circle":
@@ -27,12 +60,30 @@ def command(source: str, hyperparameters: str | None, output: str | None) -> Non
             f"{source}: only a circle file can become a circle+ in place, "
             f"but got {model.format}. Give an OUTPUT."
         )
-    target = output or source
-    info = read_training_json(hyperparameters, len(model.graph.nodes))
+    info = _info(model, hyperparameters, num_of_trainable_ops, options if chosen else None)
     add_training_info(model, info, target)
     click.echo("succesfully add hyperparameters to the circle file")  # spelled as scripts know it
     click.echo(_dump(read_model(target)))
     click.echo(f"saved in {target}")
+
+
+def _info(
+    model: Model, path: str | None, number: int | None, options: dict[str, Any] | None
+) -> TrainingInfo:
+    """What JSON says, and options over it; what neither says as in training."""
+    graph = model.graph
+    read = read_training_json(path, len(graph.nodes)) if path else None
+    if options is None:
+        assert read is not None, "there is JSON or there are options"
+        return read
+    stored = stored_training_info(model)
+    said = stored.given() if stored else {}
+    if read is not None:
+        said = asdict(read)
+    given = {name: options.pop(name) for name in FIELDS}
+    info = resolve(graph, said, given, options, number)
+    loss = heads(graph, info.loss, info.reduction)[0].name
+    return values_used(graph, replace(info, loss=loss))
 
 
 def _dump(model: Model) -> str:

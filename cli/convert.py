@@ -1,0 +1,30 @@
+"""Writes a TFLite model as Circle, or a Circle model as TFLite."""
+
+import os
+
+import click
+
+from odt.core.exporter import export_model
+from odt.core.reader import read_model
+from odt.errors import OptionError
+
+FORMATS = {".circle": "circle", ".tflite": "tflite"}
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=click.Path())
+@click.argument("output", metavar="OUT", type=click.Path())
+def command(source: str, output: str) -> None:
+    """Writes the model IN as OUT, whose ending, .circle or .tflite, says the format.
+
+    Weights, names, metadata, signatures and training info stay byte for byte. What OUT's format
+    has no place for is named and refused.
+    """
+    ending = os.path.splitext(output)[1].lower()
+    if ending not in FORMATS:
+        raise OptionError(
+            f"{output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}"
+        )
+    model = read_model(source)
+    export_model(model, {}, output, FORMATS[ending])
+    click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[ending]})")
