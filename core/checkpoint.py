@@ -10,11 +10,12 @@ A nominal checkpoint has the header alone: names and shapes, no values.
 """
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from math import prod
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
 WEIGHT = "weight"
+DTYPES = ("float16", "float32", "float64")  # of arrays
 Property = str | int | float
 
 
@@ -42,7 +44,10 @@ class Progress:
         epoch: the one under way; 1 is the first.
         position: batches of it that are done.
         shuffle, seed: the order of samples, which follows from them and the epoch.
+        samples: of training, of which the order is one.
         batch, micro_batch, workers: how a batch is cut.
+        loss, reduction: what training makes small; no loss lets the output say.
+        trainable_ops: positions of the operators that train; None for all.
         kernels: which kernels compute.
     """
 
@@ -51,9 +56,13 @@ class Progress:
     position: int = 0
     shuffle: bool = False
     seed: int = 0
+    samples: int = 0
     batch: int = 1
     micro_batch: int = 1
     workers: int = 1
+    loss: str = ""
+    reduction: str = "sum_over_batch_size"
+    trainable_ops: tuple[int, ...] | None = None
     kernels: str = "numpy"
 
 
@@ -68,7 +77,7 @@ class Entry:
 
     @property
     def nbytes(self) -> int:
-        return prod(self.shape) * np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,7 @@ def capture(
 ) -> Checkpoint:
     """The state as it is now; the arrays are the ones in training, not copies."""
     assert parameters.optimizer is not None
+    check_properties(properties or {})
     attrs = asdict(parameters.optimizer.attrs)
     groups = {WEIGHT: parameters.tensors, **parameters.slots}
     entries, arrays = [], []
@@ -124,7 +134,7 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     """Fills the parameters; they change only if all of the checkpoint fits.
 
     Raises:
-        ModelError: with a line for each difference, if it is of another model or optimizer.
+        ModelError: with a table of what differs, if it is of another model or optimizer.
     """
     if checkpoint.is_nominal:
         raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
@@ -134,16 +144,30 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     }
     stored = {(e.tensor, e.role): e for e in checkpoint.entries}
     rows = [
-        f"{name} ({role}): {_show(mine.get((name, role)))} in the model, "
-        f"{_show(stored.get((name, role)))} in the checkpoint"
+        (f"{name} ({role})", _show(mine.get((name, role))), _show(stored.get((name, role))))
         for name, role in dict.fromkeys((*mine, *stored))
         if _kind(mine.get((name, role))) != _kind(stored.get((name, role)))
     ]
+    assert parameters.optimizer is not None
+    optimizer = parameters.optimizer.rule.name
+    if checkpoint.optimizer != optimizer:
+        rows.insert(0, ("optimizer", optimizer, checkpoint.optimizer))
     if rows:
-        raise ModelError(f"{where}: must be of this model, but these differ: {'; '.join(rows)}")
+        raise ModelError(
+            f"{where}: must be of this model and optimizer, but got {len(rows)} differences:\n"
+            + "\n".join(_table([("", "in training", "in the checkpoint"), *rows]))
+        )
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
         mine[entry.tensor, entry.role][...] = a
     parameters.step = checkpoint.progress.step
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def _kind(a: Array | Entry | None) -> tuple[tuple[int, ...], str] | None:
@@ -199,43 +223,84 @@ def decode(data: bytes, where: str) -> Checkpoint:
             f"{where}: the version must be {VERSION}, but got {version}. "
             "Convert it with the odt that wrote it: odt checkpoint convert."
         )
-    body, (crc,) = data[: -CRC.size], CRC.unpack(data[-CRC.size :])
+    body = memoryview(data)[: -CRC.size]
+    (crc,) = CRC.unpack(data[-CRC.size :])
     if zlib.crc32(body) != crc:
         raise ModelError(
             f"{where}: its CRC-32 must be {crc:08x}, but got {zlib.crc32(body):08x}. "
             "The file is damaged or truncated."
         )
+    begin = FRONT.size + length
     try:
-        head = json.loads(body[FRONT.size : FRONT.size + length])
-        entries = tuple(
-            Entry(str(e["tensor"]), str(e["role"]), tuple(map(int, e["shape"])), str(e["dtype"]))
-            for e in head["entries"]
-        )
-        found = Checkpoint(
-            str(head["optimizer"]),
-            dict(head["hyper_parameters"]),
-            Progress(**head["progress"]),
-            entries,
-            (),
-            dict(head["properties"]),
-        )
-        sizes = [e.nbytes for e in entries]
-    except (ValueError, KeyError, TypeError) as e:
+        head = json.loads(bytes(body[FRONT.size : begin]))
+        found = _header(head)
+    except (ValueError, KeyError, TypeError, RecursionError, OptionError) as e:
         raise ModelError(f"{where}: its header must be as odt writes it, but got: {e!r}") from e
-    if head.get("nominal"):
-        return found
-    at = FRONT.size + length
-    if at + sum(n + -n % ALIGNMENT for n in sizes) != len(body):
+    sizes = [0 if head["nominal"] else e.nbytes for e in found.entries]
+    steps = [n + -n % ALIGNMENT for n in sizes]
+    if begin + sum(steps) != len(body):
         raise ModelError(
-            f"{where}: must hold {sum(sizes)} bytes of values, but got {len(body) - at}. "
+            f"{where}: must hold {sum(steps)} bytes of arrays, but got {len(body) - begin}. "
             "The file is damaged or truncated."
         )
-    arrays = []
-    for entry, n in zip(entries, sizes, strict=True):
-        dtype = np.dtype(entry.dtype).newbyteorder("<")
-        arrays.append(np.frombuffer(body, dtype, prod(entry.shape), at).reshape(entry.shape))
-        at += n + -n % ALIGNMENT
+    if head["nominal"]:
+        return found
+    starts = accumulate(steps, initial=begin)
+    arrays = [
+        np.frombuffer(body, np.dtype(e.dtype).newbyteorder("<"), math.prod(e.shape), at).reshape(
+            e.shape
+        )
+        for e, at in zip(found.entries, starts, strict=False)
+    ]
     return replace(found, arrays=tuple(arrays))
+
+
+def _header(head: Mapping[str, Any]) -> Checkpoint:
+    """What the header says, without arrays.
+
+    Raises:
+        ValueError, KeyError, TypeError: if it is none.
+    """
+    progress = dict(head["progress"])
+    for f in fields(Progress):
+        value = progress[f.name]
+        if f.name == "trainable_ops":
+            progress[f.name] = None if value is None else tuple(map(_natural, value))
+        elif isinstance(f.default, int) and not isinstance(f.default, bool):
+            _natural(value)
+        elif type(value) is not type(f.default):
+            raise TypeError(f"{f.name} {value!r}")
+    entries = tuple(
+        Entry(_text(e["tensor"]), _text(e["role"]), tuple(map(_natural, e["shape"])), e["dtype"])
+        for e in head["entries"]
+    )
+    for e in entries:
+        if e.dtype not in DTYPES:
+            raise ValueError(f"dtype {e.dtype!r}")
+    if len({(e.tensor, e.role) for e in entries}) < len(entries):
+        raise ValueError("an array that stands twice")
+    values = dict(head["hyper_parameters"])
+    if type(values.get("learning_rate")) is not float:
+        raise TypeError(f"learning_rate {values.get('learning_rate')!r}")
+    if type(head["nominal"]) is not bool:
+        raise TypeError(f"nominal {head['nominal']!r}")
+    properties = dict(head["properties"])
+    check_properties({k: v for k, v in values.items() if not isinstance(v, bool)} | properties)
+    return Checkpoint(
+        _text(head["optimizer"]), values, Progress(**progress), entries, (), properties
+    )
+
+
+def _natural(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} instead of a number from 0")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} instead of a string")
+    return value
 
 
 def nominal(checkpoint: Checkpoint) -> Checkpoint:
@@ -244,10 +309,12 @@ def nominal(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def check_properties(properties: Mapping[str, Any]) -> None:
-    """Raises OptionError unless all are strings, integers or floats."""
+    """Raises OptionError unless all are strings, integers or finite floats."""
     for name, value in properties.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise OptionError(
                 f"property {name}: must be a string, integer or float, "
                 f"but got {type(value).__name__}"
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise OptionError(f"property {name}: must be finite, but got {value}")
