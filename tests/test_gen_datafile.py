@@ -4,8 +4,15 @@ The definition of the raw files is that of ONE's tf_dataset_converter: float32, 
 NHWC, sample after sample; one-hot float32 labels.
 """
 
+import fcntl
 import json
+import os
+import pty
+import re
 import struct
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import numpy as np
@@ -78,3 +85,29 @@ def test_nothing_is_left_of_a_run_that_fails(tmp_path: Path) -> None:
 def test_a_folder_without_the_set_is_named(tmp_path: Path) -> None:
     assert "must hold train-images-idx3-ubyte" in refused("mnist", "--data-dir", tmp_path)
     assert f"{tmp_path}/x" in refused("mnist", "--data-dir", tmp_path / "x")
+
+
+def test_a_terminal_gets_a_bar_with_a_rate_and_a_file_none(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "d", 300)
+    command = [sys.executable, "-m", "odt", "gen-datafile", "mnist", "--data-dir", "d"]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    subprocess.run(command, cwd=tmp_path, stderr=theirs, stdout=subprocess.DEVNULL, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert re.search(r"train: 100%.* 300/300 .*samples/s\]", shown)
+    assert "test: 100%" in shown
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    assert done.stderr == b""
+
+
+def test_profiles_of_ones_tool_know_their_sets(tmp_path: Path) -> None:
+    images = write_mnist(tmp_path / "d")
+    line = refused("-d", "mnist", "-m", "mobilenetv2", "--data-dir", tmp_path / "d")
+    assert line == "Error: mnist does not fit MobileNetV2."
+    assert "does not fit Mnist" in refused("-d", "kmnist", "--model", "mnist")
+    result = odt("gen-datafile", "-d", "mnist", "-m", "mnist", "--data-dir", tmp_path / "d",
+                 "--out_dir", tmp_path / "o")  # fmt: skip
+    assert result.exit_code == 0
+    assert np.fromfile(tmp_path / "o/train.input.bin", "<f4").size == images.size

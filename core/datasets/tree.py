@@ -84,20 +84,21 @@ class FolderTree(Tree):
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        self._path = path
         found, self.empty = {}, []
-        for folder, below, files in os.walk(path):
+        for folder, below, files in os.walk(self.name):
             below[:] = [b for b in below if not b.startswith(".")]
-            at = Path(folder)
-            if not below and not files and at != path:
-                self.empty.append(at.relative_to(path).as_posix())
+            inside = Path(folder).relative_to(path).as_posix()
+            start = "" if inside == "." else f"{inside}/"
+            if start and not below and not files:
+                self.empty.append(inside)
             for file in files:
-                if not file.startswith(".") and (at / file).is_file():
-                    found[(at / file).relative_to(path).as_posix()] = (at / file).stat().st_size
+                full = f"{folder}/{file}"
+                if not file.startswith(".") and os.path.isfile(full):
+                    found[start + file] = os.path.getsize(full)
         self.sizes = dict(sorted(found.items()))
 
     def open(self, name: str) -> IO[bytes]:
-        return open(self._path / name, "rb")
+        return open(f"{self.name}/{name}", "rb")
 
 
 class ZipTree(Tree):
