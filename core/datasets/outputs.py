@@ -23,6 +23,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
 GATHER = 1 << 20  # bytes that are handed over together
+SYNC = 1 << 25  # bytes after which the disk may begin
 AHEAD = 8  # times as many may wait
 MARGIN = 1 << 18  # bytes for what HDF5 writes besides
 CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
@@ -77,7 +78,7 @@ class RawOutput(Output):
         self._writer = stack.enter_context(ThreadPoolExecutor(1))
         self._waiting: deque[Future[None]] = deque()
         self._pieces: list[Any] = []
-        self._gathered = 0
+        self._gathered = self._unsynced = 0
         self._later = [_nameless(path.parent, stack) for _ in self.tensors[1:]]
 
     def append(self, arrays: Sequence[Array]) -> None:
@@ -112,6 +113,10 @@ class RawOutput(Output):
         for piece in pieces:
             self._file.write(piece)
             self._hash.update(piece)
+            self._unsynced += len(piece)
+        if self._unsynced >= SYNC:
+            self._file.begin_sync()
+            self._unsynced = 0
 
 
 class NpzOutput(Output):
