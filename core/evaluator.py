@@ -61,10 +61,17 @@ class Pass:
         order: which, and in what order.
         reduction: sum_over_batch_size or sum.
         metrics: to measure on the first output.
+        look: sees the outputs of each micro-batch.
     """
 
     def __init__(
-        self, engine: Engine, data: Data, order: Order, reduction: str, metrics: Metrics
+        self,
+        engine: Engine,
+        data: Data,
+        order: Order,
+        reduction: str,
+        metrics: Metrics,
+        look: Look | None = None,
     ) -> None:
         self.engine = engine
         self.data = data
@@ -73,6 +80,7 @@ class Pass:
         self.metrics = {name: make() for name, make in metrics.items()}
         self.losses: list[float] = []
         self.seconds = 0.0
+        self._outer = look
         self._lock = threading.Lock()
 
     def step(self, first: int, samples: int) -> float:
@@ -109,12 +117,15 @@ class Pass:
 
     def _look(self) -> Look | None:
         if not self.metrics:
-            return None
+            return self._outer
+        outer = self._outer
 
         def look(program: Program, at: int, count: int) -> None:
             with self._lock:
                 for metric in self.metrics.values():
                     metric.update(program.outputs[0], program.targets[0])
+            if outer is not None:
+                outer(program, at, count)
 
         return look
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
-from odt.core.engine import Plans, Work
+from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
 from odt.core.graph import Graph
 from odt.core.heads import heads
@@ -89,6 +89,7 @@ class Trainer:
         micro_batch: int | None = None,
         workers: int | None = None,
         metrics: Metrics | None = None,
+        outputs: bool = False,
     ) -> None:
         """Plans and allocates.
 
@@ -98,6 +99,7 @@ class Trainer:
             micro_batch: samples that a program runs at once; None chooses.
             workers: threads; None chooses.
             metrics: to measure while training and in validation.
+            outputs: keep the outputs of training steps too, to be looked at.
 
         Raises:
             UnsupportedError, OptionError: if the model cannot be trained so.
@@ -107,7 +109,9 @@ class Trainer:
         losses = heads(graph, info.loss, info.reduction)
         self.loss = losses[0].name
         self.info = replace(info, loss=self.loss)
-        work = Work(losses, trainable_operators(graph, info), True, outputs=bool(self.metrics))
+        work = Work(
+            losses, trainable_operators(graph, info), True, outputs=outputs or bool(self.metrics)
+        )
         validation = replace(work, backward=False, outputs=True)
         plans = Plans(graph)
         plan = plans.at(work, file_batch(graph))[0]
@@ -129,6 +133,7 @@ class Trainer:
         validation: Order = (),
         watch: Watch | None = None,
         start: int = 1,
+        skip: int = 0,
     ) -> Iterator[Epoch]:
         """Trains; yields after each epoch. Samples that do not fill a batch are left out.
 
@@ -139,6 +144,7 @@ class Trainer:
             validation: samples to measure after each epoch.
             watch: called back after each step.
             start: the number of the first epoch.
+            skip: batches of the first epoch that are done already; its figures are of the rest.
 
         Raises:
             TrainingError: if the loss is no longer finite.
@@ -150,7 +156,7 @@ class Trainer:
             order = orders.order(number)
             run = Pass(self._training, data, order, reduction, self.metrics)
             stopped = False
-            for k in range(len(order) // batch):
+            for k in range(skip if number == start else 0, len(order) // batch):
                 watch.step(number, k + 1, run.step(k * batch, batch))
                 stopped = watch.stop()
                 if stopped:
@@ -161,6 +167,23 @@ class Trainer:
             yield Epoch(number, run.result(), checked)
             if stopped:
                 return
+
+    def step(
+        self, data: Data, samples: int, *, update: bool = True, look: Look | None = None
+    ) -> float:
+        """One step on the first samples of data; gives their loss before it.
+
+        Args:
+            samples: at most a batch.
+            update: False computes the loss only.
+            look: sees the outputs of each micro-batch.
+
+        Raises:
+            TrainingError: if the loss is not finite.
+        """
+        engine = self._training if update else self._validation
+        run = Pass(engine, data, range(samples), self.info.reduction, {}, look)
+        return run.step(0, samples)
 
     def evaluate(self, data: Data, order: Order) -> Result:
         """Loss and metrics on samples, without training; what does not fill a batch is left out."""
