@@ -7,6 +7,8 @@ dA = dy Bᵀ    dB = Aᵀ dy    each summed over the leading axes along which th
 
 Where b is one matrix for all and a is not transposed, all rows make one long product. Source:
 BatchMatMulOptions in the TFLite schema.
+
+Over 150 lines because each of its three products comes transposed or not, and long or by matrix.
 """
 
 from collections.abc import Mapping
