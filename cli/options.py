@@ -81,6 +81,44 @@ class Size(click.ParamType[int]):
         return int(float(match[1]) * unit)
 
 
+class Every(click.ParamType[int]):
+    """step, epoch or a number of steps, as a number of steps; 0 for an epoch."""
+
+    name = "every"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "[step|epoch|N]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        words = {"step": 1, "epoch": 0}
+        text = str(value).strip().lower()
+        if text in words:
+            return words[text]
+        if isinstance(value, int) or re.fullmatch("[1-9][0-9]{0,8}", text):
+            return int(text)
+        self.fail(f"must be step, epoch or a number of steps from 1, but got {value}.", param, ctx)
+
+
+class Property(click.ParamType[tuple[str, str | int | float]]):
+    """NAME=VALUE: an integer or a float where the value is one, else a string."""
+
+    name = "property"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str | int | float]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"must be NAME=VALUE, but got {value}.", param, ctx)
+        if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+            return name, int(text)
+        if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", text, re.IGNORECASE):
+            return name, float(text)
+        return name, text
+
+
 def stack(*options: Decorator) -> Decorator:
     """Several options as one decorator; help lists them in this order."""
 
@@ -140,6 +178,36 @@ schedule_options = stack(
         "--workers",
         type=click.IntRange(1),
         help="Threads, each with its own arena. Chosen by odt if left out.",
+    ),
+)
+
+checkpoint_options = stack(
+    click.option(
+        "--checkpoint",
+        type=click.Path(),
+        metavar="FILE",
+        help="Goes on from it; odt's own (.odt) says how and where, onert's only with what.",
+    ),
+    click.option(
+        "--export-checkpoint",
+        type=click.Path(),
+        metavar="FILE",
+        help="Writes the state of training; odt's own format for a name in .odt, else onert's.",
+    ),
+    click.option(
+        "--export-checkpoint-every",
+        type=Every(),
+        default="epoch",
+        show_default=True,
+        help="When; at the end, in any case.",
+    ),
+    click.option(
+        "--property",
+        "properties",
+        multiple=True,
+        type=Property(),
+        metavar="NAME=VALUE",
+        help="Your own note in odt's checkpoint; may be given more than once.",
     ),
 )
 

@@ -15,6 +15,7 @@ from odt.cli.main import INTERRUPTED
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
     check_data_option,
+    checkpoint_options,
     data_options,
     hyper_parameter_options,
     metric_option,
@@ -38,6 +39,7 @@ from odt.core.resolve import (
     resolve,
     values_used,
 )
+from odt.core.resume import Resume, Saver, read_resume
 from odt.core.trainer import Epoch, Trainer, Watch
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
@@ -62,8 +64,11 @@ from odt.errors import DataError, OptionError
     help="Share of the samples, the last of the file, that validates after each epoch.",
 )
 @metric_option
-@click.option("--shuffle", is_flag=True, help="Takes the samples in a new order each epoch.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of --shuffle.")
+@click.option(
+    "--shuffle/--no-shuffle", default=None, help="Takes the samples in a new order each epoch."
+)
+@click.option("--seed", type=click.IntRange(0), help="Of --shuffle; 0 if left out.")
+@checkpoint_options
 @click.option(
     "--export-circle", type=click.Path(), metavar="FILE", help="Writes the trained model as Circle."
 )
@@ -91,8 +96,12 @@ def command(
     workers: int | None,
     validation_split: float,
     metric: tuple[str, ...],
-    shuffle: bool,
-    seed: int,
+    shuffle: bool | None,
+    seed: int | None,
+    checkpoint: str | None,
+    export_checkpoint: str | None,
+    export_checkpoint_every: int,
+    properties: tuple[tuple[str, str | int | float], ...],
     export_circle: str | None,
     export_tflite: str | None,
     export_circleplus: str | None,
@@ -103,24 +112,28 @@ def command(
 
     What is not given comes from the training info of a circle+ file, else from odt's defaults:
     batches of 32, Adam with rate 0.001, all operators, and for a final SOFTMAX categorical
-    cross-entropy.
+    cross-entropy. With --checkpoint in odt's own format it comes from there.
     """
+    if properties and not export_checkpoint:
+        raise OptionError("--property: must come with --export-checkpoint, but got it alone")
     exports = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
     phases = Phases(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with phases.phase("MODEL_LOAD"):
         source = read_model(model)
         folded = fold_weights(source)
-        info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options)
+        resume = read_resume(checkpoint) if checkpoint else Resume("", None)
+        info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, resume)
     metrics = dict(find_metric(name) for name in metric)
     for path in filter(None, exports.values()):
         AtomicFile(path).discard()  # better refused now than after hours of training
     with phases.phase("PREPARE"):
-        trainer = Trainer(
-            folded.graph, info, micro_batch=micro_batch, workers=workers, metrics=metrics
-        )
+        m, w = resume.cut(info.batch_size, micro_batch, workers)
+        trainer = Trainer(folded.graph, info, micro_batch=m, workers=w, metrics=metrics)
         source.give_pages_back()  # the weights that train are copied
     with trainer:
+        if checkpoint:
+            resume.restore(trainer.graph, trainer.parameters)
         used = values_used(source.graph, trainer.info)
         if export_circleplus:
             encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
@@ -139,14 +152,35 @@ def command(
             data.check_all()
         parts = split(_length(data, data_length), validation_split)
         _check_lengths(info.batch_size, parts)
-        order = EpochOrder(parts.training, shuffle, seed)
+        then = resume.progress
+        order = EpochOrder(
+            parts.training,
+            then.shuffle if shuffle is None else shuffle,
+            then.seed if seed is None else seed,
+        )
+        warning = resume.warning(trainer, order)
+        if warning:
+            click.echo(f"Warning: {warning}", err=True)
+        start = resume.start(info.batch_size, len(parts.training) // info.batch_size)
+        saver = None
+        if export_checkpoint:
+            saver = Saver(
+                export_checkpoint,
+                trainer,
+                order,
+                every=export_checkpoint_every,
+                properties=dict(properties),
+                before=resume,
+            )
         times: list[float] = []
         with phases.phase("EXECUTE"), _stop_on_interrupt() as stopped:
-            for epoch in _epochs(trainer, data, order, epochs, parts, stopped):
+            for epoch in _epochs(trainer, data, order, epochs, parts, stopped, start, saver):
                 times.append(epoch.training.seconds * 1000)
                 click.echo(
                     report.epoch_line(epoch.number, epochs, epoch.training, epoch.validation)
                 )
+        if saver:
+            saver.finish()
         for kind, target in exports.items():
             if target:
                 plus = used if kind == "circle+" else None
@@ -160,7 +194,11 @@ def command(
 
 
 def _resolve(
-    model: Model, number: int | None, listed: str | None, options: dict[str, Any]
+    model: Model,
+    number: int | None,
+    listed: str | None,
+    options: dict[str, Any],
+    resume: Resume,
 ) -> tuple[TrainingInfo, dict[str, str]]:
     """Training info, and where each of its fields comes from."""
     fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
@@ -176,7 +214,9 @@ def _resolve(
     said = {name for name, value in given.items() if value is not None}
     if number is not None:
         said.add("trainable_ops")
-    return resolve(model.graph, stored, given, options, number), origins(stored, said)
+    before = resume.training_info()
+    where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
+    return resolve(model.graph, stored | before, given, options, number), where
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
@@ -232,23 +272,35 @@ def _epochs(
     epochs: int,
     parts: Split,
     stopped: list[int],
+    start: tuple[int, int],
+    saver: Saver | None,
 ) -> Iterator[Epoch]:
-    """Trains, with a bar on stderr where that is a terminal."""
+    """Trains and saves, with a bar on stderr where that is a terminal."""
     from tqdm import tqdm
 
     steps = len(parts.training) // trainer.info.batch_size
-    with tqdm(
-        total=steps * epochs, unit="step", leave=False, disable=not sys.stderr.isatty()
-    ) as bar:
+    first, done = start
+    total = max(steps * (epochs - first + 1) - done, 0)
+    with tqdm(total=total, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
 
         def step(epoch: int, number: int, loss: float) -> None:
             bar.set_description(f"epoch {epoch}/{epochs}", refresh=False)
             bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
             bar.update()
+            if saver:
+                saver.step(epoch, number)
 
         watch = Watch(step, lambda: bool(stopped))
         for epoch in trainer.fit(
-            data, order, epochs=epochs, validation=parts.validation, watch=watch
+            data,
+            order,
+            epochs=epochs,
+            validation=parts.validation,
+            watch=watch,
+            start=first,
+            skip=done,
         ):
+            if saver:
+                saver.epoch()
             bar.clear()
             yield epoch

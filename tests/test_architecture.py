@@ -73,6 +73,7 @@ CORE = [
     "onert_order",
     "onert_checkpoint",
     "checkpoint",
+    "resume",
 ]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}

@@ -1,0 +1,248 @@
+"""Going on from a checkpoint, and writing checkpoints while training runs."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from odt.core import checkpoint, onert_checkpoint
+from odt.core.checkpoint import Checkpoint, Progress, Property
+from odt.core.data import EpochOrder
+from odt.core.files import AtomicFile, remove_leftovers, write_atomically
+from odt.core.graph import Graph
+from odt.core.parameters import Parameters
+from odt.core.trainer import Trainer
+from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.errors import ModelError, OptionError
+from odt.kernels.registry import find_optimizer
+
+OWN_SUFFIX = ".odt"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """A checkpoint that training goes on from.
+
+    Attributes:
+        path: of its file.
+        own: what it says, if it is odt's own; onert's say nothing of how it was trained.
+        data: onert's, as bytes.
+    """
+
+    path: str
+    own: Checkpoint | None
+    data: bytes = b""
+
+    @property
+    def progress(self) -> Progress:
+        """Where training stood; the beginning, for onert's."""
+        return self.own.progress if self.own else Progress()
+
+    @property
+    def properties(self) -> Mapping[str, Property]:
+        return self.own.properties if self.own else {}
+
+    def training_info(self) -> dict[str, Any]:
+        """Fields of TrainingInfo that the checkpoint says.
+
+        Raises:
+            ModelError: if it says what cannot be.
+        """
+        if self.own is None:
+            return {}
+        progress, optimizer = self.own.progress, self.own.optimizer
+        legal = (
+            ("optimizer", optimizer, OPTIMIZERS),
+            ("reduction", progress.reduction, REDUCTIONS),
+        )
+        for name, value, known in (*legal, ("loss", progress.loss, ("", *LOSSES))):
+            if value not in known:
+                raise ModelError(f"{self.path}: its {name} must be one of {known}, but got {value}")
+        values = dict(self.own.hyper_parameters)
+        rate = values.pop("learning_rate")
+        self._check(values)
+        said = {
+            "optimizer": optimizer,
+            "hyper_parameters": values,
+            "learning_rate": rate,
+            "reduction": progress.reduction,
+            "batch_size": progress.batch,
+            "trainable_ops": progress.trainable_ops,
+        }
+        return said | ({"loss": progress.loss} if progress.loss else {})
+
+    def _check(self, values: Mapping[str, Property]) -> None:
+        assert self.own is not None
+        known: dict[str, type] = find_optimizer(self.own.optimizer).attrs.__annotations__
+        for name, value in values.items():
+            most = 1 if name.startswith("beta") else float("inf")
+            if (
+                type(value) is not known.get(name)
+                or isinstance(value, str)
+                or not 0 <= value < most
+            ):
+                raise ModelError(
+                    f"{self.path}: {self.own.optimizer} must have values for "
+                    f"{', '.join(known)}, but got {name} = {value!r}"
+                )
+
+    def restore(self, graph: Graph, parameters: Parameters) -> None:
+        """Fills the parameters; they change only if all of the checkpoint fits.
+
+        Raises:
+            ModelError: if it does not.
+        """
+        if self.own is None:
+            onert_checkpoint.decode(self.data, self.path, graph, parameters)
+        else:
+            checkpoint.restore(self.own, self.path, graph, parameters)
+
+    def cut(
+        self, batch: int, micro_batch: int | None, workers: int | None
+    ) -> tuple[int | None, int | None]:
+        """Micro-batch and workers: what is given, else as before if the batch is as before."""
+        then = self.progress
+        if self.own is None or batch != then.batch:
+            return micro_batch, workers
+        return micro_batch or then.micro_batch, workers or then.workers
+
+    def start(self, batch: int, steps: int) -> tuple[int, int]:
+        """The epoch to begin with, and how many batches of it are done.
+
+        Args:
+            batch: samples in a step from now on.
+            steps: in an epoch from now on.
+        """
+        then = self.progress
+        return then.epoch, min(then.position * then.batch // batch, steps)
+
+    def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
+        """What is no longer as it was, so that the results will differ in bits."""
+        if self.own is None:
+            return None
+        now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
+        then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
+        new = asdict(now.progress) | dict(now.hyper_parameters)
+        same = {"step", "epoch", "position"} | ({"seed"} if not order.shuffle else set())
+        rows = [
+            f"{name.replace('_', ' ')} {then[name]}, now {new[name]}"
+            for name in then
+            if name not in same and then[name] != new[name]
+        ]
+        if not rows:
+            return None
+        return f"{self.path}: results will differ in bits: it was written with {'; '.join(rows)}"
+
+
+def read_resume(path: str | os.PathLike[str]) -> Resume:
+    """A checkpoint of either format, told by its first bytes.
+
+    Raises:
+        ModelError: if it cannot be read, or is a damaged one of odt's own.
+    """
+    name = os.fspath(path)
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as e:
+        reason = str(getattr(e, "strerror", None) or e).lower()
+        raise ModelError(f"{name}: must be a checkpoint, but got: {reason}") from e
+    if data.startswith(checkpoint.MAGIC):
+        return Resume(name, checkpoint.decode(data, name))
+    return Resume(name, None, data)
+
+
+def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
+    """How a trainer computes; it stands at the beginning."""
+    schedule = trainer.runtime.schedule
+    return Progress(
+        shuffle=order.shuffle,
+        seed=order.seed,
+        samples=len(order.samples),
+        batch=schedule.batch,
+        micro_batch=schedule.micro_batch,
+        workers=schedule.workers,
+        loss=trainer.loss,
+        reduction=trainer.info.reduction,
+        trainable_ops=trainer.info.trainable_ops,
+    )
+
+
+class Saver:
+    """Writes one file again and again; what is there is always whole.
+
+    Args:
+        path: ends in .odt for odt's own format; else it is onert's.
+        trainer: whose state is written.
+        order: of the training samples.
+        every: steps from one to the next; 0 for each epoch.
+        properties: the user's own; only odt's format holds them.
+        before: what training goes on from; its properties stay.
+
+    Raises:
+        OptionError: if the format does not hold what it should.
+        ModelError: if the file cannot be written.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        trainer: Trainer,
+        order: EpochOrder,
+        *,
+        every: int = 0,
+        properties: Mapping[str, Property] | None = None,
+        before: Resume | None = None,
+    ) -> None:
+        before = before or Resume("", None)
+        given = dict(properties or {})
+        self.path = path
+        self.every = every
+        self.properties = {**before.properties, **given}
+        self._own = path.endswith(OWN_SUFFIX)
+        self._trainer = trainer
+        self._progress = progress_of(trainer, order)
+        self._steps = len(order.samples) // trainer.info.batch_size
+        self._reached = before.start(trainer.info.batch_size, self._steps)
+        self._written: tuple[int, int] | None = None
+        if given and not self._own:
+            raise OptionError(
+                f"--property: must go into a checkpoint of odt's own, but got {path}. "
+                f"Give a name that ends in {OWN_SUFFIX}."
+            )
+        AtomicFile(path).discard()  # better refused now than after an epoch
+        remove_leftovers(Path(os.path.realpath(path)).parent)
+        next(self._encoded())
+
+    def step(self, epoch: int, number: int) -> None:
+        """To be called after each step."""
+        self._reached = (epoch + 1, 0) if number == self._steps else (epoch, number)
+        if self.every and self._trainer.parameters.step % self.every == 0:
+            self.write()
+
+    def epoch(self) -> None:
+        """To be called after each epoch."""
+        if not self.every:
+            self.write()
+
+    def finish(self) -> None:
+        """To be called at the end, wherever that is."""
+        if self._written != self._reached:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the state as it is now."""
+        write_atomically(self.path, self._encoded())
+        self._written = self._reached
+
+    def state(self) -> Checkpoint:
+        """The state as it is now."""
+        epoch, position = self._reached
+        progress = replace(self._progress, epoch=epoch, position=position)
+        trainer = self._trainer
+        return checkpoint.capture(trainer.graph, trainer.parameters, progress, self.properties)
+
+    def _encoded(self) -> Iterator[bytes]:
+        if self._own:
+            return checkpoint.encode(self.state())
+        return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
