@@ -1,0 +1,1 @@
+"""Interfaces that other projects defined and odt serves."""

@@ -1,0 +1,105 @@
+"""Batches from arrays or files."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+
+Source: TypeAlias = list[Array] | Array | str
+Batch: TypeAlias = tuple[list[Array], list[Array]]
+
+
+class DataLoader:
+    """Inputs and expected outputs of the same samples, batch by batch, in order.
+
+    The last batch, if samples do not fill it, is filled up with its own first samples.
+
+    Attributes:
+        inputs, expecteds: one array for each model input and output; the first axis counts samples.
+        num_samples: of each.
+        batch_size: samples in a batch.
+    """
+
+    def __init__(
+        self,
+        input_dataset: Source,
+        expected_dataset: Source,
+        batch_size: int,
+        input_shape: tuple[int, ...] | None = None,
+        expected_shape: tuple[int, ...] | None = None,
+        dtype: Any = np.float32,
+    ) -> None:
+        """Opens the data.
+
+        Args:
+            input_dataset: a list with an array for each model input; one array, whose first axis
+                then counts model inputs; or a .npy, .bin or .raw file of the one input.
+            expected_dataset: the same of the outputs.
+            batch_size: samples in a batch.
+            input_shape, expected_shape: of a .bin or .raw file, the number of samples first.
+            dtype: of a .bin or .raw file.
+
+        Raises:
+            ValueError: for data of another kind, size or length.
+        """
+        self.batch_size = batch_size
+        self.inputs = _arrays(input_dataset, input_shape, dtype)
+        self.expecteds = _arrays(expected_dataset, expected_shape, dtype)
+        lengths = {len(a) for a in self.inputs + self.expecteds}
+        if len(lengths) != 1:
+            raise ValueError(f"data: all must have one length, but got {sorted(lengths)}")
+        self.num_samples = lengths.pop()
+
+    def __iter__(self) -> Iterator[Batch]:
+        for first in range(0, self.num_samples, self.batch_size):
+            last = min(first + self.batch_size, self.num_samples)
+            rows: Any = slice(first, last)
+            if last - first < self.batch_size:
+                rows = first + np.arange(self.batch_size) % (last - first)
+            yield [a[rows] for a in self.inputs], [a[rows] for a in self.expecteds]
+
+    def split(self, validation_split: float) -> tuple["DataLoader", "DataLoader"]:
+        """The first samples to train, and a share at the end to validate.
+
+        Raises:
+            ValueError: if the share is not within 0 … 1.
+        """
+        if not 0 <= validation_split <= 1:
+            raise ValueError(f"validation_split: must be 0 … 1, but got {validation_split}")
+        border = int(self.num_samples * (1.0 - validation_split))
+        first, rest = (
+            DataLoader(
+                [a[part] for a in self.inputs], [a[part] for a in self.expecteds], self.batch_size
+            )
+            for part in (slice(border), slice(border, None))
+        )
+        return first, rest
+
+
+def _arrays(source: Source, shape: tuple[int, ...] | None, dtype: Any) -> list[Array]:
+    if isinstance(source, str):
+        return [_file(source, shape, dtype)]
+    if isinstance(source, np.ndarray):
+        return list(source) if source.ndim > 1 else [source]
+    if isinstance(source, list) and source and all(isinstance(a, np.ndarray) for a in source):
+        return source
+    raise ValueError(f"data: must be arrays, an array or a path, but got {type(source).__name__}")
+
+
+def _file(path: str, shape: tuple[int, ...] | None, dtype: Any) -> Array:
+    ending = Path(path).suffix
+    if ending == ".npy":
+        array: Array = np.load(path)
+        return array
+    if ending not in (".bin", ".raw"):
+        raise ValueError(f"{path}: must be a .npy, .bin or .raw file, but got {ending!r}")
+    if shape is None:
+        raise ValueError(f"{path}: the shape of its samples must be given, but got none")
+    wanted, size = int(np.prod(shape)) * np.dtype(dtype).itemsize, os.path.getsize(path)
+    if wanted != size:
+        raise ValueError(f"{path}: must have {wanted} bytes for {shape}, but got {size}")
+    return np.fromfile(path, dtype).reshape(shape)

@@ -1,0 +1,60 @@
+"""Training info with onert's names and numbers."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+
+
+class loss(IntEnum):
+    UNDEFINED = 0
+    MEAN_SQUARED_ERROR = 1
+    CATEGORICAL_CROSSENTROPY = 2
+
+
+class loss_reduction(IntEnum):
+    UNDEFINED = 0
+    SUM_OVER_BATCH_SIZE = 1
+    SUM = 2
+
+
+class optimizer(IntEnum):
+    UNDEFINED = 0
+    SGD = 1
+    ADAM = 2
+
+
+class trainable_ops(IntEnum):
+    """How many operators at the end train, where it is no number of them."""
+
+    INCORRECT_STATE = -2
+    ALL = -1
+    NONE = 0
+
+
+@dataclass
+class lossinfo:
+    """A loss, and how a batch's losses become one."""
+
+    loss: loss = loss.MEAN_SQUARED_ERROR
+    reduction_type: loss_reduction = loss_reduction.SUM_OVER_BATCH_SIZE
+
+
+@dataclass
+class traininfo:
+    """How a model is trained; num_of_trainable_ops is a number or one of trainable_ops."""
+
+    learning_rate: float = 0.001
+    batch_size: int = 1
+    loss_info: lossinfo = field(default_factory=lossinfo)
+    opt: optimizer = optimizer.SGD
+    num_of_trainable_ops: int = 0
+
+
+@dataclass
+class tensorinfo:
+    """A model input or output; its first axis is the batch."""
+
+    dtype: np.dtype[np.generic]
+    rank: int
+    dims: list[int]

@@ -1,0 +1,257 @@
+"""A model in training with the calls of onert's native session."""
+
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from odt.core.evaluator import Order
+from odt.core.exporter import export_model
+from odt.core.files import write_atomically
+from odt.core.graph import Tensor
+from odt.core.onert_checkpoint import decode, encode
+from odt.core.program import Program
+from odt.core.reader import read_model
+from odt.core.resolve import number_of_last, resolve, values_used
+from odt.core.trainer import Trainer
+from odt.core.training_info import stored_training_info
+from odt.errors import DataError, ModelError, OptionError
+from odt.experimental.train.info import (
+    loss,
+    loss_reduction,
+    lossinfo,
+    optimizer,
+    tensorinfo,
+    trainable_ops,
+    traininfo,
+)
+from odt.kernels.opdef import Array, TensorSpec
+
+Path: TypeAlias = str | os.PathLike[str]
+Kind = TypeVar("Kind", loss, loss_reduction, optimizer)
+
+
+class nnfw_session:
+    """A model; steps take arrays that train_set_input and its like have named.
+
+    Arrays are copied when a step runs, whatever their dtype and layout; outputs are written to
+    those of train_set_output. With several outputs, loss 0 is the sum of all and the others are 0.
+
+    Args:
+        path: model file or nnpackage.
+        backends: of no meaning here.
+    """
+
+    def __init__(self, path: Path, backends: str = "train") -> None:
+        self._model = read_model(path)
+        self._graph = self._model.graph
+        stored = stored_training_info(self._model)
+        self._stored = stored.given() if stored else {}
+        self._info: traininfo | None = None
+        self._hyper_parameters: Mapping[str, float] = {}
+        self._trainer: Trainer | None = None
+        self._close: Callable[[], object] = lambda: None
+        self._inputs: dict[int, Array] = {}
+        self._expecteds: dict[int, Array] = {}
+        self._outputs: dict[int, Array] = {}
+        self._loss = float("nan")
+
+    def input_size(self) -> int:
+        """How many inputs the model has."""
+        return len(self._graph.inputs)
+
+    def output_size(self) -> int:
+        """How many outputs the model has."""
+        return len(self._graph.outputs)
+
+    def input_tensorinfo(self, index: int) -> tensorinfo:
+        """Shape and dtype of an input; with the batch size once training is prepared."""
+        return self._tensorinfo(self._graph.tensors[self._graph.inputs[index]])
+
+    def output_tensorinfo(self, index: int) -> tensorinfo:
+        """The same of an output."""
+        return self._tensorinfo(self._graph.tensors[self._graph.outputs[index]])
+
+    def _tensorinfo(self, tensor: Tensor) -> tensorinfo:
+        shape = list(tensor.spec.shape)
+        if self._trainer is not None and shape:
+            shape[0] = self._trainer.info.batch_size
+        return tensorinfo(tensor.spec.dtype, len(shape), shape)
+
+    def train_get_traininfo(self) -> traininfo:
+        """What was set, else what the model carries; zeros where it carries nothing."""
+        if self._info is not None:
+            return self._info
+        stored = self._stored
+        ops = stored.get("trainable_ops", ())
+        return traininfo(
+            stored.get("learning_rate", 0.0),
+            stored.get("batch_size", 0),
+            lossinfo(
+                _number(loss, stored.get("loss")),
+                _number(loss_reduction, stored.get("reduction")),
+            ),
+            _number(optimizer, stored.get("optimizer")),
+            number_of_last(self._graph, ops) if stored else trainable_ops.NONE,
+        )
+
+    def train_set_traininfo(
+        self, info: traininfo, hyper_parameters: Mapping[str, float] | None = None
+    ) -> None:
+        """How to train.
+
+        Args:
+            info: as onert has it.
+            hyper_parameters: of the optimizer, which onert has no place for.
+        """
+        self._info = info
+        self._hyper_parameters = hyper_parameters or {}
+
+    def train_prepare(self) -> None:
+        """Plans and allocates.
+
+        Raises:
+            OptionError, UnsupportedError: if the model cannot be trained so.
+        """
+        info = self.train_get_traininfo()
+        number = int(info.num_of_trainable_ops)
+        listed = number == trainable_ops.INCORRECT_STATE and "trainable_ops" in self._stored
+        given = {
+            "learning_rate": info.learning_rate,
+            "batch_size": info.batch_size,
+            "loss": _word(info.loss_info.loss, "loss"),
+            "reduction": _word(info.loss_info.reduction_type, "loss reduction"),
+            "optimizer": _word(info.opt, "optimizer"),
+        }
+        if info.batch_size < 1 or (number < trainable_ops.ALL and not listed):
+            raise OptionError(
+                "train_prepare: batch_size must be 1 or more and num_of_trainable_ops −1 or more, "
+                f"but got {info.batch_size} and {number}"
+            )
+        resolved = resolve(
+            self._graph, self._stored, given, self._hyper_parameters, None if listed else number
+        )
+        self._close()
+        self._trainer = Trainer(self._graph, resolved, outputs=True)
+        self._close = weakref.finalize(self, self._trainer.close)
+
+    def train_set_input(self, index: int, values: Array) -> None:
+        """The array that the next steps read an input from."""
+        self._inputs[index] = values
+
+    def train_set_expected(self, index: int, values: Array) -> None:
+        """The array that the next steps read an expected output from."""
+        self._expecteds[index] = values
+
+    def train_set_output(self, index: int, values: Array) -> None:
+        """The array that the next steps write an output to."""
+        self._outputs[index] = values
+
+    def train(self, update_weights: bool = True) -> None:
+        """One step; without update_weights only its loss and outputs.
+
+        Raises:
+            DataError: if arrays are missing or do not fit the model.
+            TrainingError: if the loss is not finite.
+        """
+        trainer = self._prepared()
+        runtime = trainer.runtime
+        inputs = _rows(self._inputs, runtime.input_specs, "input")
+        expecteds = _rows(self._expecteds, runtime.target_specs, "expected output")
+        lengths = {len(a) for a in inputs + expecteds}
+        batch = trainer.info.batch_size
+        if len(lengths) != 1 or not 0 < max(lengths) <= batch:
+            raise DataError(
+                f"step: all arrays must have one number of samples from 1 to {batch}, "
+                f"but got {', '.join(map(str, sorted(lengths)))}"
+            )
+
+        def look(program: Program, first: int, count: int) -> None:
+            for index, out in self._outputs.items():
+                y = program.outputs[index]
+                rows = out[first : first + count]
+                np.copyto(rows, y.reshape(rows.shape), casting="same_kind")
+
+        data = _Arrays(inputs, expecteds)
+        self._loss = trainer.step(data, lengths.pop(), update=update_weights, look=look)
+
+    def train_get_loss(self, index: int) -> float:
+        """The loss of the last step, before its update."""
+        return self._loss if index == 0 else 0.0
+
+    def train_export_circle(self, path: Path) -> None:
+        """Writes the model with what was trained, as Circle."""
+        export_model(self._model, self._prepared().buffers(), path, "circle")
+
+    def train_export_circleplus(self, path: Path) -> None:
+        """The same with the training info that was used."""
+        trainer = self._prepared()
+        info = values_used(self._graph, trainer.info)
+        export_model(self._model, trainer.buffers(), path, "circle", info)
+
+    def train_export_checkpoint(self, path: Path) -> None:
+        """Writes weights, optimizer state and step in onert's format."""
+        trainer = self._prepared()
+        write_atomically(path, encode(self._graph, trainer.parameters))
+
+    def train_import_checkpoint(self, path: Path) -> None:
+        """Continues from a checkpoint in onert's format.
+
+        Raises:
+            ModelError: if it cannot be read, is damaged or of another model.
+        """
+        trainer = self._prepared()
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as e:
+            raise ModelError(f"{path}: must be a checkpoint to read, but got: {e.strerror}") from e
+        decode(data, os.fspath(path), self._graph, trainer.parameters)
+
+    def _prepared(self) -> Trainer:
+        if self._trainer is None:
+            raise RuntimeError("training must be prepared first, but is not. Call compile().")
+        return self._trainer
+
+
+class _Arrays:
+    """Samples in memory."""
+
+    def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        self.columns = (inputs, targets)
+
+    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        for column, outs in zip(self.columns, (inputs, targets), strict=True):
+            for a, out in zip(column, outs, strict=True):
+                out[...] = a[np.asarray(samples)]
+
+
+def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) -> list[Array]:
+    """One array of rows for each tensor.
+
+    Raises:
+        DataError: if one is missing or of another size or kind.
+    """
+    found = []
+    for index, spec in enumerate(specs):
+        a = np.asarray(given.get(index, ()))
+        if index not in given or not a.ndim or a.size != len(a) * spec.size:
+            raise DataError(
+                f"{what} {index}: must be samples of {spec}, but got {a.dtype}{list(a.shape)}"
+            )
+        if not np.can_cast(a.dtype, spec.dtype, "same_kind"):
+            raise DataError(f"{what} {index}: must be {spec.dtype}, but got {a.dtype}")
+        found.append(a.reshape(len(a), -1))
+    return found
+
+
+def _word(value: loss | loss_reduction | optimizer, what: str) -> str:
+    if not value:
+        raise OptionError(f"train_prepare: training info must name the {what}, but got none")
+    return type(value)(value).name.lower()
+
+
+def _number(kind: type[Kind], word: str | None) -> Kind:
+    return next((k for k in kind if k.name.lower() == word), kind(0))

@@ -1,0 +1,64 @@
+"""Update rules, as compile takes them."""
+
+from collections.abc import Mapping
+
+from odt.experimental.train.info import optimizer as _kinds
+from odt.experimental.train.info import trainable_ops
+
+__all__ = ["SGD", "Adam", "Optimizer", "trainable_ops"]
+
+
+class Optimizer:
+    """What optimizers have in common.
+
+    Attributes:
+        learning_rate: step size.
+        nums_trainable_ops: how many operators at the end of the model train; −1 all.
+    """
+
+    kind = _kinds.UNDEFINED
+
+    def __init__(
+        self, learning_rate: float = 0.001, nums_trainable_ops: int = trainable_ops.ALL
+    ) -> None:
+        self.learning_rate = learning_rate
+        self.nums_trainable_ops = nums_trainable_ops
+
+    def hyper_parameters(self) -> dict[str, float]:
+        """What odt's update rule takes beside the learning rate."""
+        return {}
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum if it is not 0."""
+
+    kind = _kinds.SGD
+
+    def __init__(self, learning_rate: float = 0.001, momentum: float = 0.0) -> None:
+        super().__init__(learning_rate)
+        self.momentum = momentum
+
+    def hyper_parameters(self) -> dict[str, float]:
+        return {"momentum": self.momentum}
+
+
+class Adam(Optimizer):
+    """Adam; betas and epsilon count."""
+
+    kind = _kinds.ADAM
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-7,
+    ) -> None:
+        super().__init__(learning_rate)
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+
+    def hyper_parameters(self) -> dict[str, float]:
+        return {"beta_1": self.beta1, "beta_2": self.beta2, "epsilon": self.epsilon}
+
+
+NAMES: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam}
