@@ -24,6 +24,7 @@ def parameter_block(
     num_of_trainable_ops: int,
     trainable_ops: Sequence[int] = (),
     origins: Mapping[str, str] | None = None,
+    hyper_parameters: Mapping[str, object] | None = None,
 ) -> str:
     """The values training will use, as onert_train prints them before the first step.
 
@@ -32,6 +33,7 @@ def parameter_block(
             which onert_train has no number for.
         trainable_ops: their positions.
         origins: where each value comes from, to be told after it.
+        hyper_parameters: of the optimizer, each to be told in a line; onert_train has none.
     """
     said = origins or {}
 
@@ -47,6 +49,7 @@ def parameter_block(
             f"- loss_info            = {{loss = {_words(loss)}, reduction = {_words(reduction)}}}"
             + note("loss", "reduction"),
             f"- optimizer            = {_words(optimizer)}{note('optimizer')}",
+            *(f"- {n:<20} = {v}{note(n)}" for n, v in (hyper_parameters or {}).items()),
             f"- num_of_trainable_ops = {num_of_trainable_ops}"
             + listed * (num_of_trainable_ops == -2)
             + note("trainable_ops"),

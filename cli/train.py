@@ -139,7 +139,7 @@ def command(
             encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
         block = _block(source, trainer.info)
         if verbose_level:
-            block["origins"] = where
+            block |= {"origins": where, "hyper_parameters": used.hyper_parameters}
         click.echo(report.parameter_block(**block))
         warning = contradiction(source.graph, trainer.info)
         if warning:
@@ -216,7 +216,11 @@ def _resolve(
         said.add("trainable_ops")
     before = resume.training_info()
     where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
-    return resolve(model.graph, stored | before, given, options, number), where
+    resolved = resolve(model.graph, stored | before, given, options, number)
+    for name, value in options.items():
+        source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
+        where[name] = source if value is None else "command line"
+    return resolved, where
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:

@@ -1,16 +1,20 @@
 """onert_train's command lines, today's and former ones, are odt's."""
 
+import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from networks import Net
 
 from odt.cli.main import main
 from odt.cli.one_command import translate
+from odt.core.exporter import add_training_info
 from odt.core.reader import read_model
-from odt.core.training_info import stored_training_info
+from odt.core.resolve import contradiction
+from odt.core.training_info import TrainingInfo, stored_training_info
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 FLAGS = frozenset({"--mem-poll", "--shuffle"})
@@ -158,6 +162,10 @@ def test_the_block_says_where_values_come_from(folder: Path) -> None:
     assert "- learning_rate        = 0.5  (command line)\n" in out
     assert "- batch_size           = 8  (circle+)\n" in out
     assert "reduction = sum over batch size}  (circle+, circle+)\n" in out
+    assert "- beta_1               = 0.9  (circle+)\n" in out
+    out = train(f"p.circle {DATA} --epoch 1 --optimizer sgd --momentum 0.5 -v 1").stdout
+    assert "- momentum             = 0.5  (command line)\n" in out
+    assert "- nesterov             = False  (default)\n" in out
     out = train(f"m.circle {DATA} --epoch 1 --loss 2 -v 1").stdout
     assert "reduction = sum over batch size}  (command line, default)\n" in out
     assert "- num_of_trainable_ops = -1  (default)\n" in out
@@ -178,3 +186,30 @@ def test_what_a_circle_plus_cannot_say_is_refused_before_training(folder: Path) 
     result = train(f"m.circle {DATA} --epoch 1 --optimizer adamw --export_circleplus p.circle")
     assert (result.exit_code, "Epoch" in result.stdout) == (255, False)
     assert not Path("p.circle").exists()
+
+
+@pytest.mark.parametrize(("said", "warns"), [(False, False), (True, True)])
+def test_the_graph_wins_over_from_logits(said: bool, warns: bool, folder: Path) -> None:
+    info = TrainingInfo(
+        loss="categorical_crossentropy", from_logits=said, batch_size=16, optimizer="sgd"
+    )
+    add_training_info(read_model("m.circle"), info, "p.circle")
+    result = train(f"p.circle {DATA} --epoch 1")
+    words = "Warning: p.circle: from_logits is true in the training info, but"
+    assert result.stderr.startswith(words) == warns
+    assert result.stderr.count("\n") == warns
+    plain = train(f"m.circle {DATA} --epoch 1 --optimizer 1 --batch_size 16 --loss 2")
+    losses = [re.findall(r"loss: \[0\] (.*)", out) for out in (result.stdout, plain.stdout)]
+    assert losses[0] == losses[1] != []
+
+
+def test_logits_called_probabilities_are_logits() -> None:
+    net = Net()
+    graph = net.graph(net.dense(net.input(1, 3), 4))
+    for said, words in ((True, None), (False, " does not end in SOFTMAX. Its logits are used")):
+        warning = contradiction(
+            graph, TrainingInfo(loss="categorical_crossentropy", from_logits=said)
+        )
+        assert (warning is None) == (words is None)
+        assert words is None or words in str(warning)
+    assert contradiction(graph, TrainingInfo(loss="mean_squared_error", from_logits=False)) is None
