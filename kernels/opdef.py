@@ -119,7 +119,8 @@ class OpDef:
         outputs: in schema order.
         aux: what forward leaves for backward beside the outputs.
         attrs: the schema's options (snake case, enumerations as integers) and the values of the
-            static inputs → a frozen dataclass, or None.
+            static inputs → a frozen dataclass, or None. Among the options are `output_types`, the
+            dtypes that the file gives the outputs, since files leave such options out.
         rebatch: attrs made for the file's batch, specs at the file's batch, and how many times
             larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
         flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and

@@ -86,6 +86,8 @@ class Case:
     def gradients(self) -> dict[str, Kernel]:
         """Input → kernel, for the float inputs that are there and have a gradient."""
         found: dict[str, Kernel] = {}
+        if not any(self.specs[n].dtype.kind == "f" for n in self.outputs):
+            return found
         for name, kernel in self.row.grads.items():
             for known in expand((name,), self.arrays):
                 if known in self.arrays and self.arrays[known].dtype.kind == "f":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from op_run import Case, row_of
 
+from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 
@@ -83,3 +84,12 @@ def test_equals_share_the_gradient(op: str) -> None:
 def test_a_vector_of_almost_nothing_is_scaled_by_the_floor() -> None:
     np.testing.assert_allclose(gradient("L2_NORMALIZATION", [3, 5], x=[1e-9, 0]), [3e6, 5e6])
     np.testing.assert_allclose(gradient("L2_NORMALIZATION", [3, 5], x=[0, 0]), [3e6, 5e6])
+
+
+@pytest.mark.parametrize("bad", [[0, 3], [-1, 0]])
+def test_an_index_out_of_range_is_an_error_in_the_data(bad: list[int]) -> None:
+    row = row_of("GATHER")
+    inputs = {"x": np.ones((3, 2)), "indices": np.array(bad, np.int32)}
+    case = Case.make(row, row.attrs({}, {}), inputs)
+    with pytest.raises(DataError, match=r"indices must be 0 … 2, but got"):
+        case.forward()

@@ -128,3 +128,22 @@ def test_a_graph_without_outputs_is_refused() -> None:
     net.dense(net.input(1, 4), 3)
     with pytest.raises(UnsupportedError, match="must have inputs and outputs, but got 1 and 0"):
         lower(net.graph(), 1)
+
+
+def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None:
+    net = Net()
+    ids = net._tensor((1, 3), np.int32)
+    net.inputs.append(ids)
+    y = net.add("GATHER", (net.weight(9, 4), ids), (1, 3, 4))
+    assert not mixing_nodes(lower(net.graph(y), 5))
+    picked = net.add("GATHER", (y, net.constant([0, 0], np.int32)), (2, 3, 4))
+    (node,) = mixing_nodes(lower(net.graph(picked), 5))
+    assert node.outputs == (picked,)
+
+
+def test_a_cast_goes_to_the_type_of_its_output_whatever_its_options_say() -> None:
+    net = Net()
+    x = net.input(1, 3)
+    y = net._tensor((1, 3), np.int64)
+    net.nodes.append(Node("CAST", (x,), (y,), {"in_data_type": 0, "out_data_type": 0}, 0))
+    assert lower(net.graph(y), 2).tensors[y].spec == TensorSpec((2, 3), np.dtype(np.int64))

@@ -129,7 +129,8 @@ def test_float32_agrees_with_float64(info: OpInfo, sample: Sample) -> None:
         if a.dtype.kind != "f":
             np.testing.assert_array_equal(a, wanted)
             continue
-        assert a.dtype == np.float32, f"{name} must keep the inputs' dtype"
+        if "output_types" not in sample.options:
+            assert a.dtype == np.float32, f"{name} must keep the inputs' dtype"
         tolerance = 1e-5 * info.loose
         scale = float(np.abs(wanted).max(initial=1.0))
         close(a.astype(float), wanted, tolerance, tolerance * scale, name)

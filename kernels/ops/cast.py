@@ -1,0 +1,52 @@
+"""CAST: y is x in another type, as the file types y; to integers towards 0, to bool whether not 0.
+
+dx is dy in x's type; between integers and floats there is no gradient. Where the type stays no
+memory is moved.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CastAttrs:
+    dtype: np.dtype[Any]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> CastAttrs:
+    return CastAttrs(options["output_types"][0])
+
+
+def infer(attrs: CastAttrs, s: Specs) -> Specs:
+    kinds = attrs.dtype.kind + s["x"].dtype.kind
+    if any(k not in "fiub" for k in kinds):
+        raise ShapeError(f"x and y must be real numbers, but got x {s['x']}, y {attrs.dtype}")
+    return {"y": TensorSpec(s["x"].shape, attrs.dtype)}
+
+
+def is_same(attrs: CastAttrs, s: Specs) -> bool:
+    return s["x"].dtype == attrs.dtype
+
+
+def forward(attrs: CastAttrs, *, x: Array, y: Array) -> None:
+    np.copyto(y, x, casting="unsafe")
+
+
+def grad_x(attrs: CastAttrs, *, dy: Array, dx: Array) -> None:
+    np.copyto(dx, dy, casting="same_kind")
+
+
+OP = OpDef(
+    "CAST",
+    inputs=("x",),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",), view=is_same),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=is_same)},
+    attrs=attrs,
+)

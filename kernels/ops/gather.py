@@ -1,0 +1,133 @@
+"""GATHER: slices of x along an axis, in the order that the indices say.
+
+x (B…, P…, K, Q…)    indices (B…, I…)    y (B…, P…, I…, Q…); K is the axis, B… are batch_dims axes
+
+dx is 0 but where something was taken: there it is the sum of what dy has for it.
+
+All of x's leading axes and K become rows of Q values; row (b, p, i) of y is row
+(b P + p) K + indices[b, i] of x. Source: GatherOptions in the TFLite schema, tf.gather.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from odt.errors import DataError, ShapeError
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+INDEX = np.dtype(np.intp)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherAttrs:
+    axis: int
+    batch_dims: int
+
+    def resolved(self, s: Specs) -> tuple[int, int]:
+        """Axis and batch_dims counted from 0 on."""
+        rank, lead = len(s["x"].shape), len(s["indices"].shape)
+        axis = self.axis + rank if self.axis < 0 else self.axis
+        dims = self.batch_dims + lead if self.batch_dims < 0 else self.batch_dims
+        same = s["x"].shape[:dims] == s["indices"].shape[:dims]
+        if not 0 <= dims <= axis < rank or dims > lead or not same:
+            raise ShapeError(
+                f"axis must be one of x's, and x and indices alike up to batch_dims before it, but "
+                f"got {self.axis}, {self.batch_dims}, x {s['x']}, indices {s['indices']}"
+            )
+        return axis, dims
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> GatherAttrs:
+    return GatherAttrs(int(options.get("axis", 0)), int(options.get("batch_dims", 0)))
+
+
+def infer(attrs: GatherAttrs, s: Specs) -> Specs:
+    x, indices = s["x"], s["indices"]
+    axis, dims = attrs.resolved(s)
+    if indices.dtype.kind != "i":
+        raise ShapeError(f"indices must be integers, but got {indices}")
+    shape = (*x.shape[:axis], *indices.shape[dims:], *x.shape[axis + 1 :])
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def mixes(attrs: GatherAttrs, s: Specs, batched: Names) -> bool:
+    """A table's rows are taken sample by sample; a batch's samples are not."""
+    axis, dims = attrs.resolved(s)
+    if dims:
+        return False
+    return ("x" in batched) == (axis == 0) or len(batched) == 2
+
+
+def rows(attrs: GatherAttrs, s: Specs) -> Specs:
+    """Which row of x each row of y is."""
+    axis, dims = attrs.resolved(s)
+    x, indices = s["x"].shape, s["indices"].shape
+    return {"at": TensorSpec((prod(x[:dims]), prod(x[dims:axis]), prod(indices[dims:])), INDEX)}
+
+
+def geometry(attrs: GatherAttrs, s: Specs) -> Mapping[str, Any]:
+    """K, and the first row of x for each (b, p)."""
+    axis, _ = attrs.resolved(s)
+    b, p, _ = rows(attrs, s)["at"].shape
+    entries = s["x"].shape[axis]
+    first = np.arange(b * p, dtype=INDEX).reshape(b, p, 1) * entries
+    return {"entries": entries, "first": first}
+
+
+def find(indices: Array, entries: int, first: Array, at: Array) -> None:
+    if indices.size and not (np.min(indices) >= 0 and np.max(indices) < entries):
+        raise DataError(
+            f"GATHER: indices must be 0 … {entries - 1}, "
+            f"but got {np.min(indices)} … {np.max(indices)}"
+        )
+    np.add(indices.reshape(at.shape[0], 1, at.shape[2], copy=False), first, out=at)
+
+
+def forward(
+    attrs: GatherAttrs, *, x: Array, indices: Array, y: Array, at: Array, entries: int, first: Array
+) -> None:
+    if not y.size:
+        return
+    find(indices, entries, first, at)
+    flat, width = at.reshape(-1, copy=False), y.size // at.size
+    x2 = x.reshape(-1, width, copy=False)
+    np.take(x2, flat, axis=0, out=y.reshape(-1, width, copy=False), mode="clip")
+
+
+def grad_x(
+    attrs: GatherAttrs,
+    *,
+    dy: Array,
+    indices: Array,
+    dx: Array,
+    at: Array,
+    entries: int,
+    first: Array,
+) -> None:
+    dx.fill(0)
+    if not dy.size:
+        return
+    find(indices, entries, first, at)
+    flat, width = at.reshape(-1, copy=False), dy.size // at.size
+    np.add.at(dx.reshape(-1, width, copy=False), flat, dy.reshape(-1, width, copy=False))
+
+
+OP = OpDef(
+    "GATHER",
+    inputs=("x", "indices"),
+    infer=infer,
+    forward=Kernel(
+        forward, reads=("x", "indices"), writes=("y",), workspace=rows, prepare=geometry
+    ),
+    grads={
+        "x": Kernel(
+            grad_x, reads=("dy", "indices"), writes=("dx",), workspace=rows, prepare=geometry
+        )
+    },
+    stops=("indices",),
+    attrs=attrs,
+    mixes=mixes,
+)
