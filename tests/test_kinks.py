@@ -89,7 +89,7 @@ def test_a_vector_of_almost_nothing_is_scaled_by_the_floor() -> None:
 @pytest.mark.parametrize("bad", [[0, 3], [-1, 0]])
 def test_an_index_out_of_range_is_an_error_in_the_data(bad: list[int]) -> None:
     row = row_of("GATHER")
-    inputs = {"x": np.ones((3, 2)), "indices": np.array(bad, np.int32)}
+    inputs: dict[str, Array] = {"x": np.ones((3, 2)), "indices": np.array(bad, np.int32)}
     case = Case.make(row, row.attrs({}, {}), inputs)
     with pytest.raises(DataError, match=r"indices must be 0 … 2, but got"):
         case.forward()
