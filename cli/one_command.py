@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from odt import __version__
 from odt.cli.options import stack
 from odt.errors import OdtError
 
@@ -54,6 +55,7 @@ class Failed(click.ClickException):
 
 
 one_options = stack(
+    click.version_option(__version__, prog_name="odt", message="%(prog)s %(version)s"),
     click.option(
         "--trainable-ops",
         metavar="LIST",

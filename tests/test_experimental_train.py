@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from odt.core.exporter import add_training_info
 from odt.core.reader import read_model
-from odt.core.training_info import stored_training_info
+from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental import train
 from odt.experimental.train.info import loss, trainable_ops
@@ -142,6 +143,27 @@ def test_training_info_of_a_circle_plus_is_there_and_exported(tmp_path: Path) ->
     native = train.session(path).session
     native.train_prepare()  # with what the file says
     assert native.input_tensorinfo(0).dims == [8, 784]
+
+
+def test_a_circle_plus_with_sparse_labels_trains_though_onert_has_no_number_for_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "sparse.circle"
+    info = TrainingInfo(loss="sparse_categorical_crossentropy", batch_size=8, trainable_ops=(0,))
+    add_training_info(read_model(GOLDEN / "model.circle"), info, path)
+    native = train.session(path).session
+    read = native.train_get_traininfo()
+    assert read.loss_info.loss is loss.UNDEFINED
+    assert read.num_of_trainable_ops == trainable_ops.INCORRECT_STATE
+    native.train_prepare()
+    x, t = batch()
+    native.train_set_input(0, x[0])
+    native.train_set_expected(0, t[0].argmax(1))
+    native.train()
+    native.train_set_expected(0, t[0].argmax(1).astype(np.int32))
+    before = native.train_get_loss(0)
+    native.train()
+    assert native.train_get_loss(0) < before
 
 
 def test_a_model_that_says_nothing_has_zeros() -> None:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from networks import Net
 
+from odt import __version__
 from odt.cli.main import main
 from odt.cli.one_command import translate
 from odt.core.exporter import add_training_info
@@ -147,6 +148,11 @@ def test_a_line_in_one_s_spelling_ends_with_one_s_status(
 def test_other_lines_end_with_odt_s(more: str, status: int, folder: Path) -> None:
     result = train(f"m.circle --load-input x.bin --load-expected t.bin {more}")
     assert result.exit_code == status, result.stderr
+
+
+def test_the_version_needs_no_model() -> None:
+    result = train("--version --epoch 1")
+    assert (result.exit_code, result.output) == (0, f"odt {__version__}\n")
 
 
 def test_a_missing_model_is_an_argument(folder: Path) -> None:

@@ -121,10 +121,15 @@ class nnfw_session:
         given = {
             "learning_rate": info.learning_rate,
             "batch_size": info.batch_size,
-            "loss": _word(info.loss_info.loss, "loss"),
-            "reduction": _word(info.loss_info.reduction_type, "loss reduction"),
-            "optimizer": _word(info.opt, "optimizer"),
+            "loss": _word(info.loss_info.loss),
+            "reduction": _word(info.loss_info.reduction_type),
+            "optimizer": _word(info.opt),
         }
+        for what, value in given.items():
+            if value is None and what not in self._stored:
+                raise OptionError(
+                    f"train_prepare: training info must name the {what}, but got none"
+                )
         if info.batch_size < 1 or (number < trainable_ops.ALL and not listed):
             raise OptionError(
                 "train_prepare: batch_size must be 1 or more and num_of_trainable_ops −1 or more, "
@@ -247,10 +252,8 @@ def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) ->
     return found
 
 
-def _word(value: loss | loss_reduction | optimizer, what: str) -> str:
-    if not value:
-        raise OptionError(f"train_prepare: training info must name the {what}, but got none")
-    return type(value)(value).name.lower()
+def _word(value: loss | loss_reduction | optimizer) -> str | None:
+    return value.name.lower() if value else None
 
 
 def _number(kind: type[Kind], word: str | None) -> Kind:
