@@ -183,6 +183,17 @@ def _show(a: Array | Entry | None) -> str:
 
 def encode(checkpoint: Checkpoint) -> Iterator[bytes]:
     """The file's bytes, in pieces."""
+    text = header(checkpoint).encode()
+    text += b" " * (-(FRONT.size + len(text)) % ALIGNMENT)
+    crc = 0
+    for piece in (FRONT.pack(MAGIC, VERSION, len(text)), text, *_padded(checkpoint.arrays)):
+        crc = zlib.crc32(piece, crc)
+        yield piece
+    yield CRC.pack(crc)
+
+
+def header(checkpoint: Checkpoint) -> str:
+    """All but the arrays, as JSON."""
     head = {
         "optimizer": checkpoint.optimizer,
         "hyper_parameters": dict(checkpoint.hyper_parameters),
@@ -191,13 +202,7 @@ def encode(checkpoint: Checkpoint) -> Iterator[bytes]:
         "properties": dict(checkpoint.properties),
         "nominal": checkpoint.is_nominal,
     }
-    text = json.dumps(head, ensure_ascii=False, allow_nan=False).encode()
-    text += b" " * (-(FRONT.size + len(text)) % ALIGNMENT)
-    crc = 0
-    for piece in (FRONT.pack(MAGIC, VERSION, len(text)), text, *_padded(checkpoint.arrays)):
-        crc = zlib.crc32(piece, crc)
-        yield piece
-    yield CRC.pack(crc)
+    return json.dumps(head, ensure_ascii=False, allow_nan=False)
 
 
 def _padded(arrays: Sequence[Array]) -> Iterator[bytes]:
@@ -231,19 +236,15 @@ def decode(data: bytes, where: str) -> Checkpoint:
             "The file is damaged or truncated."
         )
     begin = FRONT.size + length
-    try:
-        head = json.loads(bytes(body[FRONT.size : begin]))
-        found = _header(head)
-    except (ValueError, KeyError, TypeError, RecursionError, OptionError) as e:
-        raise ModelError(f"{where}: its header must be as odt writes it, but got: {e!r}") from e
-    sizes = [0 if head["nominal"] else e.nbytes for e in found.entries]
+    found, is_nominal = parse_header(bytes(body[FRONT.size : begin]), where)
+    sizes = [0 if is_nominal else e.nbytes for e in found.entries]
     steps = [n + -n % ALIGNMENT for n in sizes]
     if begin + sum(steps) != len(body):
         raise ModelError(
             f"{where}: must hold {sum(steps)} bytes of arrays, but got {len(body) - begin}. "
             "The file is damaged or truncated."
         )
-    if head["nominal"]:
+    if is_nominal:
         return found
     starts = accumulate(steps, initial=begin)
     arrays = [
@@ -255,12 +256,20 @@ def decode(data: bytes, where: str) -> Checkpoint:
     return replace(found, arrays=tuple(arrays))
 
 
-def _header(head: Mapping[str, Any]) -> Checkpoint:
-    """What the header says, without arrays.
+def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
+    """What a header says, without arrays, and whether it says that there are none.
 
     Raises:
-        ValueError, KeyError, TypeError: if it is none.
+        ModelError: if it is none.
     """
+    try:
+        head = json.loads(text)
+        return _checked(head), head["nominal"]
+    except (ValueError, KeyError, TypeError, RecursionError, OptionError) as e:
+        raise ModelError(f"{where}: its header must be as odt writes it, but got: {e!r}") from e
+
+
+def _checked(head: Mapping[str, Any]) -> Checkpoint:
     progress = dict(head["progress"])
     for f in fields(Progress):
         value = progress[f.name]

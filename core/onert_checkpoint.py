@@ -119,6 +119,22 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     parameters.step = FOOTER.unpack_from(data, footer)[0]
 
 
+def contents(data: bytes, where: str) -> tuple[int, dict[str, list[int]]]:
+    """The step, and the bytes of each tensor in each section: weight, and for Adam m and v.
+
+    Raises:
+        ModelError: if the checkpoint is damaged.
+    """
+    first, second, footer, count = _header(data, where)
+    starts = {"weight": HEADER.size} | ({"m": first, "v": second} if second else {})
+    stops = [first, second, footer]
+    sizes = {
+        name: [len(blob) for blob in _section(data, where, start, stop, count)]
+        for (name, start), stop in zip(starts.items(), stops, strict=False)
+    }
+    return FOOTER.unpack_from(data, footer)[0], sizes
+
+
 def _weight(graph: Graph, parameters: Parameters, i: int) -> Array:
     data = parameters.tensors.get(i, graph.tensors[i].data)
     assert data is not None

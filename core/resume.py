@@ -125,6 +125,7 @@ class Resume:
         then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
         new = asdict(now.progress) | dict(now.hyper_parameters)
         same = {"step", "epoch", "position"} | ({"seed"} if not order.shuffle else set())
+        same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
         rows = [
             f"{name.replace('_', ' ')} {then[name]}, now {new[name]}"
             for name in then
@@ -135,18 +136,22 @@ class Resume:
         return f"{self.path}: results will differ in bits: it was written with {'; '.join(rows)}"
 
 
+def read_checkpoint(path: str | os.PathLike[str]) -> bytes:
+    """A checkpoint's bytes; raises ModelError if it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as e:
+        reason = str(getattr(e, "strerror", None) or e).lower()
+        raise ModelError(f"{os.fspath(path)}: must be a checkpoint, but got: {reason}") from e
+
+
 def read_resume(path: str | os.PathLike[str]) -> Resume:
-    """A checkpoint of either format, told by its first bytes.
+    """A checkpoint of odt or onert, told by its first bytes.
 
     Raises:
         ModelError: if it cannot be read, or is a damaged one of odt's own.
     """
-    name = os.fspath(path)
-    try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as e:
-        reason = str(getattr(e, "strerror", None) or e).lower()
-        raise ModelError(f"{name}: must be a checkpoint, but got: {reason}") from e
+    name, data = os.fspath(path), read_checkpoint(path)
     if data.startswith(checkpoint.MAGIC):
         return Resume(name, checkpoint.decode(data, name))
     return Resume(name, None, data)

@@ -74,6 +74,7 @@ CORE = [
     "onert_checkpoint",
     "checkpoint",
     "resume",
+    "checkpoint_files",
 ]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}

@@ -1,0 +1,87 @@
+"""Shows checkpoints, and converts them between formats."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from odt.core.checkpoint import Checkpoint, nominal
+from odt.core.checkpoint_files import FORMATS, decode_any, format_of, write_any
+from odt.core.onert_checkpoint import contents
+from odt.core.reader import read_model
+from odt.core.resume import read_checkpoint
+from odt.errors import OptionError
+
+model_option = click.option(
+    "--model",
+    type=click.Path(),
+    metavar="MODEL",
+    help="The model that was trained: onert's checkpoints name no tensors.",
+)
+
+
+@click.group()
+def command() -> None:
+    """Shows checkpoints, and converts them between odt's format, onert's, .npz and .h5."""
+
+
+@command.command()
+@click.argument("file", type=click.Path())
+@model_option
+def show(file: str, model: str | None) -> None:
+    """Prints what FILE, a checkpoint, holds."""
+    data = read_checkpoint(file)
+    if format_of(data) == "onert" and model is None:
+        click.echo("\n".join(_sizes(*contents(data, file))))
+        return
+    found = decode_any(data, file, read_model(model) if model else None)
+    click.echo("\n".join(line.rstrip() for line in _lines(found, format_of(data))))
+
+
+@command.command()
+@click.argument("source", metavar="IN", type=click.Path())
+@click.argument("target", metavar="OUT", type=click.Path())
+@model_option
+@click.option("--nominal", "names_only", is_flag=True, help="Names and shapes only, no values.")
+def convert(source: str, target: str, model: str | None, names_only: bool) -> None:
+    """Writes the checkpoint IN as OUT: odt's for a name in .odt, .npz, .h5, else onert's."""
+    data = read_checkpoint(source)
+    read = read_model(model) if model else None
+    found = decode_any(data, source, read)
+    if names_only:
+        if Path(target).suffix.lower() not in FORMATS:
+            raise OptionError(
+                f"--nominal: must go with {', '.join(FORMATS)}, but got {target}. "
+                "onert's format has no names."
+            )
+        found = nominal(found)
+    write_any(target, found, source, read)
+
+
+def _lines(found: Checkpoint, kind: str) -> list[str]:
+    lines = [f"format: {kind}", f"optimizer: {found.optimizer}"]
+    lines += [f"  {k} = {v}" for k, v in found.hyper_parameters.items()]
+    lines += ["progress:", *(f"  {k} = {v}" for k, v in asdict(found.progress).items())]
+    if found.properties:
+        lines += ["properties:", *(f"  {k} = {v!r}" for k, v in found.properties.items())]
+    total = sum(e.nbytes for e in found.entries)
+    held = "names and shapes only" if found.is_nominal else f"{total:,} bytes"
+    lines.append(f"arrays: {len(found.entries)}, {held}")
+    width = max((len(e.tensor) for e in found.entries), default=0)
+    roles = max((len(e.role) for e in found.entries), default=0)
+    lines += [
+        f"  {e.tensor:{width}}  {e.role:{roles}}  {e.dtype} {list(e.shape)}" for e in found.entries
+    ]
+    return lines
+
+
+def _sizes(step: int, sizes: Mapping[str, Sequence[int]]) -> list[str]:
+    """What onert's checkpoint says without a model."""
+    optimizer = "adam" if "m" in sizes else "sgd"
+    count = len(sizes["weight"])
+    lines = ["format: onert", f"optimizer: {optimizer}", f"  step = {step}", f"tensors: {count}"]
+    return lines + [
+        f"  {k}  " + ", ".join(f"{role} {each[k]:,} bytes" for role, each in sizes.items())
+        for k in range(count)
+    ]

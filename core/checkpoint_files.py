@@ -1,0 +1,207 @@
+"""Checkpoints of any format: odt's own, onert's, .npz and .h5.
+
+The last two hold each array under role/tensor, such as weight/dense_0/w, and all else as JSON
+under `header`. In .h5 a tensor's name is percent-encoded, since a slash there makes a group.
+"""
+
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from odt.core import checkpoint, onert_checkpoint
+from odt.core.checkpoint import Checkpoint, Entry, parse_header
+from odt.core.data import EpochOrder
+from odt.core.files import write_atomically
+from odt.core.folding import fold_weights
+from odt.core.graph import Graph
+from odt.core.heads import ends_in_softmax
+from odt.core.onert_order import checkpoint_order
+from odt.core.reader import Model
+from odt.core.resume import Resume, progress_of
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.errors import ModelError, OptionError
+from odt.kernels.opdef import Array
+
+HEADER = "header"
+FORMATS = {".odt": "odt", ".npz": "npz", ".h5": "h5", ".hdf5": "h5"}  # others are onert's
+BEGINNINGS = {checkpoint.MAGIC: "odt", b"PK\x03\x04": "npz", b"\x89HDF\r\n\x1a\n": "h5"}
+
+
+def format_of(data: bytes) -> str:
+    """odt, npz, h5 or onert, by the first bytes."""
+    return next((name for begin, name in BEGINNINGS.items() if data.startswith(begin)), "onert")
+
+
+def decode_any(data: bytes, where: str, model: Model | None = None) -> Checkpoint:
+    """A checkpoint from the bytes of a file of any format.
+
+    Args:
+        data: the bytes.
+        where: the file's name.
+        model: onert's checkpoints have no names without it.
+
+    Raises:
+        ModelError: if it is damaged, or of another model.
+        OptionError: if the model is missing.
+    """
+    kind = format_of(data)
+    if kind == "odt":
+        return checkpoint.decode(data, where)
+    if kind == "onert":
+        return _from_onert(data, where, model)
+    return {"npz": _from_npz, "h5": _from_h5}[kind](data, where)
+
+
+def write_any(
+    path: str | os.PathLike[str], found: Checkpoint, where: str, model: Model | None = None
+) -> None:
+    """Writes a checkpoint in the format that the name's end says.
+
+    Args:
+        path: to be written.
+        found: the checkpoint.
+        where: the name of the file it comes from.
+        model: onert's checkpoints hold all its constants.
+
+    Raises:
+        ModelError: if it is not of this model, or the file cannot be written.
+        OptionError: if the format does not hold it.
+    """
+    kind = FORMATS.get(Path(path).suffix.lower(), "onert")
+    chunks: Iterable[Any]
+    if kind == "onert":
+        chunks = [_to_onert(found, where, model)]
+    elif kind == "odt":
+        chunks = checkpoint.encode(found)
+    else:
+        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](found)]
+    write_atomically(path, chunks)
+
+
+def _to_npz(found: Checkpoint) -> memoryview:
+    out = io.BytesIO()
+    named = dict(zip(map(_key, found.entries), found.arrays, strict=False))
+    np.savez(out, allow_pickle=False, **{HEADER: np.array(checkpoint.header(found)), **named})
+    return out.getbuffer()
+
+
+def _from_npz(data: bytes, where: str) -> Checkpoint:
+    broken = (ValueError, OSError, KeyError, EOFError, NotImplementedError, RuntimeError)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return _assemble(str(file[HEADER]), where, lambda e: file[_key(e)])
+    except (*broken, zipfile.BadZipFile, zlib.error) as e:
+        raise _damaged(where, e) from e
+
+
+def _to_h5(found: Checkpoint) -> memoryview:
+    import h5py
+
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file[HEADER] = checkpoint.header(found)
+        for entry, a in zip(found.entries, found.arrays, strict=False):
+            file[_h5_key(entry)] = a
+    return out.getbuffer()
+
+
+def _from_h5(data: bytes, where: str) -> Checkpoint:
+    import h5py
+
+    try:
+        with h5py.File(io.BytesIO(data), "r") as file:
+            return _assemble(file[HEADER][()], where, lambda e: file[_h5_key(e)][()])
+    except (ValueError, OSError, KeyError, TypeError, RuntimeError, AttributeError) as e:
+        raise _damaged(where, e) from e
+
+
+def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Checkpoint:
+    found, is_nominal = parse_header(text, where)
+    if is_nominal:
+        return found
+    arrays: list[Array] = []
+    for entry in found.entries:
+        a = np.asarray(read(entry))
+        if (a.shape, a.dtype.name) != (entry.shape, entry.dtype):
+            raise ModelError(
+                f"{where}: {_key(entry)} must be {entry.shape} {entry.dtype} as the header says, "
+                f"but got {a.shape} {a.dtype.name}"
+            )
+        arrays.append(a)
+    return replace(found, arrays=tuple(arrays))
+
+
+def _key(entry: Entry) -> str:
+    return f"{entry.role}/{entry.tensor}"
+
+
+def _h5_key(entry: Entry) -> str:
+    name = quote(entry.tensor, safe=" :;,+()[]")
+    if not name.strip("."):  # . and .. are groups too, and nothing is no name
+        name = name.replace(".", "%2E") or "%"
+    return f"{entry.role}/{name}"
+
+
+def _damaged(where: str, e: Exception) -> ModelError:
+    return ModelError(f"{where}: must be a checkpoint as odt writes it, but got: {e}")
+
+
+def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
+    """With the training info of the model, since onert's checkpoints have none."""
+    model = _needed(model)
+    _, sizes = onert_checkpoint.contents(data, where)
+    info = stored_training_info(model)
+    fields = info.given() if info else {}
+    optimizer = "adam" if "m" in sizes else "sgd"
+    if fields.get("optimizer") != optimizer:
+        fields = {k: v for k, v in fields.items() if k not in ("hyper_parameters", "learning_rate")}
+    fields |= {"optimizer": optimizer}
+    if "m" in sizes:
+        fields["trainable_ops"] = _with_moments(model.graph, sizes["m"])
+    with _trainer(model, fields) as trainer:
+        onert_checkpoint.decode(data, where, trainer.graph, trainer.parameters)
+        progress = replace(
+            progress_of(trainer, EpochOrder(range(0))), loss=fields.get("loss") or ""
+        )
+        return checkpoint.capture(trainer.graph, trainer.parameters, progress)
+
+
+def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
+    """The operators that trained; None if all that can did."""
+    order = checkpoint_order(graph)
+    trained = {i for i, size in zip(order, sizes, strict=False) if size}
+    using = {n.origin for n in graph.nodes if trained & set(n.inputs)}
+    floats = {i for i in order if graph.tensors[i].spec.dtype.kind == "f"}
+    return None if floats <= trained else tuple(sorted(using))
+
+
+def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
+    resume = Resume(where, found)
+    with _trainer(_needed(model), resume.training_info()) as trainer:
+        resume.restore(trainer.graph, trainer.parameters)
+        return b"".join(onert_checkpoint.encode(trainer.graph, trainer.parameters))
+
+
+def _needed(model: Model | None) -> Model:
+    if model is None:
+        raise OptionError(
+            "--model: must be given, because onert's checkpoints name no tensors, but got none"
+        )
+    return model
+
+
+def _trainer(model: Model, fields: Mapping[str, Any]) -> Trainer:
+    """Holds what trains; the loss matters to nothing here, so any will do where none is known."""
+    graph = fold_weights(model).graph
+    known = fields.get("loss") or all(ends_in_softmax(graph, o) for o in graph.outputs)
+    more = {} if known else {"loss": "mean_squared_error"}
+    return Trainer(graph, TrainingInfo(**{**fields, **more}))
