@@ -237,12 +237,13 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     origins = frozenset(n.origin for n in graph.nodes)
     if info.trainable_ops is None:
         return origins
-    unknown = sorted(set(info.trainable_ops) - origins)
+    total = max(origins, default=-1) + 1  # some may have been folded away
+    unknown = sorted(set(info.trainable_ops) - set(range(total)))
     if unknown:
         raise OptionError(
-            f"trainable operators: must be positions below {len(origins)}, but got {unknown}"
+            f"trainable operators: must be positions below {total}, but got {unknown}"
         )
-    return frozenset(info.trainable_ops)
+    return origins & set(info.trainable_ops)
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:

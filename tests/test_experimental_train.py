@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_builder import ModelBuilder
 
 from odt.core.exporter import add_training_info
 from odt.core.reader import read_model
@@ -249,3 +250,23 @@ def test_data_that_does_not_fit_is_refused(
         train.DataLoader(source, [np.zeros(3)], 2, input_shape=shape)
     with pytest.raises(ValueError, match="must be 0 … 1"):
         train.DataLoader([np.zeros(3)], [np.zeros(3)], 2).split(1.5)
+
+
+def test_weights_stored_as_float16_train_and_operators_count_as_in_the_file(tmp_path: Path) -> None:
+    builder = ModelBuilder("tflite", seed=2)
+    x = builder.add_input((1, 6))
+    half = builder.add_constant(builder.rng.normal(0, 0.5, (4, 6)).astype(np.float16))
+    w = builder.add_operator("DEQUANTIZE", [half], (4, 6))
+    builder.write(
+        tmp_path / "half.tflite", builder.add_operator("FULLY_CONNECTED", [x, w, -1], (1, 4))
+    )
+    rule = train.optimizer.SGD(0.1)
+    rule.nums_trainable_ops = 2  # DEQUANTIZE is one of them
+    s = compiled(tmp_path / "half.tflite", optimizer=rule)
+    arrays = [np.ones((8, 6), np.float32)], [np.ones((8, 4), np.float32)]
+    losses = [s.train_step(*arrays)["loss"][0] for _ in range(3)]
+    assert losses[2] < losses[0]
+    s.train_export_circle(tmp_path / "half.circle")
+    data = read_model(tmp_path / "half.circle").graph.tensors[1].data
+    assert data is not None
+    assert data.dtype == np.float16

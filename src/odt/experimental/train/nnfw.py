@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.evaluator import Order
 from odt.core.exporter import export_model
 from odt.core.files import write_atomically
+from odt.core.folding import fold_weights
 from odt.core.graph import Tensor
 from odt.core.onert_checkpoint import decode, encode
 from odt.core.program import Program
@@ -139,7 +140,7 @@ class nnfw_session:
             self._graph, self._stored, given, self._hyper_parameters, None if listed else number
         )
         self._close()
-        self._trainer = Trainer(self._graph, resolved, outputs=True)
+        self._trainer = Trainer(fold_weights(self._model).graph, resolved, outputs=True)
         self._close = weakref.finalize(self, self._trainer.close)
 
     def train_set_input(self, index: int, values: Array) -> None:
@@ -199,7 +200,7 @@ class nnfw_session:
     def train_export_checkpoint(self, path: Path) -> None:
         """Writes weights, optimizer state and step in onert's format."""
         trainer = self._prepared()
-        write_atomically(path, encode(self._graph, trainer.parameters))
+        write_atomically(path, encode(trainer.graph, trainer.parameters))
 
     def train_import_checkpoint(self, path: Path) -> None:
         """Continues from a checkpoint in onert's format.
@@ -213,7 +214,7 @@ class nnfw_session:
                 data = file.read()
         except OSError as e:
             raise ModelError(f"{path}: must be a checkpoint to read, but got: {e.strerror}") from e
-        decode(data, os.fspath(path), self._graph, trainer.parameters)
+        decode(data, os.fspath(path), trainer.graph, trainer.parameters)
 
     def _prepared(self) -> Trainer:
         if self._trainer is None:
