@@ -181,7 +181,7 @@ def _show(a: Array | Entry | None) -> str:
     return "absent" if kind is None else f"{kind[0]} {kind[1]}"
 
 
-def encode(checkpoint: Checkpoint) -> Iterator[bytes]:
+def encode(checkpoint: Checkpoint) -> Iterator[bytes | memoryview]:
     """The file's bytes, in pieces."""
     text = header(checkpoint).encode()
     text += b" " * (-(FRONT.size + len(text)) % ALIGNMENT)
@@ -205,10 +205,12 @@ def header(checkpoint: Checkpoint) -> str:
     return json.dumps(head, ensure_ascii=False, allow_nan=False)
 
 
-def _padded(arrays: Sequence[Array]) -> Iterator[bytes]:
+def _padded(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
+    """Nothing is copied: state may be as large as memory."""
     for a in arrays:
-        data = np.ascontiguousarray(a, a.dtype.newbyteorder("<")).tobytes()
-        yield data + bytes(-len(data) % ALIGNMENT)
+        little = np.ascontiguousarray(a, a.dtype.newbyteorder("<"))
+        yield little.reshape(-1).view(np.uint8).data
+        yield bytes(-a.nbytes % ALIGNMENT)
 
 
 def decode(data: bytes, where: str) -> Checkpoint:

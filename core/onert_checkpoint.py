@@ -29,7 +29,7 @@ LARGEST = 2**32 - 1  # bytes; offsets are 32 bits wide
 MOMENTS = ("m", "v")
 
 
-def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes]:
+def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]:
     """The checkpoint's bytes, in pieces.
 
     Args:
@@ -64,7 +64,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes]:
             yield struct.pack("<I", at)
             at += a.nbytes
         for a in arrays:
-            yield np.ascontiguousarray(a).tobytes()
+            yield np.ascontiguousarray(a).reshape(-1).view(np.uint8).data
     yield FOOTER.pack(parameters.step, 0)
 
 

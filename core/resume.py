@@ -247,7 +247,7 @@ class Saver:
         trainer = self._trainer
         return checkpoint.capture(trainer.graph, trainer.parameters, progress, self.properties)
 
-    def _encoded(self) -> Iterator[bytes]:
+    def _encoded(self) -> Iterator[bytes | memoryview]:
         if self._own:
             return checkpoint.encode(self.state())
         return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
