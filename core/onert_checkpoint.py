@@ -153,7 +153,9 @@ def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
         raise ModelError(f"{where}: must have {least} bytes or more, but got {size}")
     magic, schema, _, first, second, footer, count = HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise ModelError(f"{where}: the magic number must be {MAGIC}, but got {magic}")
+        raise ModelError(
+            f"{where}: the magic number must be {MAGIC}, but got {magic}. It is no checkpoint of onert."
+        )
     if schema != SCHEMA:
         raise ModelError(f"{where}: the schema must be {SCHEMA}, but got {schema}")
     if footer != size - FOOTER.size:

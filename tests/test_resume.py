@@ -1,5 +1,6 @@
 """Going on from a checkpoint is never having stopped."""
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from networks import ArrayData, Net
 
-from odt.cli.main import main
+from odt.cli.main import INTERRUPTED, main
 from odt.core import checkpoint
 from odt.core.data import EpochOrder
 from odt.core.reader import read_model
@@ -247,3 +248,35 @@ def test_a_saver_refuses_a_format_that_lacks_a_place(tmp_path: Path) -> None:
     info = replace(INFO, optimizer="sgd", hyper_parameters=MOMENTUM)
     with trainer(info, 1) as t, pytest.raises(OptionError, match="sgd or adam, but got momentum"):
         Saver(str(tmp_path / "c"), t, EpochOrder(range(SAMPLES)))
+
+
+def test_ctrl_c_leaves_a_checkpoint_of_the_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through, stopped, rest = (tmp_path / n for n in ("through.circle", "c.odt", "rest.circle"))
+    odt("--epochs", 2, "--export-circle", through)
+    step = Saver.step
+
+    def press(self: Saver, epoch: int, number: int) -> None:
+        step(self, epoch, number)
+        if (epoch, number) == (2, 1):
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Saver, "step", press)
+        result = invoke("--epochs", 2, "--export-checkpoint", stopped)
+    assert result.exit_code == INTERRUPTED
+    progress = read_resume(stopped).progress
+    assert (progress.epoch, progress.position, progress.step) == (2, 1, 4)
+    odt("--checkpoint", stopped, "--epochs", 2, "--export-circle", rest)
+    assert rest.read_bytes() == through.read_bytes()
+
+
+def test_another_model_s_checkpoint_gives_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "c.odt"
+    odt("--epochs", 0, "--num-of-trainable-ops", 2, "--export-checkpoint", path)
+    result = invoke("--checkpoint", path, "--num-of-trainable-ops", -1)
+    assert result.exit_code == 1
+    first, *table = result.stderr.splitlines()
+    assert first == (f"Error: {path}: must be of this model and optimizer, but got 6 differences:")
+    assert "fc1_w (weight)  (128, 784) float32  absent" in table
