@@ -127,9 +127,11 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
         if word == "--":
             words += [word, *rest]
             break
-        if name == "--mem_poll" and rest and rest[0].lower() in BOOLEANS:
-            found = True  # it once had a value
-            words += ["--mem-poll"] * BOOLEANS[rest.pop(0).lower()]
+        once = value if equals else rest[0] if rest else ""
+        if name == "--mem_poll" and once.lower() in BOOLEANS:  # it once had a value
+            found = True
+            words += ["--mem-poll"] * BOOLEANS[once.lower()]
+            del rest[: not equals]
             continue
         if not word.startswith("-"):
             words.append(word)
@@ -138,7 +140,7 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
         odt = name.replace("_", "-") if one is None else NAMES.get(one, one)
         found |= one is not None
         if odt in flags:
-            words += [odt, *[value] * bool(equals)]
+            words.append(odt + equals + value)
             continue
         attached = not word.startswith("--") and len(word) > 2  # -v1
         values = [value] if equals else [rest.pop(0)] if rest and not attached else []

@@ -54,6 +54,8 @@ DATA = "--load_input:raw x.bin --load_expected:raw t.bin"
         ("m --metric 0", "m --metric 0", False),
         ("m --mem_poll true", "m --mem-poll", True),
         ("--mem_poll 0 m", "m", True),
+        ("--mem_poll=TRUE m --epochs=2", "--mem-poll m --epochs 2", True),
+        ("--shuffle=1 m", "--shuffle=1 m", False),
         ("--mem_poll m --shuffle", "--mem-poll m --shuffle", False),
         ("--export-circle --epoch", "--export-circle --epoch", False),
         ("-v1 --epoch 2", "-v1 --epochs 2", True),
