@@ -106,6 +106,12 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     for slot, blobs in sections:
         for i, blob in zip(order, blobs, strict=True):
             if i not in parameters.tensors:
+                if not slot and blob != _weight(graph, parameters, i).tobytes():
+                    raise ModelError(
+                        f"{where}: {graph.label(i)}: must be as in the model, because it does not "
+                        "train now, but it has been trained. Give all that was trainable, or "
+                        "export a model from there and train that."
+                    )
                 continue
             target = parameters.slots[slot][i] if slot else parameters.tensors[i]
             if len(blob) != target.nbytes:

@@ -138,3 +138,11 @@ def test_the_footer_holds_the_step() -> None:
     with trainer() as t:
         train(t, 3)
         assert FOOTER.unpack(written(t)[-8:]) == (3, 0)
+
+
+def test_what_was_trained_is_not_dropped_where_it_does_not_train() -> None:
+    with trainer() as all_of_it, trainer(trainable_ops=()) as none:
+        decode(written(all_of_it), "c", none.graph, none.parameters)  # nothing was trained yet
+        train(all_of_it)
+        with pytest.raises(ModelError, match="must be as in the model, because it does not train"):
+            decode(written(all_of_it), "c", none.graph, none.parameters)
