@@ -39,7 +39,7 @@ from odt.core.resolve import (
     resolve,
     values_used,
 )
-from odt.core.resume import Resume, Saver, read_resume
+from odt.core.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.trainer import Epoch, Trainer, Watch
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
@@ -129,7 +129,8 @@ def command(
         AtomicFile(path).discard()  # better refused now than after hours of training
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
-        trainer = Trainer(folded.graph, info, micro_batch=m, workers=w, metrics=metrics)
+        graph = resume.on(folded.graph)
+        trainer = Trainer(graph, info, micro_batch=m, workers=w, metrics=metrics)
         source.give_pages_back()  # the weights that train are copied
     with trainer:
         if checkpoint:
@@ -181,10 +182,11 @@ def command(
                 )
         if saver:
             saver.finish()
+        buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
         for kind, target in exports.items():
             if target:
                 plus = used if kind == "circle+" else None
-                export_model(source, trainer.buffers(), target, kind.rstrip("+"), plus)
+                export_model(source, buffers, target, kind.rstrip("+"), plus)
     click.echo(report.timing_table(phases.times_ms, times))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))

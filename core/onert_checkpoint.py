@@ -12,6 +12,7 @@ Tensors have no names: `onert_order` says which is which.
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -92,10 +93,7 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
             f"{where}: the optimizer must be the one in training, {_optimizer(parameters)}, "
             f"but got the state of {'adam' if adam else 'sgd'}"
         )
-    if count != len(order):
-        raise ModelError(
-            f"{where}: must hold the model's {len(order)} constants, but got {count} tensors"
-        )
+    _check_count(where, count, len(order))
     weights = _section(data, where, HEADER.size, first, count)
     order = _identify(where, graph, order, [len(w) for w in weights])
     sections = [("", weights)]
@@ -123,6 +121,35 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     for target, blob in found:
         target[...] = np.frombuffer(blob, target.dtype).reshape(target.shape)
     parameters.step = FOOTER.unpack_from(data, footer)[0]
+
+
+def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
+    """The graph with a checkpoint's weights for its constants, also for those that do not train.
+
+    Raises:
+        ModelError: if the checkpoint is damaged or of another model.
+    """
+    first, _, _, count = _header(data, where)
+    order = checkpoint_order(graph)
+    _check_count(where, count, len(order))
+    weights = _section(data, where, HEADER.size, first, count)
+    tensors = list(graph.tensors)
+    for i, blob in zip(
+        _identify(where, graph, order, [len(w) for w in weights]), weights, strict=True
+    ):
+        spec, old = tensors[i].spec, tensors[i].data
+        if old is not None and blob != old.tobytes():
+            tensors[i] = replace(
+                tensors[i], data=np.frombuffer(blob, spec.dtype).reshape(spec.shape)
+            )
+    return replace(graph, tensors=tuple(tensors))
+
+
+def _check_count(where: str, count: int, wanted: int) -> None:
+    if count != wanted:
+        raise ModelError(
+            f"{where}: must hold the model's {wanted} constants, but got {count} tensors"
+        )
 
 
 def contents(data: bytes, where: str) -> tuple[int, dict[str, list[int]]]:

@@ -15,6 +15,7 @@ from odt.core.parameters import Parameters
 from odt.core.trainer import Trainer
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import ModelError, OptionError
+from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 
 OWN_SUFFIX = ".odt"
@@ -86,6 +87,18 @@ class Resume:
                     f"{self.path}: {self.own.optimizer} must have values for "
                     f"{', '.join(known)}, but got {name} = {value!r}"
                 )
+
+    def on(self, graph: Graph) -> Graph:
+        """The graph with onert's weights, which the checkpoint has of all constants.
+
+        odt's own holds what trains and nothing else; the rest is the model's.
+
+        Raises:
+            ModelError: if the checkpoint is not of this graph.
+        """
+        if self.own is not None or not self.data:
+            return graph
+        return onert_checkpoint.with_weights(self.data, self.path, graph)
 
     def restore(self, graph: Graph, parameters: Parameters) -> None:
         """Fills the parameters; they change only if all of the checkpoint fits.
@@ -251,3 +264,13 @@ class Saver:
         if self._own:
             return checkpoint.encode(self.state())
         return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
+
+
+def changed_buffers(before: Graph, after: Graph) -> dict[int, Array]:
+    """Constants that a checkpoint has replaced, by the index of their buffer in the file."""
+    pairs = zip(before.tensors, after.tensors, strict=True)
+    return {
+        new.buffer: new.data
+        for old, new in pairs
+        if new.data is not None and new.data is not old.data
+    }

@@ -1,11 +1,15 @@
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from networks import ArrayData, InOrder, Net
 
+from odt.cli.main import main
 from odt.core.graph import Graph
 from odt.core.onert_checkpoint import FOOTER, HEADER, decode, encode
+from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 from odt.errors import ModelError
@@ -146,3 +150,26 @@ def test_what_was_trained_is_not_dropped_where_it_does_not_train() -> None:
         train(all_of_it)
         with pytest.raises(ModelError, match="must be as in the model, because it does not train"):
             decode(written(all_of_it), "c", none.graph, none.parameters)
+
+
+def test_weights_that_train_no_more_come_from_the_checkpoint_too(tmp_path: Path) -> None:
+    """All of it trained in one run; the next trains the last operators on top of that."""
+    folder = Path(__file__).parent / "golden" / "mlp_sm"
+    files = ("--load-input", folder / "input.bin", "--load-expected", folder / "expected.bin")
+    model, first, second = (folder / "model.circle", tmp_path / "a.circle", tmp_path / "b.circle")
+    state = tmp_path / "state.ckpt"
+    train = ["train", model, *files, "--optimizer", "sgd", "--epochs", 1]
+
+    def odt(*arguments: object) -> None:
+        result = CliRunner().invoke(main, [str(a) for a in arguments])
+        assert result.exit_code == 0, result.output
+
+    odt(*train, "--export-checkpoint", state, "--export-circle", first)
+    last = ("--num-of-trainable-ops", 2)
+    odt(*train, *last, "--checkpoint", state, "--export-circle", second)
+    before, after, start = (read_model(str(p)).graph.tensors for p in (first, second, model))
+    floats = [i for i, t in enumerate(start) if t.data is not None and t.spec.dtype.kind == "f"]
+    changed = [i for i in floats if not np.array_equal(before[i].data, after[i].data)]
+    assert len(floats) == 4
+    assert len(changed) == 2
+    assert not any(np.array_equal(after[i].data, start[i].data) for i in floats)
