@@ -1,0 +1,20 @@
+"""CEIL: y = ⌈x⌉, element by element; dx = 0."""
+
+import numpy as np
+
+from odt.kernels.elementwise import IN_PLACE, float_like_x
+from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.zero import zero
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.ceil(x, out=y)
+
+
+OP = OpDef(
+    "CEIL",
+    inputs=("x",),
+    infer=float_like_x,
+    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    grads={"x": zero("x")},
+)

@@ -1,0 +1,20 @@
+"""ROUND: y is the integer nearest to x, of two as near the even one; dx = 0."""
+
+import numpy as np
+
+from odt.kernels.elementwise import IN_PLACE, float_like_x
+from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.zero import zero
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.rint(x, out=y)
+
+
+OP = OpDef(
+    "ROUND",
+    inputs=("x",),
+    infer=float_like_x,
+    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    grads={"x": zero("x")},
+)

@@ -1,0 +1,20 @@
+"""SIGN: y = −1, 0 or 1 as x is below, at or above 0, element by element; dx = 0."""
+
+import numpy as np
+
+from odt.kernels.elementwise import IN_PLACE, same_as_x
+from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.zero import zero
+
+
+def forward(attrs: None, *, x: Array, y: Array) -> None:
+    np.sign(x, out=y)
+
+
+OP = OpDef(
+    "SIGN",
+    inputs=("x",),
+    infer=same_as_x,
+    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    grads={"x": zero("x")},
+)

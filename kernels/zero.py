@@ -1,0 +1,13 @@
+"""The gradient of operators that are flat between their jumps: 0, as in TensorFlow and PyTorch."""
+
+from odt.kernels.opdef import Array, Attrs, Kernel
+
+
+def fill(attrs: Attrs, **dx: Array) -> None:
+    for a in dx.values():
+        a.fill(0)
+
+
+def zero(name: str) -> Kernel:
+    """The kernel of a gradient by the input `name` that is 0 everywhere."""
+    return Kernel(fill, reads=(), writes=(f"d{name}",))

@@ -1,0 +1,31 @@
+"""Operators that are flat between their jumps."""
+
+from collections.abc import Callable
+from math import ceil, floor
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+from op_db import OpInfo, Sample
+from op_db.unary import row
+
+SIDES = Sample(
+    "both sides", {"x": np.array([[-1.9, -1.6, -1.1, -0.1, 0.1, 1.1, 1.6, 1.9, 1000.3]])}
+)
+
+
+def each(f: Callable[[float], float]) -> Callable[[Array], Array]:
+    return lambda x: np.array([float(f(v)) for v in x.flat]).reshape(x.shape)
+
+
+def between_jumps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Neither near an integer nor near a half."""
+    return rng.integers(-6, 6, shape) / 2 + rng.uniform(0.1, 0.4, shape)
+
+
+ROWS: tuple[OpInfo, ...] = (
+    row("FLOOR", each(floor), between_jumps, more=(SIDES,)),
+    row("CEIL", each(ceil), between_jumps, more=(SIDES,)),
+    row("ROUND", each(round), between_jumps, more=(SIDES,)),
+    row("SIGN", lambda x: np.where(x > 0, 1, 0) - (x < 0) + 0 * x, integers=True),
+)

@@ -1,0 +1,34 @@
+"""Values that finite differences and drawn inputs do not meet: ties, zeros, ends."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from op_run import Case, row_of
+
+from odt.kernels.opdef import Array
+
+
+def computed(op: str, /, **inputs: Any) -> Array:
+    """The output y for inputs given as they are; options and statics under these names."""
+    options, statics = inputs.pop("options", {}), inputs.pop("statics", {})
+    row = row_of(op)
+    case = Case.make(
+        row, row.attrs(options, statics), {n: np.asarray(a) for n, a in inputs.items()}
+    )
+    return case.forward()["y"]
+
+
+@pytest.mark.parametrize(
+    ("op", "wanted"),
+    [
+        ("ROUND", [-2.0, -2.0, 0.0, 0.0, 0.0, 2.0, 2.0]),
+        ("FLOOR", [-3.0, -2.0, -1.0, 0.0, 0.0, 1.0, 2.0]),
+        ("CEIL", [-2.0, -1.0, 0.0, 0.0, 1.0, 2.0, 3.0]),
+        ("SIGN", [-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0]),
+    ],
+)
+def test_halves_and_zero(op: str, wanted: list[float]) -> None:
+    """ROUND takes halves to the even neighbour, as LiteRT does."""
+    got = computed(op, x=[-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5])
+    np.testing.assert_array_equal(got, wanted)
