@@ -1,0 +1,7 @@
+"""EQUAL: y is whether a = b; both are stretched to match from the last axis on."""
+
+import numpy as np
+
+from odt.kernels.comparing import comparison
+
+OP = comparison("EQUAL", np.equal)

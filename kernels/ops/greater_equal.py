@@ -1,0 +1,7 @@
+"""GREATER_EQUAL: y is whether a ≥ b; both are stretched to match from the last axis on."""
+
+import numpy as np
+
+from odt.kernels.comparing import comparison
+
+OP = comparison("GREATER_EQUAL", np.greater_equal)
