@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from op_run import Case, row_of
 
+from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 
@@ -32,3 +33,19 @@ def test_halves_and_zero(op: str, wanted: list[float]) -> None:
     """ROUND takes halves to the even neighbour, as LiteRT does."""
     got = computed(op, x=[-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5])
     np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_quotients_round_down_and_remainders_have_the_sign_of_the_divisor(dtype: type) -> None:
+    pair: dict[str, Array] = {
+        "a": np.array([7, -7, 7, -7, 6], dtype),
+        "b": np.array([3, 3, -3, -3, -3], dtype),
+    }
+    np.testing.assert_array_equal(computed("FLOOR_DIV", **pair), [2, -3, -3, 2, -2])
+    np.testing.assert_array_equal(computed("FLOOR_MOD", **pair), [1, 2, -2, -1, 0])
+
+
+@pytest.mark.parametrize("op", ["FLOOR_DIV", "FLOOR_MOD"])
+def test_no_integer_is_divided_by_zero(op: str) -> None:
+    with pytest.raises(DataError, match=f"{op}: b must not be 0"):
+        computed(op, a=np.array([1, 2]), b=np.array([1, 0]))

@@ -7,6 +7,7 @@ import numpy as np
 
 from odt.kernels.opdef import Array
 from op_db import OpInfo, Sample
+from op_db.binary import LARGE, REFUSALS, SAMPLES, formula
 from op_db.unary import row
 
 SIDES = Sample(
@@ -23,9 +24,30 @@ def between_jumps(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.integers(-6, 6, shape) / 2 + rng.uniform(0.1, 0.4, shape)
 
 
+def tenths(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Odd tenths of both signs, which no divisor below divides."""
+    return (2 * rng.integers(-30, 30, shape) + 1) / 10
+
+
+def divisors(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.choice([-2.0, -1.0, -0.4, 0.4, 1.0, 2.0], shape)
+
+
+def floor_div(a: Array, b: Array) -> Array:
+    return np.floor(a / b).astype(np.result_type(a, b))
+
+
+def quotients(name: str, f: Callable[[Array, Array], Array]) -> OpInfo:
+    return OpInfo(
+        name, formula(f), SAMPLES, LARGE, REFUSALS, draws={"a": tenths, "b": divisors}, loose=10
+    )
+
+
 ROWS: tuple[OpInfo, ...] = (
     row("FLOOR", each(floor), between_jumps, more=(SIDES,)),
     row("CEIL", each(ceil), between_jumps, more=(SIDES,)),
     row("ROUND", each(round), between_jumps, more=(SIDES,)),
     row("SIGN", lambda x: np.where(x > 0, 1, 0) - (x < 0) + 0 * x, integers=True),
+    quotients("FLOOR_DIV", floor_div),
+    quotients("FLOOR_MOD", lambda a, b: a - floor_div(a, b) * b),
 )

@@ -1,0 +1,31 @@
+"""FLOOR_DIV: y = ⌊a / b⌋, stretched to match from the last axis on; da = 0 and db = 0.
+
+Integers are divided exactly, not by 0.
+"""
+
+import numpy as np
+
+from odt.errors import DataError
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes
+from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.zero import zero
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    if y.dtype.kind == "f":
+        np.divide(a, b, out=y)
+        np.floor(y, out=y)
+        return
+    if not np.all(b):
+        raise DataError("FLOOR_DIV: b must not be 0 among integers, but got 0")
+    np.floor_divide(a, b, out=y)
+
+
+OP = OpDef(
+    "FLOOR_DIV",
+    inputs=BINARY,
+    infer=infer,
+    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    grads={"a": zero("a"), "b": zero("b")},
+    mixes=mixes,
+)

@@ -1,0 +1,54 @@
+"""FLOOR_MOD: y = a − ⌊a / b⌋ b, stretched to match from the last axis on; y has the sign of b.
+
+da = dy and db = −dy ⌊a / b⌋, each summed over the axes along which that input was stretched.
+Integers are not divided by 0.
+"""
+
+import numpy as np
+
+from odt.errors import DataError
+from odt.kernels.broadcast import (
+    BINARY,
+    IN_PLACE,
+    gradient,
+    infer,
+    is_whole,
+    mixes,
+    reducer,
+    sum_into,
+)
+from odt.kernels.opdef import Array, Kernel, OpDef
+
+Axes = tuple[int, ...]
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    if y.dtype.kind != "f" and not np.all(b):
+        raise DataError("FLOOR_MOD: b must not be 0 among integers, but got 0")
+    np.remainder(a, b, out=y)
+
+
+def grad_a(attrs: None, *, dy: Array, da: Array, axes: Axes, kept: Axes) -> None:
+    sum_into(dy, da, axes, kept)
+
+
+def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:
+    np.divide(a, b, out=out)
+    np.floor(out, out=out)
+    np.multiply(out, dy, out=out)
+    np.negative(out, out=out)
+
+
+OP = OpDef(
+    "FLOOR_MOD",
+    inputs=BINARY,
+    infer=infer,
+    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    grads={
+        "a": Kernel(
+            grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_whole("a")
+        ),
+        "b": gradient("b", d_b, reads=("dy", "a", "b")),
+    },
+    mixes=mixes,
+)
