@@ -106,13 +106,9 @@ class Trainer:
         """
         self.graph = graph
         self.metrics = metrics or {}
-        losses = heads(graph, info.loss, info.reduction)
-        self.loss = losses[0].name
+        work, validation = works(graph, info, outputs=outputs or bool(self.metrics))
+        self.loss = work.losses[0].name
         self.info = replace(info, loss=self.loss)
-        work = Work(
-            losses, trainable_operators(graph, info), True, outputs=outputs or bool(self.metrics)
-        )
-        validation = replace(work, backward=False, outputs=True)
         plans = Plans(graph)
         plan = plans.at(work, file_batch(graph))[0]
         trained = [plan.values[name].tensor for name in plan.parameters]
@@ -244,6 +240,22 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
             f"trainable operators: must be positions below {total}, but got {unknown}"
         )
     return origins & set(info.trainable_ops)
+
+
+def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[Work, Work]:
+    """What a step of training computes, and one of validation.
+
+    Args:
+        graph: as in the file.
+        info: complete.
+        outputs: whether training wants the model's outputs, for a metric.
+
+    Raises:
+        OptionError: if the loss or what trains cannot be.
+    """
+    losses = heads(graph, info.loss, info.reduction)
+    training = Work(losses, trainable_operators(graph, info), True, outputs=outputs)
+    return training, replace(training, backward=False, outputs=True)
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:

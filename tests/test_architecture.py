@@ -55,6 +55,7 @@ CORE = [
     "schedule",
     "workers",
     "engine",
+    "forecast",
     "runtime",
     "heads",
     "inspection",

@@ -1,0 +1,133 @@
+"""Says what memory training takes and what for; nothing is allocated."""
+
+from typing import Any
+
+import click
+
+from odt.cli import report
+from odt.cli.options import (
+    hyper_parameter_options,
+    model_argument,
+    schedule_options,
+    training_options,
+)
+from odt.core.engine import Plans
+from odt.core.folding import fold_weights
+from odt.core.forecast import Forecast, forecast, peak
+from odt.core.lifetimes import BEFORE, Lifetime
+from odt.core.plan import Call, Plan
+from odt.core.reader import read_model
+from odt.core.resolve import resolve
+from odt.core.schedule import choose_schedule
+from odt.core.trainer import works
+from odt.core.training_info import stored_training_info
+from odt.kernels.registry import find_optimizer
+
+SHOWN = 12  # values alive at the peak
+
+
+@click.command()
+@model_argument
+@training_options
+@hyper_parameter_options
+@schedule_options
+def command(
+    model: str,
+    num_of_trainable_ops: int | None,
+    micro_batch: int | None,
+    workers: int | None,
+    **options: Any,
+) -> None:
+    """Says how MODEL would train: how a batch is cut, and what memory is needed for what.
+
+    Options are those of `odt train`, and so are defaults.
+    """
+    source = read_model(model)
+    graph = fold_weights(source).graph
+    stored = stored_training_info(source)
+    fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
+    given = {name: options.pop(name) for name in fields}
+    info = resolve(graph, stored.given() if stored else {}, given, options, num_of_trainable_ops)
+    work = works(graph, info)
+    plans = Plans(graph)
+    schedule = choose_schedule(
+        info.batch_size, lambda n: plans.at(work[0], n), micro_batch, workers
+    )
+    rule = find_optimizer(info.optimizer)
+    slots = rule.slots(rule.attrs(**info.hyper_parameters))
+    found = forecast(plans, work, len(slots), schedule)
+    for lines in (describe_schedule(found), describe_memory(found, info.optimizer, slots)):
+        click.echo("\n".join(lines))
+    click.echo("\n".join(describe_peak(found.plan)))
+
+
+def describe_schedule(found: Forecast) -> list[str]:
+    """How a batch is cut, and why."""
+    s = found.schedule
+    runs = -(-s.batch // s.micro_batch)
+    cut = f"{runs} × {s.micro_batch} samples" if runs > 1 else "whole"
+    workers = f"{s.workers} worker{'s'[: s.workers - 1]}"
+    lines = [f"batch of {s.batch}: {cut}, on {workers}"]
+    if s.why:
+        lines.append(f"not cut: {s.why}")
+    return lines
+
+
+def describe_memory(found: Forecast, optimizer: str, slots: tuple[str, ...]) -> list[str]:
+    """Bytes by what they are for."""
+    apart = found.memory.separate * found.schedule.workers
+    rows = [
+        ("parameters", found.parameters, ""),
+        ("optimizer", found.slots, f"{optimizer}: {', '.join(slots) or 'no state'}"),
+        (
+            "gradients",
+            found.gradients,
+            "kept until the batch is done" if found.gradients else "in the arena, used at once",
+        ),
+        ("arenas", found.arena, f"{apart:,} if each value had its own memory"),
+        ("peak", found.total, report.size(found.total)),
+    ]
+    cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
+    return report.table(cells, right=(1,))
+
+
+def describe_peak(plan: Plan) -> list[str]:
+    """What is alive in a worker's arena when it is fullest."""
+    found = peak(plan)
+    sizes = {name: plan.values[name].spec.nbytes for name, _ in found.alive}
+    total = sum(sizes.values())
+    rows = [("VALUE", "BYTES", "SHAPE", "FROM", "TO")]
+    for name, life in found.alive[:SHOWN]:
+        rows.append(
+            (_name(plan, name), f"{sizes[name]:,}", str(plan.values[name].spec), *_ends(plan, life))
+        )
+    rest = found.alive[SHOWN:]
+    if rest:
+        rows.append((f"{len(rest)} more", f"{sum(sizes[n] for n, _ in rest):,}", "", "", ""))
+    return [
+        "",
+        f"most is alive in the {found.phase} phase at {found.step}: {total:,} bytes a worker",
+        *report.table(rows, right=(1,)),
+    ]
+
+
+def _name(plan: Plan, name: str) -> str:
+    """A value by its tensor's name, where it has one."""
+    stem = name.removeprefix("d.")
+    tensor = plan.values[stem].tensor if stem in plan.values else None
+    if tensor is None:
+        return name
+    label = plan.graph.tensors[tensor].name or stem
+    return f"gradient of {label}" if stem != name else label
+
+
+def _ends(plan: Plan, life: Lifetime) -> tuple[str, str]:
+    def label(k: int) -> str:
+        if k == BEFORE:
+            return "the data"
+        if k >= len(plan.steps):
+            return "the end"
+        step = plan.steps[k]
+        return step.label if isinstance(step, Call) else "its update"
+
+    return label(life.first), label(life.last)
