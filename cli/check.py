@@ -14,6 +14,7 @@ from odt.cli.options import (
     model_argument,
     open_data,
     schedule_options,
+    selection_options,
 )
 from odt.core.evaluator import Data
 from odt.core.folding import fold_weights
@@ -22,6 +23,7 @@ from odt.core.heads import CROSS_ENTROPIES
 from odt.core.random_data import RandomData
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
+from odt.core.selection import Selection, select
 from odt.core.selftest import self_test
 from odt.core.trainability import Trainability, flops, trainability
 from odt.core.trainer import Trainer, trainable_operators
@@ -38,6 +40,7 @@ from odt.core.training_info import stored_training_info
     metavar="N",
     help="Look at training the last N operators; -1 all.",
 )
+@selection_options
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of chance.")
 @schedule_options
 def command(
@@ -45,6 +48,9 @@ def command(
     load_input: str | None,
     load_expected: str | None,
     num_of_trainable_ops: int | None,
+    trainable: tuple[str, ...],
+    freeze: tuple[str, ...],
+    bias_only: bool,
     seed: int,
     micro_batch: int | None,
     workers: int | None,
@@ -63,9 +69,11 @@ def command(
     fields = stored.given() if stored else {}
     options["batch_size"] = options["batch_size"] or fields.get("batch_size") or 8
     info = resolve(graph, fields, options, {}, num_of_trainable_ops)
+    selection = Selection(trainable, freeze, bias_only)
+    info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
-        found = trainability(graph, plan, trainable_operators(graph, info))
+        found = trainability(graph, plan, trainable_operators(graph, info), info.trainable_tensors)
         for line in describe(plan.graph, found):
             click.echo(line)
         per_sample = flops(plan.graph) // trainer.runtime.schedule.micro_batch
@@ -89,8 +97,7 @@ def command(
 
 def describe(graph: Graph, found: Trainability) -> list[str]:
     """What trains, what does not, and why."""
-    values = sum(graph.tensors[i].spec.size for i in found.trained)
-    lines = [f"trains: {values:,} values in {len(found.trained)} tensors"]
+    lines = [report.trained_line([graph.tensors[i].spec for i in found.trained])]
     for block in found.blocked:
         lines.append(
             f"blocked: node {block.node.origin} ({block.node.op}): "

@@ -7,32 +7,40 @@ from collections.abc import Iterable
 
 import click
 
-from odt.cli.options import model_argument
+from odt.cli.options import model_argument, selection_options
 from odt.cli.report import size, table
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.inspection import Inspection, inspect_graph
 from odt.core.reader import Model, read_model
 from odt.core.resolve import number_of_last
-from odt.core.training_info import stored_training_info
+from odt.core.selection import Selection, select
+from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.kernels.opdef import TensorSpec
+
+ALL = Selection()
 
 
 @click.command()
 @model_argument
-def command(model: str) -> None:
+@selection_options
+def command(
+    model: str, trainable: tuple[str, ...], freeze: tuple[str, ...], bias_only: bool
+) -> None:
     """Shows what MODEL holds: operators with their shapes, parameters, training info, metadata.
 
     The column LAST is what to give as --num-of-trainable-ops to train this operator and all
-    after it; TRAINS is how many values that would train.
+    after it; TRAINS is how many values that would train. With --trainable, --freeze or
+    --bias-only both count and list only what is so selected.
     """
-    click.echo(describe(read_model(model)))
+    click.echo(describe(read_model(model), Selection(trainable, freeze, bias_only)))
 
 
-def describe(model: Model) -> str:
+def describe(model: Model, selection: Selection = ALL) -> str:
     """Everything `odt inspect` prints of a model."""
-    graph = model.graph
-    found = inspect_graph(fold_weights(model).graph)
+    graph, folded = model.graph, fold_weights(model).graph
+    info = select(folded, TrainingInfo(), selection)
+    found = inspect_graph(folded).among(info.trainable_ops, info.trainable_tensors)
     sections = [
         describe_file(model),
         describe_interface(graph),

@@ -248,6 +248,22 @@ training_options = stack(
     ),
 )
 
+selection_options = stack(
+    click.option(
+        "--trainable",
+        multiple=True,
+        metavar="GLOB",
+        help="Train only weights whose name or operator matches; may be given more than once.",
+    ),
+    click.option(
+        "--freeze",
+        multiple=True,
+        metavar="GLOB",
+        help="Leave weights as they are whose name or operator matches; likewise.",
+    ),
+    click.option("--bias-only", is_flag=True, help="Train biases and no other weights."),
+)
+
 # Of one optimizer or another; None: the model's own value, then the optimizer's default.
 hyper_parameter_options = stack(
     click.option("--momentum", type=click.FloatRange(0, 1), help="Of sgd."),

@@ -9,6 +9,7 @@ from odt.cli.options import (
     hyper_parameter_options,
     model_argument,
     schedule_options,
+    selection_options,
     training_options,
 )
 from odt.core.engine import Plans
@@ -19,6 +20,7 @@ from odt.core.plan import Call, Plan
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
 from odt.core.schedule import choose_schedule
+from odt.core.selection import Selection, select
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
 from odt.kernels.registry import find_optimizer
@@ -29,11 +31,15 @@ SHOWN = 12  # values alive at the peak
 @click.command()
 @model_argument
 @training_options
+@selection_options
 @hyper_parameter_options
 @schedule_options
 def command(
     model: str,
     num_of_trainable_ops: int | None,
+    trainable: tuple[str, ...],
+    freeze: tuple[str, ...],
+    bias_only: bool,
     micro_batch: int | None,
     workers: int | None,
     **options: Any,
@@ -48,6 +54,8 @@ def command(
     fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
     given = {name: options.pop(name) for name in fields}
     info = resolve(graph, stored.given() if stored else {}, given, options, num_of_trainable_ops)
+    selection = Selection(trainable, freeze, bias_only)
+    info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     work = works(graph, info)
     plans = Plans(graph)
     schedule = choose_schedule(

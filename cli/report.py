@@ -10,6 +10,7 @@ from odt.core.evaluator import Result
 from odt.core.phases import Usage
 from odt.core.schedule import Schedule
 from odt.core.trainer import MemoryReport
+from odt.kernels.opdef import Array, TensorSpec
 
 RULE = "=" * 35
 
@@ -56,6 +57,11 @@ def parameter_block(
             "=" * 24,
         ]
     )
+
+
+def trained_line(trained: Collection[Array | TensorSpec]) -> str:
+    """How much trains."""
+    return f"trains: {sum(t.size for t in trained):,} values in {len(trained)} tensors"
 
 
 def epoch_line(number: int, epochs: int, training: Result, validation: Result | None) -> str:

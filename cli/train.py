@@ -22,6 +22,7 @@ from odt.cli.options import (
     model_argument,
     open_data,
     schedule_options,
+    selection_options,
     training_options,
 )
 from odt.core.data import DataSet, EpochOrder, Split, split
@@ -40,6 +41,7 @@ from odt.core.resolve import (
     values_used,
 )
 from odt.core.resume import Resume, Saver, changed_buffers, read_resume
+from odt.core.selection import Selection, select
 from odt.core.trainer import Epoch, Trainer, Watch
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
@@ -54,6 +56,7 @@ from odt.errors import DataError, OptionError
 )
 @training_options
 @one_options
+@selection_options
 @hyper_parameter_options
 @schedule_options
 @click.option(
@@ -90,6 +93,9 @@ def command(
     epochs: int,
     num_of_trainable_ops: int | None,
     trainable_ops: str | None,
+    trainable: tuple[str, ...],
+    freeze: tuple[str, ...],
+    bias_only: bool,
     data_length: int | None,
     verbose_level: int,
     micro_batch: int | None,
@@ -124,6 +130,9 @@ def command(
         folded = fold_weights(source)
         resume = read_resume(checkpoint) if checkpoint else Resume("", None)
         info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, resume)
+        selection = Selection(trainable, freeze, bias_only)
+        said = num_of_trainable_ops is not None or trainable_ops is not None
+        info = select(folded.graph, info, selection, among=said)
     metrics = dict(find_metric(name) for name in metric)
     for path in filter(None, exports.values()):
         AtomicFile(path).discard()  # better refused now than after hours of training
@@ -142,6 +151,8 @@ def command(
         if verbose_level:
             block |= {"origins": where, "hyper_parameters": used.hyper_parameters}
         click.echo(report.parameter_block(**block))
+        if not selection.is_empty:
+            click.echo(report.trained_line(trainer.parameters.tensors.values()))
         warning = contradiction(source.graph, trainer.info)
         if warning:
             click.echo(f"Warning: {warning}", err=True)

@@ -5,7 +5,7 @@ below the deepest trainable operator has a backward. Kernels write and never add
 contribution to a gradient goes to a value of its own, and a call of ADD adds it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,12 +45,15 @@ ZERO = Kernel(_zero, reads=(), writes=("y",))
 ADD = Kernel(_add, reads=("a", "b"), writes=("y",), may_alias=frozenset({("y", "a"), ("y", "b")}))
 
 
-def trainable_tensors(graph: Graph, trainable: frozenset[int]) -> tuple[int, ...]:
+def trainable_tensors(
+    graph: Graph, trainable: Collection[int], only: Collection[int] | None = None
+) -> tuple[int, ...]:
     """Constants that train: float inputs with a gradient, of operators that are trainable.
 
     Args:
         graph: lowered.
         trainable: positions of the operators in the file.
+        only: tensors to choose from; None for all.
     """
     found: dict[int, None] = {}
     for node in graph.nodes:
@@ -62,6 +65,7 @@ def trainable_tensors(graph: Graph, trainable: frozenset[int]) -> tuple[int, ...
                     tensor.data is not None
                     and tensor.spec.dtype.kind == "f"
                     and gradient_of(row, name)
+                    and (only is None or i in only)
                 ):
                     found[i] = None
     return tuple(found)
@@ -77,6 +81,7 @@ def training_plan(
     losses: Sequence[Loss],
     trainable: frozenset[int],
     *,
+    only: Collection[int] | None = None,
     backward: bool = True,
     outputs: bool = False,
 ) -> Plan:
@@ -86,11 +91,12 @@ def training_plan(
         graph: lowered.
         losses: one for each output that has one.
         trainable: positions in the file of the operators that train.
+        only: the tensors of theirs that train; None for all.
         backward: False gives the losses only.
         outputs: whether the model's outputs are wanted too, for a metric.
     """
     wanted = trainable if backward else frozenset()
-    return _Builder(graph, wanted).finish(graph.outputs if outputs else (), losses)
+    return _Builder(graph, wanted, only).finish(graph.outputs if outputs else (), losses)
 
 
 def _row(node: Node) -> OpDef:
@@ -113,11 +119,13 @@ def gradient_of(row: OpDef, name: str) -> Kernel | None:
 class _Builder:
     """Grows the plan; thrown away when it is done."""
 
-    def __init__(self, graph: Graph, trainable: frozenset[int]) -> None:
+    def __init__(
+        self, graph: Graph, trainable: frozenset[int], only: Collection[int] | None = None
+    ) -> None:
         self.graph = graph
         self.steps: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
-        self.parameters = frozenset(trainable_tensors(graph, trainable))
+        self.parameters = frozenset(trainable_tensors(graph, trainable, only))
         self.gradients: dict[int, str] = {}
         self.aux: dict[tuple[int, str], str] = {}
         self.losses: list[str] = []

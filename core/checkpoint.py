@@ -32,6 +32,7 @@ CRC = struct.Struct("<I")
 ALIGNMENT = 64
 WEIGHT = "weight"
 DTYPES = ("float16", "float32", "float64")  # of arrays
+ADDED = ("trainable_tensors",)  # fields that files of the first odt do not have; None there
 Property = str | int | float
 
 
@@ -48,6 +49,7 @@ class Progress:
         batch, micro_batch, workers: how a batch is cut.
         loss, reduction: what training makes small; no loss lets the output say.
         trainable_ops: positions of the operators that train; None for all.
+        trainable_tensors: of their weights those that train; None for all.
         kernels: which kernels compute.
     """
 
@@ -63,6 +65,7 @@ class Progress:
     loss: str = ""
     reduction: str = "sum_over_batch_size"
     trainable_ops: tuple[int, ...] | None = None
+    trainable_tensors: tuple[int, ...] | None = None
     kernels: str = "numpy"
 
 
@@ -272,10 +275,10 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
 
 
 def _checked(head: Mapping[str, Any]) -> Checkpoint:
-    progress = dict(head["progress"])
+    progress = dict.fromkeys(ADDED) | head["progress"]
     for f in fields(Progress):
         value = progress[f.name]
-        if f.name == "trainable_ops":
+        if f.name in ("trainable_ops", *ADDED):
             progress[f.name] = None if value is None else tuple(map(_natural, value))
         elif isinstance(f.default, int) and not isinstance(f.default, bool):
             _natural(value)

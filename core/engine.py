@@ -47,12 +47,14 @@ class Work:
     Attributes:
         losses: one for each output that has one.
         trainable: positions in the file of the operators that train.
+        only: the tensors of theirs that train; None for all.
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are wanted.
     """
 
     losses: tuple[Loss, ...] = ()
     trainable: frozenset[int] = frozenset()
+    only: tuple[int, ...] | None = None
     backward: bool = False
     outputs: bool = False
 
@@ -62,7 +64,12 @@ class Work:
         if not self.losses:
             return inference_plan(lowered)
         return training_plan(
-            lowered, self.losses, self.trainable, backward=self.backward, outputs=self.outputs
+            lowered,
+            self.losses,
+            self.trainable,
+            only=self.only,
+            backward=self.backward,
+            outputs=self.outputs,
         )
 
 

@@ -1,5 +1,6 @@
 """What a model holds and what of it would train, as far as that can be said without data."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from odt.core.autodiff import trainable_tensors
@@ -24,6 +25,18 @@ class Inspection:
         """The tensors that --num-of-trainable-ops n trains."""
         chosen = sorted(self.trained)[len(self.trained) - n :]
         return frozenset(i for origin in chosen for i in self.trained[origin])
+
+    def among(
+        self, operators: Collection[int] | None, tensors: Collection[int] | None
+    ) -> "Inspection":
+        """The same for some operators and some tensors only; None for all."""
+        trained = {
+            k: tuple(i for i in found if tensors is None or i in tensors)
+            if operators is None or k in operators
+            else ()
+            for k, found in self.trained.items()
+        }
+        return Inspection(trained, self.refusal)
 
 
 def inspect_graph(graph: Graph) -> Inspection:

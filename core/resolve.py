@@ -81,6 +81,8 @@ def resolve(
     if num_of_trainable_ops is not None:
         given["trainable_ops"] = last_operators(graph, num_of_trainable_ops)
     fields = {**stored, **given}
+    if "trainable_ops" in given:
+        fields["trainable_tensors"] = None
     chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
     same = fields.get("optimizer") == stored.get("optimizer")
     fields["hyper_parameters"] = {**(stored.get("hyper_parameters", {}) if same else {}), **chosen}

@@ -70,6 +70,7 @@ class Resume:
             "reduction": progress.reduction,
             "batch_size": progress.batch,
             "trainable_ops": progress.trainable_ops,
+            "trainable_tensors": progress.trainable_tensors,
         }
         return said | ({"loss": progress.loss} if progress.loss else {})
 
@@ -183,6 +184,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         loss=trainer.loss,
         reduction=trainer.info.reduction,
         trainable_ops=trainer.info.trainable_ops,
+        trainable_tensors=trainer.info.trainable_tensors,
     )
 
 

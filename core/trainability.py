@@ -1,6 +1,6 @@
 """What of a model can train, and what is in the way: all of it at once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,24 +42,27 @@ class Trainability:
     deepest: int
 
 
-def trainability(graph: Graph, plan: Plan, trainable: frozenset[int]) -> Trainability:
+def trainability(
+    graph: Graph, plan: Plan, trainable: frozenset[int], only: Collection[int] | None = None
+) -> Trainability:
     """Holds what should train against what a plan trains.
 
     Args:
         graph: as in the file.
         plan: of a training step with these operators.
         trainable: positions of operators in the file.
+        only: the tensors of theirs that should train; None for all.
     """
     lowered = plan.graph
     trained = [plan.values[name].tensor for name in plan.parameters]
     found = tuple(i for i in trained if i is not None)
-    wanted = trainable_tensors(lowered, trainable)
+    wanted = trainable_tensors(lowered, trainable, only)
     missing = tuple(i for i in wanted if i not in found)
     origins = sorted({n.origin for n in graph.nodes})
     deepest = 0
     while deepest < len(origins):
         last = frozenset(origins[len(origins) - deepest - 1 :])
-        if any(i in missing for i in trainable_tensors(lowered, last)):
+        if any(i in missing for i in trainable_tensors(lowered, last, only)):
             break
         deepest += 1
     return Trainability(found, missing, _blocked(lowered, missing), deepest)

@@ -254,7 +254,9 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
         OptionError: if the loss or what trains cannot be.
     """
     losses = heads(graph, info.loss, info.reduction)
-    training = Work(losses, trainable_operators(graph, info), True, outputs=outputs)
+    training = Work(
+        losses, trainable_operators(graph, info), info.trainable_tensors, True, outputs=outputs
+    )
     return training, replace(training, backward=False, outputs=True)
 
 

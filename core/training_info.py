@@ -43,6 +43,7 @@ class TrainingInfo:
         from_logits: what the file says; the graph decides.
         batch_size: samples in a step.
         trainable_ops: positions of the operators that train; None for all.
+        trainable_tensors: of their weights those that train; None for all.
     """
 
     optimizer: str = "adam"
@@ -53,6 +54,7 @@ class TrainingInfo:
     from_logits: bool | None = None
     batch_size: int = 32
     trainable_ops: tuple[int, ...] | None = None
+    trainable_tensors: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,11 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         )
     if info.loss is None:
         raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")
+    if info.trainable_tensors is not None:
+        raise OptionError(
+            "a circle+ must train all weights of an operator or none, but got some of them. "
+            "Export a Circle model, and give --trainable, --freeze or --bias-only again."
+        )
     names = schema.SLOTS[_OPTIONS[info.optimizer]]
     numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}
     unknown = [n for n, value in numbers.items() if n not in names and value]

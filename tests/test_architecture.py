@@ -68,6 +68,7 @@ CORE = [
     "inference",
     "datasets",
     "trainer",
+    "selection",
     "random_data",
     "selftest",
     "trainability",

@@ -1,0 +1,148 @@
+"""Which weights train, where that is not a matter of whole operators: by patterns, or biases alone.
+
+A pattern is a shell's (fnmatch: *, ?, [a-z]; case counts) and is held against a weight's name in
+the file and against the kind of the operators that read it, such as CONV_2D.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from odt.core.autodiff import trainable_tensors
+from odt.core.graph import Graph
+from odt.core.lower import file_batch, lower
+from odt.core.names import bind_inputs
+from odt.core.trainer import trainable_operators
+from odt.core.training_info import TrainingInfo
+from odt.errors import OptionError
+from odt.kernels.registry import find_operator
+
+NEAR = 3  # names that a refusal lists
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the user picks.
+
+    Attributes:
+        trainable: patterns; if there are any, what none matches does not train.
+        freeze: patterns; what one matches does not train.
+        bias_only: what is no bias does not train.
+    """
+
+    trainable: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
+    bias_only: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.trainable or self.freeze or self.bias_only)
+
+
+def select(
+    graph: Graph, info: TrainingInfo, selection: Selection, *, among: bool = False
+) -> TrainingInfo:
+    """Training info whose trainable operators and tensors are those selected of what trains.
+
+    Args:
+        graph: as in the file.
+        info: complete; a circle+ or a checkpoint may have said what trains.
+        selection: by the user.
+        among: whether the user said what it trains; otherwise `trainable` chooses among all.
+
+    Raises:
+        OptionError: if a pattern matches no weight of the model, or nothing is left.
+    """
+    if selection.is_empty:
+        return info
+    if selection.trainable and not among:
+        info = replace(info, trainable_ops=None, trainable_tensors=None)
+    lowered = lower(graph, file_batch(graph))
+    names = weight_names(graph)
+    for option, patterns in (("--trainable", selection.trainable), ("--freeze", selection.freeze)):
+        for pattern in patterns:
+            check_pattern(option, pattern, names)
+    operators = trainable_operators(graph, info)
+    before = trainable_tensors(lowered, operators, info.trainable_tensors)
+    chosen = {i for i in before if _is_chosen(names[i], selection)}
+    if selection.bias_only:
+        chosen &= biases(lowered)
+    if not chosen:
+        raise OptionError(
+            "--trainable, --freeze, --bias-only: must leave something to train, but got none of "
+            f"the {len(before)} weights that train without them"
+        )
+    if len(chosen) == len(before):
+        return info
+    used = tuple(
+        k for k in sorted(operators) if chosen.intersection(trainable_tensors(lowered, {k}))
+    )
+    whole = chosen.issuperset(trainable_tensors(lowered, used))
+    return replace(
+        info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(chosen))
+    )
+
+
+def weight_names(graph: Graph) -> dict[int, set[str]]:
+    """Weights that could train, and what patterns are held against for each.
+
+    Args:
+        graph: as in the file; tied weights may have several names there.
+    """
+    lowered = lower(graph, file_batch(graph))
+    names: dict[int, set[str]] = {}
+    for node in graph.nodes:
+        for i in trainable_tensors(lowered, {node.origin}):
+            names.setdefault(i, _names_of(graph, i)).add(node.op)
+    return names
+
+
+def matches(names: Iterable[str], pattern: str) -> bool:
+    """Whether a pattern matches one of a weight's names."""
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
+    """Refuses a pattern that matches nothing, so that a slip does not train another model.
+
+    Raises:
+        OptionError: with names that are near.
+    """
+    known = sorted({name for each in names.values() for name in each})
+    if matches(known, pattern):
+        return
+    near = difflib.get_close_matches(pattern.strip("*"), known, NEAR, 0.3) or known[:NEAR]
+    raise OptionError(
+        f"{option}: must match the name or the operator of a weight, but got {pattern}, which "
+        f"matches none. There are {', '.join(near) or 'none'}; odt inspect lists all."
+    )
+
+
+def biases(lowered: Graph) -> set[int]:
+    """Constants that are added, one value for each channel, by all that read them."""
+    found: set[int] = set()
+    other: set[int] = set()
+    for node in lowered.nodes:
+        row = find_operator(node.op)
+        assert row is not None
+        for name, i in bind_inputs(row, node).items():
+            tensor = lowered.tensors[i]
+            last = lowered.tensors[node.outputs[0]].spec.shape[-1:]
+            added = node.op == "ADD" and (tensor.spec.size,) == last
+            is_bias = tensor.data is not None and (added or (name == "b" and "b?" in row.inputs))
+            (found if is_bias else other).add(i)
+    return found - other
+
+
+def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
+    names = tuple(names)
+    wanted = not selection.trainable or any(matches(names, p) for p in selection.trainable)
+    return wanted and not any(matches(names, p) for p in selection.freeze)
+
+
+def _names_of(graph: Graph, i: int) -> set[str]:
+    """The names of all tensors that share the weight's buffer; the empty name is none."""
+    weight = graph.tensors[i]
+    same = [t for t in graph.tensors if t.buffer and t.buffer == weight.buffer]
+    return {t.name for t in (weight, *same) if t.name and t.spec == weight.spec}
