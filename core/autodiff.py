@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.core.graph import Graph, Node
 from odt.core.lower import mixing_nodes
-from odt.core.names import bind_inputs, bind_outputs, expand
+from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, find_target
@@ -228,9 +228,7 @@ class _Builder:
 
     def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
         """The node's inputs, outputs and auxiliary values under the row's names."""
-        arrays = {
-            n: self.tensor(i) for n, i in bind_inputs(row, node).items() if n not in row.static
-        }
+        arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
         arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
         specs = {n: self.values[v].spec for n, v in arrays.items()}
         for name, spec in row.aux(node.attrs, specs).items():
@@ -242,8 +240,8 @@ class _Builder:
 
     def _forward(self, node: Node) -> None:
         row = _row(node)
-        bound = bind_inputs(row, node)
-        specs = {n: self.graph.tensors[i].spec for n, i in bound.items() if n not in row.static}
+        bound = bind_operands(row, node)
+        specs = {n: self.graph.tensors[i].spec for n, i in bound.items()}
         if row.forward.view(node.attrs, specs):
             (y,) = node.outputs
             base = self.tensor(bound[row.forward.reads[0]])
@@ -295,6 +293,8 @@ class _Builder:
                 self._zero_gradient(i)
             if i in self.gradients:
                 arrays[f"d{name}"] = self.gradients[i]
+        if row.backward is not None:
+            self._shared(node, row, row.backward, arrays)
         bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
         for name, i in sorted(bound, key=lambda item: item[1] in self.parameters):
             kernel = gradient_of(row, name)
@@ -304,6 +304,14 @@ class _Builder:
         for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
             if next(n for n in reached if i in n.inputs) is node:
                 self.steps.append(Delivery(f"t{i}", self.gradients[i]))
+
+    def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
+        """Adds the call that makes what the node's gradients share."""
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        for name, spec in row.shared(node.attrs, specs).items():
+            arrays[name] = self._new(f"t{node.outputs[0]}.{name}", spec)
+        label = f"{node.origin} {node.op} backward"
+        self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays)
 
     def _zero_gradient(self, i: int) -> None:
         """An output that no loss depends on, of a node with others that one does."""

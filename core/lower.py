@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
-from odt.core.names import bind_inputs, bind_outputs, expand
+from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import Array, OpDef, Specs, TensorSpec
+from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator, operator_names
 
 # ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
@@ -71,7 +71,7 @@ def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
         if not batched.intersection(node.inputs):
             continue
         row = _row(node)
-        bound = {n: i for n, i in bind_inputs(row, node).items() if n not in row.static}
+        bound = bind_operands(row, node)
         specs = {n: graph.tensors[i].spec for n, i in bound.items()}
         growing = frozenset(n for n, i in bound.items() if i in batched)
         batched.update(node.outputs)
@@ -141,9 +141,11 @@ def _infer(graph: Graph, batch: int, at_file: World | None) -> World:
 def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World | None) -> None:
     node = graph.nodes[k]
     bound = bind_inputs(row, node)
-    statics, specs = _split(graph, row, bound, world)
+    operands = bind_operands(row, node)
+    statics = _statics(graph, row, bound, world)
     outputs = bind_outputs(row, node)
-    for i in (*(i for n, i in bound.items() if n not in row.static), *outputs.values()):
+    _zero_state(graph, row, bound)
+    for i in (*operands.values(), *outputs.values()):
         tensor = graph.tensors[i]
         if tensor.quantized and tensor.spec.dtype.kind in "iu":
             raise ShapeError(
@@ -159,26 +161,24 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
     grown = world.batched.intersection(bound.values())
     if at_file is not None and row.rebatch is not None and grown and not folded:
-        before = {n: at_file.specs[i] for n, i in bound.items() if n in specs}
+        before = {n: at_file.specs[i] for n, i in operands.items()}
         if world.batch % at_file.batch:
             raise ShapeError(
                 f"the batch must be a multiple of the file's, {at_file.batch}, "
                 f"but got {world.batch}"
             )
         attrs = row.rebatch(attrs, before, world.batch // at_file.batch)
-    found = row.infer(attrs, specs)
+    found = row.infer(attrs, {n: world.specs[i] for n, i in operands.items()})
     world.attrs[k] = attrs
     for name, i in outputs.items():
         world.specs[i] = found[name]
     if grown:
         world.batched.update(outputs.values())
-    _fold(row, attrs, bound, outputs, world)
+    _fold(row, attrs, operands, outputs, world)
 
 
-def _split(
-    graph: Graph, row: OpDef, bound: Mapping[str, int], world: World
-) -> tuple[dict[str, Array], Specs]:
-    """Values of the static inputs, specs of the others."""
+def _statics(graph: Graph, row: OpDef, bound: Mapping[str, int], world: World) -> dict[str, Array]:
+    """Values of the static inputs."""
     statics = {}
     for name in row.static:
         if name in bound:
@@ -189,7 +189,20 @@ def _split(
                     "which is computed from the data"
                 )
             statics[name] = value
-    return statics, {n: world.specs[i] for n, i in bound.items() if n not in row.static}
+    return statics
+
+
+def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
+    """Refuses states that something else could have filled."""
+    for name in row.zero_state:
+        if name in bound:
+            i = bound[name]
+            readers = sum(i in node.inputs for node in graph.nodes)
+            if not graph.tensors[i].variable or i in graph.inputs or readers > 1:
+                raise ShapeError(
+                    f"{name} must be a variable of this operator alone, so that it is zero at "
+                    f"first, but got {graph.label(i)}"
+                )
 
 
 def _fold(
@@ -233,7 +246,7 @@ def _rewrite(graph: Graph, world: World) -> Graph:
             continue
         node = replace(node, attrs=world.attrs[k])
         code = node.options.get("fused_activation_function", 0)
-        if not code:
+        if not code or _row(node).keeps_activation:
             nodes.append(node)
             continue
         if code not in ACTIVATIONS:

@@ -44,6 +44,12 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
     return bound
 
 
+def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
+    """Input name → tensor index, of the inputs that kernels may see."""
+    hidden = {n.rstrip("?") for n in (*row.static, *row.zero_state)}
+    return {n: i for n, i in bind_inputs(row, node).items() if n not in hidden}
+
+
 def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
     """Output name → tensor index."""
     return bind(row.outputs, node.outputs)

@@ -6,7 +6,7 @@ from typing import Any
 
 from odt.core.autodiff import gradient_of, trainable_tensors
 from odt.core.graph import Graph, Node
-from odt.core.names import bind_inputs, bind_outputs
+from odt.core.names import bind_inputs, bind_operands, bind_outputs
 from odt.core.plan import Plan
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
@@ -92,10 +92,7 @@ def flops(graph: Graph) -> int:
     for node in graph.nodes:
         row = find_operator(node.op)
         assert row is not None
-        names: dict[str, Any] = {
-            n: i for n, i in bind_inputs(row, node).items() if n not in row.static
-        }
-        names.update(bind_outputs(row, node))
+        names: dict[str, Any] = {**bind_operands(row, node), **bind_outputs(row, node)}
         specs: dict[str, TensorSpec] = {n: graph.tensors[i].spec for n, i in names.items()}
         total += row.flops(node.attrs, specs)
     return total

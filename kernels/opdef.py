@@ -105,7 +105,7 @@ class Kernel:
 class OpDef:
     """One operator: one row that says everything the rest of odt needs to know of it.
 
-    Every input is in exactly one of grads, stops and static.
+    Every input is in exactly one of grads, stops, static and zero_state.
 
     Attributes:
         name: BuiltinOperator name in the schema, or the loss's name.
@@ -116,11 +116,18 @@ class OpDef:
         stops: inputs that have no gradient by definition.
         static: inputs whose values must be known when the graph is lowered; they are handed to
             `attrs` and never bound to a kernel.
+        zero_state: variable tensors that hold what is remembered: zero before each run and never
+            bound to a kernel.
         outputs: in schema order.
         aux: what forward leaves for backward beside the outputs.
+        backward: fills what the gradients share, before the first of them; they read it. None
+            where they share nothing.
+        shared: the specs of what it fills.
         attrs: the schema's options (snake case, enumerations as integers) and the values of the
             static inputs → a frozen dataclass, or None. Among the options are `output_types`, the
             dtypes that the file gives the outputs, since files leave such options out.
+        keeps_activation: whether the fused activation is part of the formula; others have it
+            split into a node of its own.
         rebatch: attrs made for the file's batch, specs at the file's batch, and how many times
             larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
         flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and
@@ -136,9 +143,13 @@ class OpDef:
     grads: Mapping[str, Kernel | Callable[[int], Kernel]]
     stops: tuple[str, ...] = ()
     static: tuple[str, ...] = ()
+    zero_state: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("y",)
     aux: Callable[[Attrs, Specs], Specs] = no_specs
+    backward: Kernel | None = None
+    shared: Callable[[Attrs, Specs], Specs] = no_specs
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
+    keeps_activation: bool = False
     rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
     mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
     flops: Callable[[Attrs, Specs], int] = one_per_output

@@ -25,6 +25,7 @@ def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]
         for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
             sample = values[k].reshape(detail["shape"]).astype(detail["dtype"])
             interpreter.set_tensor(detail["index"], sample)
+        interpreter.reset_all_variables()
         interpreter.invoke()
         details = interpreter.get_output_details()
         results.append([interpreter.get_tensor(d["index"]).copy() for d in details])

@@ -112,7 +112,10 @@ class Case:
             of: the input whose gradient it is.
             alias: (written, read) that are to be the same memory.
         """
+        if of and self.row.backward is not None:
+            self.arrays |= self.run(self.row.backward, kind)
         specs = self.specs | {n: spec_of(a) for n, a in self.arrays.items()}
+        specs |= self.row.shared(self.attrs, specs)
         if of:
             specs[f"d{of}"] = specs[of]
         arrays: Arrays = {}

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
@@ -28,6 +30,42 @@ def test_a_fused_activation_becomes_a_node_of_the_same_origin() -> None:
     lowered = lower(net.graph(y), 2)
     assert [(n.op, n.origin) for n in lowered.nodes] == [("FULLY_CONNECTED", 0), ("RELU", 0)]
     assert lowered.nodes[1].outputs == (y,)
+
+
+def rnn_net(*, variable: bool, readers: int = 1) -> tuple[Net, list[int]]:
+    """RNNs of 3 units that share one state."""
+    net = Net()
+    x, state = net.input(1, 4, 2), net._tensor((1, 3))
+    net.tensors[state] = replace(net.tensors[state], variable=variable)
+    if not variable:
+        net.inputs.append(state)
+    weights = (net.weight(3, 2), net.weight(3, 3), net.weight(3))
+    options = {"fused_activation_function": RELU}
+    op = "UNIDIRECTIONAL_SEQUENCE_RNN"
+    ys = [net.add(op, (x, *weights, state), (1, 4, 3), **options) for _ in range(readers)]
+    return net, ys
+
+
+def test_an_activation_that_is_part_of_the_formula_stays() -> None:
+    net, ys = rnn_net(variable=True)
+    lowered = lower(net.graph(*ys), 5)
+    assert [n.op for n in lowered.nodes] == ["UNIDIRECTIONAL_SEQUENCE_RNN"]
+    assert shapes(lowered) == [(5, 4, 3)]
+    assert not mixing_nodes(lowered)
+
+
+@pytest.mark.parametrize(("variable", "readers"), [(False, 1), (True, 2)])
+def test_a_state_that_may_not_be_zero_at_first_is_refused(variable: bool, readers: int) -> None:
+    net, ys = rnn_net(variable=variable, readers=readers)
+    with pytest.raises(UnsupportedError, match="h must be a variable of this operator alone"):
+        lower(net.graph(*ys), 1)
+
+
+def test_any_other_variable_is_refused() -> None:
+    net, _ = rnn_net(variable=True)
+    state = net.add("RELU", (1,), (1, 3))
+    with pytest.raises(UnsupportedError, match="is a variable, which odt does not keep"):
+        lower(net.graph(state), 1)
 
 
 @pytest.mark.parametrize("target", [(1, 12), (-1, 12), (1, -1)])

@@ -62,6 +62,8 @@ def seeds_of(info: OpInfo, case: Case) -> Arrays:
 def kernels(case: Case) -> Iterator[tuple[str, Kernel, str]]:
     """Every kernel of a case after `forward`: label, kernel, the input whose gradient it is."""
     yield "forward", case.row.forward, ""
+    if case.row.backward is not None:
+        yield "backward", case.row.backward, ""
     for name, kernel in case.gradients().items():
         yield f"d{name}", kernel, name
 
@@ -74,9 +76,11 @@ def test_every_operator_and_loss_has_a_row_here() -> None:
 @ROWS
 def test_every_input_has_a_gradient_or_a_reason(info: OpInfo) -> None:
     row = row_of(info.name)
-    said = [n.rstrip("?") for n in (*row.grads, *row.stops, *row.static)]
+    said = [n.rstrip("?") for n in (*row.grads, *row.stops, *row.static, *row.zero_state)]
     wanted = [n.rstrip("?") for n in row.inputs]
-    assert sorted(said) == sorted(wanted), "name each input once in grads, stops or static"
+    assert sorted(said) == sorted(wanted), (
+        "name each input once in grads, stops, static or zero_state"
+    )
     assert row.name == info.name
 
 

@@ -16,7 +16,9 @@ TOP = """# Operators
 Every operator that odt computes, forward and backward; generated from the rows in `kernels/ops` by
 `tools/list_operators.py`. A gradient is there for each input that trains or leads to something
 that does. An input that must be constant is read once, before training: it may be a constant of
-the file or follow from shapes. A fused activation becomes an operator of its own.
+the file or follow from shapes. A fused activation becomes an operator of its own, but within a
+recurrent operator it stays. What such an operator remembers (its variables h and c) is zero before
+each run, in training and in inference; LiteRT keeps it until the variables are reset.
 
 | operator | what it computes | gradient by | no gradient by | must be constant | source |
 | --- | --- | --- | --- | --- | --- |
@@ -42,7 +44,7 @@ def _line(row: OpDef) -> str:
     columns = (
         row.name,
         formula,
-        *(", ".join(names) for names in (row.grads, row.stops, row.static)),
+        *(", ".join(names) for names in (row.grads, (*row.stops, *row.zero_state), row.static)),
         " ".join(source[1].split()) if source else "the schema's definition",
     )
     return "| " + " | ".join(c or "–" for c in columns) + " |"

@@ -86,6 +86,12 @@ class ModelBuilder:
         self.graph.inputs.append(i)
         return i
 
+    def add_state(self, shape: Sequence[int]) -> int:
+        """A variable: zero at first, and what it was at the end of the run before."""
+        i = self.add_tensor(shape)
+        self.graph.tensors[i].isVariable = True
+        return i
+
     def add_buffer(self, data: bytes) -> int:
         """Bytes that tensors or metadata can name."""
         buffer = _Buffer()

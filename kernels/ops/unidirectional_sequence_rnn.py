@@ -1,0 +1,137 @@
+"""UNIDIRECTIONAL_SEQUENCE_RNN: yₜ = f(xₜ wᵀ + yₜ₋₁ rᵀ + b), y before the first step being zero.
+
+x (N, T, I), or (T, N, I) if time_major    w (O, I)    r (O, O)    b (O,)    y like x, of O units
+f is the fused activation. What is inside f, z, has from the last step to the first the gradient
+dzₜ = (dyₜ + dzₜ₊₁ r) f′; then
+
+dx = dz w       dw = Σ dzₜᵀ xₜ       dr = Σ dzₜᵀ yₜ₋₁       db = Σ dzₜ
+
+TFLite keeps y's last step for the next run; here each run begins with zero.
+Source: SequenceRNNOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.recurrent import (
+    activate,
+    by_time,
+    fused,
+    must_be,
+    rows,
+    state_before,
+    times_slope,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RnnAttrs:
+    time_axis: int
+    activation: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> RnnAttrs:
+    return RnnAttrs(0 if options.get("time_major", False) else 1, fused(options))
+
+
+def infer(attrs: RnnAttrs, s: Specs) -> Specs:
+    x, w = s["x"], s["w"]
+    if len(x.shape) != 3 or len(w.shape) != 2 or x.dtype.kind != "f":
+        raise ShapeError(f"x must be (N, T, I) floats and w (O, I), but got x {x}, w {w}")
+    units = w.shape[0]
+    must_be(s, "w", units, x.shape[2])
+    must_be(s, "r", units, units)
+    must_be(s, "b", units)
+    return {"y": TensorSpec((*x.shape[:2], units), x.dtype)}
+
+
+def mixes(attrs: RnnAttrs, s: Specs, batched: Names) -> bool:
+    return attrs.time_axis == 0 or batched != {"x"}
+
+
+def one_step(attrs: RnnAttrs, s: Specs) -> Specs:
+    y = s["y"]
+    return {"work": TensorSpec((y.shape[1 - attrs.time_axis], y.shape[2]), y.dtype)}
+
+
+def forward(
+    attrs: RnnAttrs, *, x: Array, w: Array, r: Array, b: Array, y: Array, work: Array
+) -> None:
+    np.matmul(rows(x), w.T, out=rows(y))
+    np.add(y, b, out=y)
+    before = None
+    for now in by_time(attrs.time_axis, y):
+        if before is not None:
+            np.matmul(before, r.T, out=work)
+            np.add(now, work, out=now)
+        activate(attrs.activation, now)
+        before = now
+
+
+def backward(attrs: RnnAttrs, *, dy: Array, y: Array, r: Array, dz: Array, work: Array) -> None:
+    np.copyto(dz, dy)
+    ys, dzs = by_time(attrs.time_axis, y), by_time(attrs.time_axis, dz)
+    after = None
+    for now, d in zip(ys[::-1], dzs[::-1], strict=True):
+        if after is not None:
+            np.matmul(after, r, out=work)
+            np.add(d, work, out=d)
+        times_slope(attrs.activation, now, d, work)
+        after = d
+
+
+def grad_x(attrs: RnnAttrs, *, dz: Array, w: Array, dx: Array) -> None:
+    np.matmul(rows(dz), w, out=rows(dx))
+
+
+def grad_w(attrs: RnnAttrs, *, dz: Array, x: Array, dw: Array) -> None:
+    np.matmul(rows(dz).T, rows(x), out=dw)
+
+
+def grad_r(attrs: RnnAttrs, *, dz: Array, y: Array, dr: Array, before: Array) -> None:
+    state_before(attrs.time_axis, y, before)
+    np.matmul(rows(dz).T, rows(before), out=dr)
+
+
+def grad_b(attrs: RnnAttrs, *, dz: Array, db: Array) -> None:
+    np.sum(rows(dz), axis=0, out=db)
+
+
+def flops(attrs: RnnAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * (s["w"].shape[1] + s["r"].shape[1])
+
+
+OP = OpDef(
+    "UNIDIRECTIONAL_SEQUENCE_RNN",
+    inputs=("x", "w", "r", "b", "h"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x", "w", "r", "b"), writes=("y",), workspace=one_step),
+    backward=Kernel(
+        backward,
+        reads=("dy", "y", "r"),
+        writes=("dz",),
+        workspace=one_step,
+        may_alias=frozenset({("dz", "dy")}),
+    ),
+    shared=lambda attrs, s: {"dz": s["y"]},
+    grads={
+        "x": Kernel(grad_x, reads=("dz", "w"), writes=("dx",)),
+        "w": Kernel(grad_w, reads=("dz", "x"), writes=("dw",)),
+        "r": Kernel(
+            grad_r,
+            reads=("dz", "y"),
+            writes=("dr",),
+            workspace=lambda attrs, s: {"before": s["y"]},
+        ),
+        "b": Kernel(grad_b, reads=("dz",), writes=("db",)),
+    },
+    zero_state=("h",),
+    attrs=attrs,
+    keeps_activation=True,
+    mixes=mixes,
+    flops=flops,
+)

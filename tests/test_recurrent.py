@@ -1,0 +1,63 @@
+"""Recurrent operators against LiteRT, and networks of them in training."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from judges import litert
+from model_builder import ModelBuilder
+from op_run import Case, row_of
+
+from odt.kernels.opdef import Array
+
+RNN = "UNIDIRECTIONAL_SEQUENCE_RNN"
+
+
+def drawn(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    rng = np.random.default_rng(3)
+    return {n: rng.uniform(-0.9, 0.9, shape).astype(np.float32) for n, shape in shapes.items()}
+
+
+def both(
+    op: str, inputs: Mapping[str, Array], states: Mapping[str, int], folder: Path, **options: Any
+) -> tuple[Array, Array]:
+    """LiteRT's y and ours; states name their width."""
+    row, x = row_of(op), inputs["x"]
+    case = Case.make(row, row.attrs(options, {}), inputs)
+    ours = case.forward()["y"]
+    model = ModelBuilder("tflite")
+    samples = x.shape[1 if options.get("time_major") else 0]
+    indices = []
+    for name in (n.rstrip("?") for n in row.inputs):
+        if name == "x":
+            indices.append(model.add_input(x.shape))
+        elif name in states:
+            indices.append(model.add_state((samples, states[name])))
+        else:
+            indices.append(model.add_constant(inputs[name]) if name in inputs else -1)
+    y = model.add_operator(op, indices, ours.shape, **options)
+    model.write(folder / "m.tflite", y)
+    return litert(folder / "m.tflite", [x[np.newaxis]])[0], ours
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 4])
+def test_an_rnn_computes_what_litert_does(code: int, time_major: bool, tmp_path: Path) -> None:
+    inputs = drawn({"x": (3, 4, 5), "w": (6, 5), "r": (6, 6), "b": (6,)})
+    options = {"fused_activation_function": code, "time_major": time_major}
+    theirs, ours = both(RNN, inputs, {"h": 6}, tmp_path, **options)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_an_rnn_of_one_unit_by_hand() -> None:
+    """h = 2 x + h / 2 + 1 over x = 1, 0, 3."""
+    row = row_of(RNN)
+    inputs = {"x": [[[1], [0], [3]]], "w": [[2]], "r": [[0.5]], "b": [1]}
+    arrays = {n: np.array(a, np.float64) for n, a in inputs.items()}
+    case = Case.make(row, row.attrs({}, {}), arrays)
+    np.testing.assert_array_equal(case.forward()["y"].ravel(), [3, 2.5, 8.25])
+    case.arrays["dy"] = np.array([[[0.0], [0.0], [4.0]]])
+    np.testing.assert_array_equal(case.gradient("x").ravel(), [2, 4, 8])
+    np.testing.assert_array_equal(case.gradient("r"), [[4 * 2.5 + 2 * 3]])
