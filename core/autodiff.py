@@ -14,6 +14,7 @@ from odt.core.graph import Graph, Node
 from odt.core.lower import mixing_nodes
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, find_target
 
@@ -211,19 +212,34 @@ class _Builder:
         return name
 
     def _call(
-        self, label: str, phase: Phase, kernel: Kernel, attrs: Attrs, arrays: Mapping[str, str]
+        self,
+        label: str,
+        phase: Phase,
+        kernel: Kernel,
+        attrs: Attrs,
+        arrays: Mapping[str, str],
+        row: OpDef | None = None,
     ) -> None:
-        """Adds a call, with values for its workspace."""
+        """Adds a call, with values for its workspace.
+
+        A gradient by one factor of a product takes as much arithmetic as the product; one that
+        reads nothing beside dy takes about one operation an element.
+        """
         reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
         bound = {n: arrays[n] for n in (*reads, *writes)}
         specs = {n: self.values[v].spec for n, v in arrays.items()}
-        scratch = kernel.workspace(attrs, specs)
+        compiled = compiled_of(kernel, attrs, specs)
+        scratch = (compiled or kernel).workspace(attrs, specs)
         number = len(self.steps)
         for name, spec in scratch.items():
             bound[name] = self._new(f"{number}.{name}", spec)
         names = tuple(reads), tuple(writes), tuple(scratch)
+        if row is not None and (phase is Phase.FORWARD or len(reads) > 1):
+            flops = row.flops(attrs, specs)
+        else:
+            flops = max((self.values[v].spec.size for v in bound.values()), default=0)
         self.steps.append(
-            Call(label, phase, kernel, attrs, bound, *names, specs={**specs, **scratch})
+            Call(label, phase, kernel, attrs, bound, *names, {**specs, **scratch}, flops, compiled)
         )
 
     def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
@@ -249,7 +265,7 @@ class _Builder:
             self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y)
             return
         label = f"{node.origin} {node.op}"
-        self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node))
+        self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node), row)
 
     def _loss(self, k: int, loss: Loss) -> tuple[OpDef, Attrs]:
         row = find_loss(loss.name)
@@ -281,10 +297,10 @@ class _Builder:
         self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
 
     def _backward(self, node: Node, wanted: set[int], reached: Sequence[Node]) -> None:
-        """Gradients of the node's inputs, those of activations first.
+        """Gradients of the node's inputs, those of activations last.
 
-        A parameter's gradient comes after them, so that its update may follow at once: no later
-        call of this node reads the parameter.
+        So an activation's gradient stands beside what the node before does with it, which may
+        then be one call. Deliveries follow all of them: no later call reads the parameter.
         """
         row = _row(node)
         arrays = self._arrays(row, node)
@@ -296,11 +312,11 @@ class _Builder:
         if row.backward is not None:
             self._shared(node, row, row.backward, arrays)
         bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
-        for name, i in sorted(bound, key=lambda item: item[1] in self.parameters):
+        for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:
                 label = f"{node.origin} {node.op} d.{name}"
-                self._contribute(i, label, kernel, node.attrs, arrays, name)
+                self._contribute(i, label, kernel, node.attrs, arrays, name, row)
         for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
             if next(n for n in reached if i in n.inputs) is node:
                 self.steps.append(Delivery(f"t{i}", self.gradients[i]))
@@ -311,7 +327,7 @@ class _Builder:
         for name, spec in row.shared(node.attrs, specs).items():
             arrays[name] = self._new(f"t{node.outputs[0]}.{name}", spec)
         label = f"{node.origin} {node.op} backward"
-        self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays)
+        self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, row)
 
     def _zero_gradient(self, i: int) -> None:
         """An output that no loss depends on, of a node with others that one does."""
@@ -320,7 +336,14 @@ class _Builder:
         self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
 
     def _contribute(
-        self, i: int, label: str, kernel: Kernel, attrs: Attrs, arrays: Mapping[str, str], name: str
+        self,
+        i: int,
+        label: str,
+        kernel: Kernel,
+        attrs: Attrs,
+        arrays: Mapping[str, str],
+        name: str,
+        row: OpDef | None = None,
     ) -> None:
         """Adds the call that makes a gradient, and adds its result to what is there already."""
         spec = self.graph.tensors[i].spec
@@ -332,7 +355,7 @@ class _Builder:
             self._new(made, spec, base=arrays[kernel.reads[0]])
         else:
             self._new(made, spec)
-            self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made})
+            self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made}, row)
         if before is None:
             self.gradients[i] = made
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from odt.core.graph import Graph
-from odt.kernels.opdef import Attrs, Kernel, TensorSpec
+from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
 
 
 class Region(Enum):
@@ -54,6 +54,8 @@ class Call:
         arrays: the kernel's names → values.
         reads, writes, workspace: those names by what the kernel does with them.
         specs: of all names of the operator, also of those this kernel does not touch.
+        flops: about how much arithmetic it is.
+        compiled: the kernel's compiled form, where it is used.
     """
 
     label: str
@@ -65,6 +67,8 @@ class Call:
     writes: tuple[str, ...]
     workspace: tuple[str, ...]
     specs: Mapping[str, TensorSpec]
+    flops: int = 0
+    compiled: Compiled | None = None
 
     def values(self, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(self.arrays[n] for n in names)

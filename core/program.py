@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from odt.core.fusion import merged
 from odt.core.memory import ALIGNMENT, MemoryPlan, aligned
 from odt.core.plan import Call, Delivery, Plan, Region
 from odt.kernels.opdef import Array, TensorSpec
@@ -66,9 +67,14 @@ class Program:
         self.scales = [self._arrays[n] for n in plan.scales]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
-        runs = [self._run_of(step, deliver) for step in plan.steps]
-        self._forward = runs[: plan.forward_steps]
-        self._backward = runs[plan.forward_steps :]
+        self._fused = merged(plan.steps, self._arrays)
+        done = {after for after, _ in self._fused.values()}
+        runs = [
+            None if k in done else self._run_of(k, step, deliver)
+            for k, step in enumerate(plan.steps)
+        ]
+        self._forward = [r for r in runs[: plan.forward_steps] if r is not None]
+        self._backward = [r for r in runs[plan.forward_steps :] if r is not None]
 
     def forward(self) -> None:
         """Computes outputs and losses from the inputs."""
@@ -85,7 +91,10 @@ class Program:
         for name in (*self.plan.inputs, *self.plan.targets):
             if not self._is_finite(name):
                 return name
-        for step, run in zip(self.plan.steps, self._forward, strict=False):
+        done = {after for after, _ in self._fused.values()}
+        forward = enumerate(self.plan.steps[: self.plan.forward_steps])
+        calls = [step for k, step in forward if k not in done]
+        for step, run in zip(calls, self._forward, strict=True):
             assert isinstance(step, Call)
             for name in step.values(step.reads):
                 if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
@@ -116,10 +125,14 @@ class Program:
         assert value.spec.nbytes <= memory.sizes[root], name
         return _view(arena, memory.offsets[root], value.spec)
 
-    def _run_of(self, step: Call | Delivery, deliver: Deliver | None) -> Callable[[], None]:
+    def _run_of(self, k: int, step: Call | Delivery, deliver: Deliver | None) -> Callable[[], None]:
         if isinstance(step, Delivery):
             assert deliver is not None, "a plan with gradients needs somewhere to deliver them"
             return partial(deliver, step.parameter, self._arrays[step.gradient])
         arrays = {n: self._arrays[v] for n, v in step.arrays.items()}
+        if step.compiled is not None:
+            prepared = step.compiled.prepare(step.attrs, step.specs)
+            _, finish = self._fused.get(k, (k, {}))
+            return step.compiled.bind(step.attrs, **arrays, **prepared, **finish)
         prepared = step.kernel.prepare(step.attrs, step.specs)
         return partial(step.kernel.run, step.attrs, **arrays, **prepared)

@@ -90,6 +90,8 @@ class Kernel:
             another shape; then no call is made for it.
         prepare: keyword arguments for run that follow from attrs and specs alone (geometry,
             index tables); made once, when the program is bound.
+        compiled: the same computation in compiled code, where there is any for these specs.
+        finish: what a kernel before this one may do in its place.
     """
 
     run: Callable[..., None]
@@ -99,6 +101,45 @@ class Kernel:
     may_alias: frozenset[tuple[str, str]] = frozenset()
     view: Callable[[Attrs, Specs], bool] = never
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
+    compiled: "Compiled | None" = None
+    finish: "Finish | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What a kernel does to another's result, said as data, so that the other may do it.
+
+    Attributes:
+        kind: "clamp": y = x between lo and hi; "gate": dx = dy where lo < y < hi, else 0;
+            "sums": db = the sums of dy over all but the last axis.
+        lo, hi: the bounds.
+    """
+
+    kind: str
+    lo: float = -np.inf
+    hi: float = np.inf
+
+
+SUMS = Finish("sums")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel's compiled form: the same reads and writes, the same values but for rounding.
+
+    Attributes:
+        bind: (attrs, **arrays and what `prepare` made) → a call on those very arrays. For a kind
+            that it takes also the keyword clamp=(lo, hi), gate=(y, lo, hi) or sums=db.
+        fits: whether it can, for these specs.
+        workspace, prepare: as of a Kernel.
+        takes: kinds of Finish that it can do at once.
+    """
+
+    bind: Callable[..., Callable[[], None]]
+    fits: Callable[[Attrs, Specs], bool]
+    workspace: Callable[[Attrs, Specs], Specs] = no_specs
+    prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
+    takes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ CORE = [
     "autodiff",
     "lifetimes",
     "memory",
+    "fusion",
     "program",
     "parameters",
     "schedule",

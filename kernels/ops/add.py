@@ -6,6 +6,7 @@ da = dy and db = dy, each summed over the axes along which that input was stretc
 import numpy as np
 
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, mixes, reducer, sum_into
+from odt.kernels.native import elementwise as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -29,7 +30,7 @@ OP = OpDef(
     "ADD",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=compiled.ADD),
     grads={
         "a": Kernel(
             grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_whole("a")

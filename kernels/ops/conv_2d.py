@@ -28,7 +28,9 @@ from odt.kernels.convolution import (
     sum_phases,
     window_scratch,
 )
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.native import conv
+from odt.kernels.native.elementwise import COLUMN_SUMS
+from odt.kernels.opdef import SUMS, Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.window import Axis
 
 
@@ -127,16 +129,31 @@ OP = OpDef(
     inputs=("x", "w", "b?"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x", "w", "b?"), writes=("y",), workspace=window_room, prepare=geometry
+        forward,
+        reads=("x", "w", "b?"),
+        writes=("y",),
+        workspace=window_room,
+        prepare=geometry,
+        compiled=conv.FORWARD,
     ),
     grads={
         "x": Kernel(
-            grad_x, reads=("dy", "w"), writes=("dx",), workspace=phase_room, prepare=back_geometry
+            grad_x,
+            reads=("dy", "w"),
+            writes=("dx",),
+            workspace=phase_room,
+            prepare=back_geometry,
+            compiled=conv.GRAD_X,
         ),
         "w": Kernel(
-            grad_w, reads=("dy", "x"), writes=("dw",), workspace=filter_room, prepare=geometry
+            grad_w,
+            reads=("dy", "x"),
+            writes=("dw",),
+            workspace=filter_room,
+            prepare=geometry,
+            compiled=conv.GRAD_W,
         ),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
+        "b": Kernel(grad_b, reads=("dy",), writes=("db",), compiled=COLUMN_SUMS, finish=SUMS),
     },
     attrs=conv_attrs,
     flops=flops,

@@ -19,7 +19,9 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.columns import Source, fitting_images, image_tiles
 from odt.kernels.convolution import ConvAttrs, back_geometry, conv_attrs, geometry, grad_b
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.native import depthwise
+from odt.kernels.native.elementwise import COLUMN_SUMS
+from odt.kernels.opdef import SUMS, Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.window import Axis, Phase, windows
 
 
@@ -161,7 +163,12 @@ OP = OpDef(
     inputs=("x", "w", "b?"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x", "w", "b?"), writes=("y",), workspace=scratch, prepare=geometry
+        forward,
+        reads=("x", "w", "b?"),
+        writes=("y",),
+        workspace=scratch,
+        prepare=geometry,
+        compiled=depthwise.FORWARD,
     ),
     grads={
         "x": Kernel(
@@ -170,6 +177,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_scratch,
             prepare=back_geometry,
+            compiled=depthwise.GRAD_X,
         ),
         "w": Kernel(
             grad_w,
@@ -177,8 +185,9 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_scratch,
             prepare=geometry,
+            compiled=depthwise.GRAD_W,
         ),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
+        "b": Kernel(grad_b, reads=("dy",), writes=("db",), compiled=COLUMN_SUMS, finish=SUMS),
     },
     attrs=conv_attrs,
     flops=flops,

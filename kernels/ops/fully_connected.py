@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import connected
+from odt.kernels.native.elementwise import COLUMN_SUMS
+from odt.kernels.opdef import SUMS, Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,11 @@ OP = OpDef(
     "FULLY_CONNECTED",
     inputs=("x", "w", "b?"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "w", "b?"), writes=("y",)),
+    forward=Kernel(forward, reads=("x", "w", "b?"), writes=("y",), compiled=connected.FORWARD),
     grads={
-        "x": Kernel(grad_x, reads=("dy", "w"), writes=("dx",)),
-        "w": Kernel(grad_w, reads=("dy", "x"), writes=("dw",)),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
+        "x": Kernel(grad_x, reads=("dy", "w"), writes=("dx",), compiled=connected.GRAD_X),
+        "w": Kernel(grad_w, reads=("dy", "x"), writes=("dw",), compiled=connected.GRAD_W),
+        "b": Kernel(grad_b, reads=("dy",), writes=("db",), compiled=COLUMN_SUMS, finish=SUMS),
     },
     attrs=attrs,
     mixes=mixes,

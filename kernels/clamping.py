@@ -1,0 +1,59 @@
+"""What operators that keep values between two bounds share."""
+
+import numpy as np
+
+from odt.kernels.elementwise import (
+    IN_PLACE,
+    IN_PLACE_BACK,
+    mask_like_y,
+    masks_like_y,
+    same_as_x,
+)
+from odt.kernels.native import elementwise as compiled
+from odt.kernels.opdef import Array, Finish, Kernel, OpDef
+
+
+def clamp(name: str, lo: float, hi: float) -> OpDef:
+    """The row of y = min(max(x, lo), hi), with dx = dy where lo < y < hi, else 0.
+
+    Backward reads y, not x: that is what lets y take x's memory.
+    """
+
+    def forward(attrs: None, *, x: Array, y: Array) -> None:
+        np.clip(x, lo, hi, out=y)  # a quarter of the time of np.maximum with a scalar
+
+    def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array, mask: Array, other: Array) -> None:
+        np.greater(y, lo, out=mask)
+        np.less(y, hi, out=other)
+        np.logical_and(mask, other, out=mask)
+        np.multiply(dy, mask, out=dx)
+
+    def grad_x_above(attrs: None, *, dy: Array, y: Array, dx: Array, mask: Array) -> None:
+        np.greater(y, lo, out=mask)
+        np.multiply(dy, mask, out=dx)
+
+    bounded = np.isfinite(hi)
+    return OpDef(
+        name,
+        inputs=("x",),
+        infer=same_as_x,
+        forward=Kernel(
+            forward,
+            reads=("x",),
+            writes=("y",),
+            may_alias=IN_PLACE,
+            compiled=compiled.clamp(lo, hi),
+            finish=Finish("clamp", lo, hi),
+        ),
+        grads={
+            "x": Kernel(
+                grad_x if bounded else grad_x_above,
+                reads=("dy", "y"),
+                writes=("dx",),
+                workspace=masks_like_y if bounded else mask_like_y,
+                may_alias=IN_PLACE_BACK,
+                compiled=compiled.gate(lo, hi),
+                finish=Finish("gate", lo, hi),
+            )
+        },
+    )

@@ -1,0 +1,121 @@
+"""Kernels compiled from C: used where the package was built with a compiler, and never needed.
+
+`ODT_KERNELS=numpy` leaves them out; `avx512`, `avx2` and `base` choose an instruction set.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import cache, partial
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+from odt.errors import OptionError
+from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs
+
+SETS = ("base", "avx2", "avx512")
+
+
+@cache
+def _library() -> ctypes.CDLL | None:
+    folder = Path(__file__).parent
+    for suffix in EXTENSION_SUFFIXES:
+        path = folder / f"_kernels{suffix}"
+        if path.exists():
+            return ctypes.CDLL(str(path))
+    return None
+
+
+@cache
+def _sets() -> tuple[str, ...]:
+    """What this machine can run, the best last; nothing without a library."""
+    library = _library()
+    return SETS[: library.instruction_set() + 1] if library else ()
+
+
+def kind() -> str:
+    """The instruction set of the compiled kernels in use, or "numpy".
+
+    Raises:
+        OptionError: if ODT_KERNELS names what this machine cannot run.
+    """
+    asked = os.environ.get("ODT_KERNELS", "")
+    known = ("numpy", *_sets())
+    if asked and asked not in known:
+        raise OptionError(f"ODT_KERNELS: must be {', '.join(known)}, but got {asked}")
+    return asked or known[-1]
+
+
+def is_available() -> bool:
+    return kind() != "numpy"
+
+
+def compiled_of(kernel: Kernel, attrs: Attrs, specs: Specs) -> Compiled | None:
+    """The kernel's compiled form, if there is one that can be used for these specs."""
+    compiled = kernel.compiled
+    return compiled if compiled and is_available() and compiled.fits(attrs, specs) else None
+
+
+class Walk(ctypes.Structure):
+    """How windows of images are read and where results go, as in walk.h; strides in elements."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in (
+                *("images", "rows", "cols", "depth", "units"),
+                *("image_stride", "row_stride", "col_stride", "height", "width"),
+                *("start_h", "step_h", "start_w", "step_w"),
+                *("out_start", "out_image", "out_row", "out_col"),
+                *("depth_stride", "unit_stride", "taps_h", "taps_w"),
+            )
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("row_taps", "row_weights", "col_taps", "col_weights")
+        ),
+    ]
+
+    def __init__(
+        self, row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
+    ) -> None:
+        """Takes the sizes, and for each tap of an axis its offset and that of its weights."""
+        self.lists = [
+            (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
+            for taps in (row_taps, col_taps)
+            for k in (0, 1)
+        ]
+        pointers = (ctypes.addressof(a) for a in self.lists)
+        names = ("row_taps", "row_weights", "col_taps", "col_weights")
+        super().__init__(
+            taps_h=len(row_taps),
+            taps_w=len(col_taps),
+            **sizes,
+            **dict(zip(names, pointers, strict=True)),
+        )
+
+
+def _argument(a: Any) -> Any:
+    if a is None:
+        return ctypes.c_void_p(None)
+    if isinstance(a, Walk):
+        return ctypes.pointer(a)
+    if isinstance(a, float):
+        return ctypes.c_float(a)
+    if isinstance(a, int):
+        return ctypes.c_int64(a)
+    assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
+    return ctypes.c_void_p(a.ctypes.data)
+
+
+def bind(name: str, *arguments: Any) -> Callable[[], None]:
+    """A call of a compiled function on arguments that are resolved now.
+
+    Args:
+        name: of the function, without its instruction set.
+        arguments: contiguous arrays (which have to stay alive), None, numbers, a Walk.
+    """
+    function = getattr(_library(), f"{name}_{kind()}")
+    function.restype = None
+    return partial(function, *map(_argument, arguments))

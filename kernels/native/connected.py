@@ -1,0 +1,83 @@
+"""The kernels of FULLY_CONNECTED in compiled code: rows are images of one pixel."""
+
+from collections.abc import Callable
+from typing import Any
+
+from odt.kernels.native import Walk, bind, products
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+
+ONE_TAP = [(0, 0)]
+
+
+def fits(attrs: Attrs, s: Specs) -> bool:
+    return products.fits(s, max(s["w"].shape), 1)
+
+
+def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
+    return Walk(
+        ONE_TAP,
+        ONE_TAP,
+        **weights,
+        images=1,
+        rows=1,
+        cols=rows,
+        depth=depth,
+        units=units,
+        image_stride=rows * depth,
+        row_stride=rows * depth,
+        col_stride=depth,
+        height=1,
+        width=rows,
+        step_h=1,
+        step_w=1,
+        out_col=units,
+    )
+
+
+def forward_room(attrs: Attrs, s: Specs) -> Specs:
+    return products.panel(s["w"].shape[1], s["w"].shape[0])
+
+
+def forward(
+    attrs: Attrs, *, x: Array, w: Array, y: Array, panel: Array, **more: Any
+) -> Callable[[], None]:
+    units, depth = w.shape
+    there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
+    return products.correlate(x, w, y, panel, there, **more)
+
+
+def back_room(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape
+    return products.panel(units, depth) if depth < products.WIDEST else {}
+
+
+def grad_x(
+    attrs: Attrs,
+    *,
+    dy: Array,
+    w: Array,
+    dx: Array,
+    panel: Array | None = None,
+    gate: products.Gate | None = None,
+) -> Callable[[], None]:
+    units, depth = w.shape
+    back = walk(dy.size // units, units, depth, depth_stride=depth, unit_stride=1)
+    return products.correlate(dy, w, dx, panel, back, gate=gate)
+
+
+def filter_room(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape
+    return products.sums(units, 1, depth)
+
+
+def grad_w(
+    attrs: Attrs, *, dy: Array, x: Array, dw: Array, room: Array, sums: Array | None = None
+) -> Callable[[], None]:
+    units, depth = dw.shape
+    there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
+    return bind("filter_sums", dy, x, dw, sums, room, there)
+
+
+FORWARD = Compiled(forward, fits, forward_room, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"gate"}))
+GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"sums"}))

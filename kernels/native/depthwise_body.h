@@ -1,0 +1,108 @@
+/* Depthwise convolution: one instruction set's version. See depthwise.c. */
+
+#include "vectors.h"
+
+INLINE void F(pixel)(int64_t count, int64_t depth, const float *const *in, const int64_t *taps,
+                     const float *w, const float *bias, const float *gate, float *y, int clamp,
+                     float lo, float hi) {
+  int64_t vectors = (depth + LANES - 1) / LANES;
+  for (int64_t j = 0; j < vectors; j++) {
+    int64_t at = F(start)(j, depth);
+    F(vec) v = bias ? F(load)(bias + at) : (F(vec)){0};
+#pragma GCC unroll 9
+    for (int64_t t = 0; t < count; t++)
+      v += F(load)(in[t * PIXELS] + at) * F(load)(w + taps[t] + at);
+    if (clamp) v = F(clamp)(v, lo, hi);
+    if (gate) v = F(gated)(v, F(load)(gate + at), lo, hi);
+    F(store)(y + at, v);
+  }
+}
+
+static void F(narrow_pixel)(int64_t count, int64_t depth, const float *const *in,
+                            const int64_t *taps, const float *w, const float *bias,
+                            const float *gate, float *y, int64_t clamp, float lo, float hi) {
+  for (int64_t k = 0; k < depth; k++) {
+    float v = bias ? bias[k] : 0;
+    for (int64_t t = 0; t < count; t++) v += in[t * PIXELS][k] * w[taps[t] + k];
+    if (clamp) v = v < lo ? lo : v > hi ? hi : v;
+    if (gate && !(gate[k] > lo && gate[k] < hi)) v = 0;
+    y[k] = v;
+  }
+}
+
+void F(depthwise)(const float *x, const float *w, const float *bias, const float *gate, float *y,
+                  const walk *g, int64_t clamp, float lo, float hi) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps[TAPS], count = g->taps_h * g->taps_w;
+  for (int64_t a = 0, t = 0; a < g->taps_h; a++)
+    for (int64_t b = 0; b < g->taps_w; b++, t++) taps[t] = g->row_weights[a] + g->col_weights[b];
+  place where = begin(g);
+  for (int pixels; (pixels = next_tile(g, &where, x, nothing, 1, in, out));)
+    for (int p = 0; p < pixels; p++) {
+      const float *open = gate ? gate + out[p] : 0;
+#define RUN(name, n) F(name)(n, g->depth, in + p, taps, w, bias, open, y + out[p], clamp, lo, hi)
+      if (g->depth < LANES) RUN(narrow_pixel, count);
+      else if (count == 9) RUN(pixel, 9);
+      else RUN(pixel, count);
+#undef RUN
+    }
+}
+
+/* dw of n taps for one vector of channels. */
+INLINE void F(taps_sums)(int pixels, int n, const float *const *in, const float *dy, int64_t depth,
+                         int64_t at, float *const *dw, int first) {
+  F(vec) acc[9];
+#pragma GCC unroll 9
+  for (int t = 0; t < n; t++) acc[t] = first ? (F(vec)){0} : F(load)(dw[t]);
+  for (int p = 0; p < pixels; p++) {
+    F(vec) d = F(load)(dy + p * depth + at);
+#pragma GCC unroll 9
+    for (int t = 0; t < n; t++) acc[t] += d * F(load)(in[t * PIXELS + p] + at);
+  }
+#pragma GCC unroll 9
+  for (int t = 0; t < n; t++) F(store)(dw[t], acc[t]);
+}
+
+/* room: taps + 1 rows of the channels, rounded up to whole vectors. */
+void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
+                              const walk *g) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], count = g->taps_h * g->taps_w, depth = g->depth;
+  int64_t vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
+  place where = begin(g);
+  int first = 1;
+  for (int pixels; (pixels = next_tile(g, &where, x, nothing, 1, in, out)); first = 0) {
+    const float *here = dy + out[0];
+    if (depth < LANES) {
+      for (int64_t t = 0; t <= count; t++)
+        for (int64_t k = 0; k < depth; k++) {
+          float acc = first ? 0 : room[t * padded + k];
+          for (int p = 0; p < pixels; p++)
+            acc += here[p * depth + k] * (t < count ? in[t * PIXELS + p][k] : 1);
+          room[t * padded + k] = acc;
+        }
+      continue;
+    }
+    for (int64_t j = 0; j < vectors; j++) {
+      int64_t at = F(start)(j, depth), t = 0;
+      float *to[9];
+      for (; t < count; t += count - t >= 9 ? 9 : 1) {
+        for (int i = 0; i < 9; i++) to[i] = room + (t + i) * padded + j * LANES;
+        const float *const *rows = in + t * PIXELS;
+        if (count - t >= 9) F(taps_sums)(pixels, 9, rows, here, depth, at, to, first);
+        else F(taps_sums)(pixels, 1, rows, here, depth, at, to, first);
+      }
+      float *last = room + count * padded + j * LANES;
+      F(vec) acc = first ? (F(vec)){0} : F(load)(last);
+      for (int p = 0; p < pixels; p++) acc += F(load)(here + p * depth + at);
+      F(store)(last, acc);
+    }
+  }
+  for (int64_t a = 0, t = 0; a <= g->taps_h; a++)
+    for (int64_t b = 0; b < (a < g->taps_h ? g->taps_w : 1); b++, t++) {
+      float *to = a < g->taps_h ? dw + g->row_weights[a] + g->col_weights[b] : db;
+      for (int64_t k = 0; k < depth && to && depth < LANES; k++) to[k] = room[t * padded + k];
+      for (int64_t j = 0; j < vectors && to && depth >= LANES; j++)
+        F(store)(to + F(start)(j, depth), F(load)(room + t * padded + j * LANES));
+    }
+}

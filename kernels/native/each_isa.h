@@ -1,0 +1,50 @@
+/* Compiles BODY once for each instruction set that the compiler knows; the names of its functions
+   end in the set's, and Python takes those that the processor has.
+
+   For the body: F(name) is the name with that ending, LANES the floats of a vector register, MR × NR
+   the accumulators of a product, in registers beside NR vectors of weights and one value of x. */
+
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
+#define F(name) name##_avx512
+#define LANES 16
+#define MR 8
+#define NR 3
+#include BODY
+#undef F
+#undef LANES
+#undef MR
+#undef NR
+#pragma GCC pop_options
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define F(name) name##_avx2
+#define LANES 8
+#define MR 4
+#define NR 3
+#include BODY
+#undef F
+#undef LANES
+#undef MR
+#undef NR
+#pragma GCC pop_options
+
+#endif
+
+#define F(name) name##_base
+#define LANES 4
+#ifdef __aarch64__ /* 32 registers, else 16 */
+#define MR 8
+#define NR 3
+#else
+#define MR 4
+#define NR 2
+#endif
+#include BODY
+#undef F
+#undef LANES
+#undef MR
+#undef NR

@@ -1,0 +1,7 @@
+/* Loops over all elements that are over before memory has answered: clamps, sums, updates. */
+
+#include <math.h>
+#include <stdint.h>
+
+#define BODY "elementwise_body.h"
+#include "each_isa.h"

@@ -1,0 +1,258 @@
+/* Sums of products over windows: one instruction set's version. See product.c. */
+
+#include "vectors.h"
+
+/* What becomes of a result before it is stored. */
+typedef struct {
+  const float *bias, *gate;
+  int clamp;
+  float lo, hi;
+} F(finish);
+
+/* MR pixels times n vectors of units, in registers. */
+INLINE void F(block)(int taps, int64_t depth, const float *const *in, const float *const *w,
+                     int64_t step, const int64_t *at, int n, float *y, const int64_t *out,
+                     const int64_t *unit, int lanes, const F(finish) *f) {
+  F(vec) acc[MR][NR];
+  for (int i = 0; i < MR; i++)
+    for (int j = 0; j < n; j++) acc[i][j] = (F(vec)){0};
+  for (int t = 0; t < taps; t++) {
+    const float *x[MR], *b = w[t];
+    for (int i = 0; i < MR; i++) x[i] = in[t * PIXELS + i];
+    for (int64_t k = 0; k < depth; k++, b += step) {
+      F(vec) v[NR];
+#pragma GCC unroll 4
+      for (int j = 0; j < n; j++) v[j] = F(load)(b + at[j]);
+#pragma GCC unroll 16
+      for (int i = 0; i < MR; i++) {
+        F(vec) a = F(all)(x[i][k]);
+#pragma GCC unroll 4
+        for (int j = 0; j < n; j++) acc[i][j] += a * v[j];
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) {
+      float *to = y + out[i] + unit[j], part[LANES];
+      F(vec) v = acc[i][j];
+      if (lanes < LANES) { /* fewer units than a vector has */
+        F(store)(part, v);
+        for (int l = 0; l < lanes; l++) {
+          float s = part[l];
+          if (f->bias) s += f->bias[l];
+          if (f->clamp) s = s < f->lo ? f->lo : s > f->hi ? f->hi : s;
+          if (f->gate && !(f->gate[out[i] + l] > f->lo && f->gate[out[i] + l] < f->hi)) s = 0;
+          to[l] = s;
+        }
+        continue;
+      }
+      if (f->bias) v += F(load)(f->bias + unit[j]);
+      if (f->clamp) v = F(clamp)(v, f->lo, f->hi);
+      if (f->gate) v = F(gated)(v, F(load)(f->gate + out[i] + unit[j]), f->lo, f->hi);
+      F(store)(to, v);
+    }
+}
+
+#define BLOCK(n)                                                                                   \
+  static __attribute__((noinline)) void F(block##n)(                                               \
+      int taps, int64_t depth, const float *const *in, const float *const *w, int64_t step,        \
+      const int64_t *at, float *y, const int64_t *out, const int64_t *unit, int lanes,             \
+      const F(finish) *f) {                                                                        \
+    F(block)(taps, depth, in, w, step, at, n, y, out, unit, lanes, f);                             \
+  }
+BLOCK(1)
+BLOCK(2)
+#if NR == 3
+BLOCK(3)
+#endif
+#undef BLOCK
+
+/* Weights with the units of a vector side by side: [vector][tap][depth][LANES]. */
+static void F(pack)(const walk *g, const float *w, float *panel) {
+  int64_t vectors = (g->units + LANES - 1) / LANES;
+  for (int64_t j = 0; j < vectors; j++) {
+    int64_t first = g->units < LANES ? 0 : F(start)(j, g->units);
+    int64_t lanes = g->units < LANES ? g->units : LANES;
+    for (int64_t a = 0; a < g->taps_h; a++)
+      for (int64_t b = 0; b < g->taps_w; b++) {
+        const float *from = w + g->row_weights[a] + g->col_weights[b] + first * g->unit_stride;
+        for (int64_t k = 0; k < g->depth; k++, panel += LANES) {
+          for (int64_t l = 0; l < lanes; l++) panel[l] = from[l * g->unit_stride + k * g->depth_stride];
+          for (int64_t l = lanes; l < LANES; l++) panel[l] = 0;
+        }
+      }
+  }
+}
+
+void F(correlate)(const float *x, const float *w, const float *bias, const float *gate, float *y,
+                  float *panel, const walk *g, int64_t clamp, float lo, float hi) {
+  const float *in[TAPS * PIXELS], *taps[TAPS];
+  int64_t out[PIXELS], at[NR], unit[NR];
+  int64_t count = g->taps_h * g->taps_w, vectors = (g->units + LANES - 1) / LANES;
+  int lanes = g->units < LANES ? (int)g->units : LANES;
+  int packed = g->unit_stride != 1 || g->units < LANES;
+  int64_t step = packed ? LANES : g->depth_stride;
+  F(finish) f = {bias, gate, clamp, lo, hi};
+  if (packed) F(pack)(g, w, panel);
+  for (int64_t a = 0, t = 0; a < g->taps_h; a++)
+    for (int64_t b = 0; b < g->taps_w; b++, t++)
+      taps[t] = packed ? panel + t * g->depth * LANES : w + g->row_weights[a] + g->col_weights[b];
+  place where = begin(g);
+  for (int pixels; (pixels = next_tile(g, &where, x, nothing, MR, in, out));) {
+    for (int64_t j = 0, n; j < vectors; j += n) {
+      int64_t left = vectors - j;
+      n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
+      for (int i = 0; i < n; i++) {
+        unit[i] = lanes < LANES ? 0 : F(start)(j + i, g->units);
+        at[i] = packed ? (j + i) * count * g->depth * LANES : unit[i];
+      }
+      for (int p = 0; p < pixels; p += MR) {
+#define RUN(n) F(block##n)((int)count, g->depth, in + p, taps, step, at, y, out + p, unit, lanes, &f)
+        if (n == 1) RUN(1);
+        else if (n == 2) RUN(2);
+#if NR == 3
+        else RUN(3);
+#endif
+#undef RUN
+      }
+    }
+  }
+}
+
+/* sums[o][vector] += Σ over pixels of dy[p][o] x[p][vector], for m values of o and n vectors. */
+INLINE void F(sum)(int pixels, const float *const *in, const float *dy, int64_t units,
+                   const int64_t *at, int m, int n, float *sums, int64_t unit_step,
+                   const int64_t *to, int first) {
+  F(vec) acc[MR][NR];
+#pragma GCC unroll 16
+  for (int i = 0; i < m; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++)
+      acc[i][j] = first ? (F(vec)){0} : F(load)(sums + i * unit_step + to[j]);
+  for (int p = 0; p < pixels; p++, dy += units) {
+    F(vec) v[NR];
+    const float *x = in[p];
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) v[j] = F(load)(x + at[j]);
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+      F(vec) a = F(all)(dy[i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < n; j++) acc[i][j] += a * v[j];
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < m; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) F(store)(sums + i * unit_step + to[j], acc[i][j]);
+}
+
+#define SUM(name, m, n)                                                                            \
+  static __attribute__((noinline)) void F(name##n)(                                                \
+      int pixels, const float *const *in, const float *dy, int64_t units, const int64_t *at,       \
+      float *sums, int64_t unit_step, const int64_t *to, int first) {                              \
+    F(sum)(pixels, in, dy, units, at, m, n, sums, unit_step, to, first);                           \
+  }
+SUM(sum, MR, 1)
+SUM(sum, MR, 2)
+SUM(rest, 1, 1)
+SUM(rest, 1, 2)
+#if NR == 3
+SUM(sum, MR, 3)
+SUM(rest, 1, 3)
+#endif
+#undef SUM
+
+/* Every unit's sums with `vectors` vectors of what `in` points to. */
+static void F(tile_sums)(int pixels, const float *const *in, const float *dy, int64_t units,
+                         int64_t size, float *sums, int64_t unit_step, int padded, int first) {
+  int64_t vectors = (size + LANES - 1) / LANES;
+  for (int64_t j = 0, n; j < vectors; j += n) {
+    int64_t left = vectors - j, at[NR], to[NR];
+    n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
+    for (int i = 0; i < n; i++) {
+      at[i] = F(start)(j + i, size);
+      to[i] = padded ? (j + i) * LANES : at[i];
+    }
+    for (int64_t o = 0; o < units;) {
+      float *here = sums + o * unit_step;
+      int whole = units - o >= MR;
+#define RUN(name) F(name)(pixels, in, dy + o, units, at, here, unit_step, to, first)
+      if (n == 1) whole ? RUN(sum1) : RUN(rest1);
+      else if (n == 2) whole ? RUN(sum2) : RUN(rest2);
+#if NR == 3
+      else whole ? RUN(sum3) : RUN(rest3);
+#endif
+#undef RUN
+      o += whole ? MR : 1;
+    }
+  }
+}
+
+static void F(add_columns)(int pixels, const float *dy, int64_t units, float *db, int first) {
+  for (int64_t o = 0; o < units;) {
+    if (units - o >= LANES) {
+      F(vec) acc = first ? (F(vec)){0} : F(load)(db + o);
+      for (int p = 0; p < pixels; p++) acc += F(load)(dy + p * units + o);
+      F(store)(db + o, acc);
+      o += LANES;
+    } else {
+      float acc = first ? 0 : db[o];
+      for (int p = 0; p < pixels; p++) acc += dy[p * units + o];
+      db[o++] = acc;
+    }
+  }
+}
+
+void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
+                    const walk *g) {
+  const float *in[TAPS * PIXELS], *row[PIXELS];
+  int64_t out[PIXELS];
+  int64_t taps = g->taps_h * g->taps_w, size = g->depth, count = taps;
+  int gather = g->depth < LANES; /* a window's values side by side, to fill vectors */
+  if (gather) size = (taps * g->depth + LANES - 1) / LANES * LANES, count = 1;
+  int64_t padded = (size + LANES - 1) / LANES * LANES;
+  int direct = !gather && padded == size;
+  float *columns = room, *sums = direct ? dw : gather ? room + PIXELS * size : room;
+  int64_t unit_step = direct ? g->unit_stride : count * padded;
+  if (gather) {
+    for (int p = 0; p < PIXELS; p++) {
+      row[p] = columns + p * size;
+      for (int64_t k = taps * g->depth; k < size; k++) columns[p * size + k] = 0;
+    }
+  }
+  place where = begin(g);
+  int first = 1;
+  for (int pixels; (pixels = next_tile(g, &where, x, nothing, 1, in, out)); first = 0) {
+    const float *here = dy + out[0];
+    if (db) F(add_columns)(pixels, here, g->units, db, first);
+    if (gather) {
+      for (int p = 0; p < pixels; p++)
+        for (int64_t t = 0; t < taps; t++)
+          for (int64_t k = 0; k < g->depth; k++)
+            columns[p * size + t * g->depth + k] = in[t * PIXELS + p][k];
+      F(tile_sums)(pixels, row, here, g->units, size, sums, unit_step, 1, first);
+      continue;
+    }
+    for (int64_t a = 0, t = 0; a < g->taps_h; a++)
+      for (int64_t b = 0; b < g->taps_w; b++, t++) {
+        int64_t to = direct ? g->row_weights[a] + g->col_weights[b] : t * padded;
+        F(tile_sums)(pixels, in + t * PIXELS, here, g->units, size, sums + to, unit_step, !direct,
+                     first);
+      }
+  }
+  if (direct) return;
+  for (int64_t o = 0; o < g->units; o++)
+    for (int64_t a = 0, t = 0; a < g->taps_h; a++)
+      for (int64_t b = 0; b < g->taps_w; b++, t++) {
+        float *to = dw + o * g->unit_stride + g->row_weights[a] + g->col_weights[b];
+        const float *from = sums + o * unit_step + (gather ? t * g->depth : t * padded);
+        for (int64_t j = 0; j < size && !gather; j += LANES) {
+          int64_t at = F(start)(j / LANES, size);
+          F(store)(to + at, F(load)(from + j));
+        }
+        for (int64_t k = 0; k < g->depth && gather; k++) to[k] = from[k];
+      }
+}

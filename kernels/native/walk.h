@@ -1,0 +1,87 @@
+/* How windows of images are read and where their results go: what every kernel here walks along. */
+
+#include <stdint.h>
+
+#define PIXELS 128 /* of a tile: a multiple of every MR */
+#define TAPS 49    /* of a window, at most */
+#define DEPTH 8192 /* channels, at most */
+
+/* Result (n, r, c) reads the input rows start_h + r·step_h + row_taps[a], and columns likewise; what
+   lies outside of height × width is the border. Strides are in floats. The weights of tap (a, b)
+   begin at row_weights[a] + col_weights[b]. */
+typedef struct {
+  int64_t images, rows, cols, depth, units;
+  int64_t image_stride, row_stride, col_stride;
+  int64_t height, width;
+  int64_t start_h, step_h, start_w, step_w;
+  int64_t out_start, out_image, out_row, out_col;
+  int64_t depth_stride, unit_stride; /* of the weights */
+  int64_t taps_h, taps_w;
+  const int64_t *row_taps, *row_weights, *col_taps, *col_weights;
+} walk;
+
+/* Where a walk stands. */
+typedef struct {
+  int64_t image, row, col, left;
+  int64_t inner_h, inner_w; /* the farthest taps */
+  int64_t first_h, first_w; /* the nearest taps */
+  int64_t offsets[TAPS];
+} place;
+
+static inline int64_t smallest(const int64_t *a, int64_t n) {
+  int64_t found = n ? a[0] : 0;
+  for (int64_t i = 1; i < n; i++)
+    if (a[i] < found) found = a[i];
+  return found;
+}
+
+static inline int64_t largest(const int64_t *a, int64_t n) {
+  int64_t found = n ? a[0] : 0;
+  for (int64_t i = 1; i < n; i++)
+    if (a[i] > found) found = a[i];
+  return found;
+}
+
+static inline place begin(const walk *g) {
+  place at = {0, 0, 0, g->images * g->rows * g->cols, 0, 0, 0, 0, {0}};
+  at.inner_h = largest(g->row_taps, g->taps_h), at.first_h = smallest(g->row_taps, g->taps_h);
+  at.inner_w = largest(g->col_taps, g->taps_w), at.first_w = smallest(g->col_taps, g->taps_w);
+  for (int64_t a = 0; a < g->taps_h; a++)
+    for (int64_t b = 0; b < g->taps_w; b++)
+      at.offsets[a * g->taps_w + b] = g->row_taps[a] * g->row_stride + g->col_taps[b] * g->col_stride;
+  return at;
+}
+
+/* Moves on by a tile. Gives its pixels; sets, for tap t and pixel p, in[t·PIXELS + p] to the channels
+   that are read, or to `border`, and out[p] to the offset of the result. Places up to the next
+   multiple of `fill` repeat the last pixel. */
+static inline int next_tile(const walk *g, place *at, const float *x, const float *border, int fill,
+                            const float **in, int64_t *out) {
+  int count = 0;
+  for (; count < PIXELS && at->left; count++, at->left--) {
+    int64_t h = g->start_h + at->row * g->step_h, w = g->start_w + at->col * g->step_w;
+    int64_t base = at->image * g->image_stride + h * g->row_stride + w * g->col_stride;
+    int inside = h + at->first_h >= 0 && h + at->inner_h < g->height && w + at->first_w >= 0 &&
+                 w + at->inner_w < g->width;
+    out[count] =
+        g->out_start + at->image * g->out_image + at->row * g->out_row + at->col * g->out_col;
+    for (int64_t a = 0, t = 0; a < g->taps_h; a++) {
+      int64_t i = h + g->row_taps[a];
+      for (int64_t b = 0; b < g->taps_w; b++, t++) {
+        int64_t j = w + g->col_taps[b];
+        int there = inside || (i >= 0 && i < g->height && j >= 0 && j < g->width);
+        in[t * PIXELS + count] = there ? x + base + at->offsets[t] : border;
+      }
+    }
+    if (++at->col == g->cols) {
+      at->col = 0;
+      if (++at->row == g->rows) at->row = 0, at->image++;
+    }
+  }
+  for (int p = count; count && p % fill; p++) {
+    out[p] = out[count - 1];
+    for (int64_t t = 0; t < g->taps_h * g->taps_w; t++)
+      in[t * PIXELS + p] = in[t * PIXELS + count - 1];
+  }
+  return count;
+}

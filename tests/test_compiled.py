@@ -1,0 +1,99 @@
+"""Compiled kernels compute what the NumPy kernels of the same rows do, on every instruction set."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from op_db import OP_DB, OpInfo, Sample
+from op_run import Case, make_case
+from test_ops import kernels
+
+from odt.errors import OptionError
+from odt.kernels import native
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel
+
+SETS = native._sets()
+
+
+def as_kernel(kernel: Kernel, compiled: Compiled) -> Kernel:
+    """The compiled form in the clothes of a NumPy kernel."""
+
+    def run(attrs: Attrs, **arrays: Array) -> None:
+        compiled.bind(attrs, **arrays)()
+
+    return replace(kernel, run=run, workspace=compiled.workspace, prepare=compiled.prepare)
+
+
+def compiled_kernels(case: Case) -> Iterator[tuple[str, Kernel, Kernel, str]]:
+    """Label, NumPy kernel, compiled one, the input whose gradient it is."""
+    for label, kernel, of in kernels(case):
+        compiled = native.compiled_of(kernel, case.attrs, case.specs)
+        if compiled is not None:
+            yield label, kernel, as_kernel(kernel, compiled), of
+
+
+def has_compiled(info: OpInfo, sample: Sample) -> bool:
+    case = make_case(info, sample, np.float32)
+    case.forward()
+    case.seed_gradients()
+    return any(True for _ in compiled_kernels(case))
+
+
+CASES = [
+    pytest.param(i, s, id=f"{n}-{s.label}")
+    for n, i in OP_DB.items()
+    for s in (*i.samples, i.large, *i.also_large)
+    if SETS and has_compiled(i, s)
+]
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc"))), reason="there is no C compiler")
+def test_they_were_built() -> None:
+    assert SETS, "there is a C compiler, but no library: install odt again (make clean)"
+    assert len(CASES) > 50
+
+
+@pytest.fixture(params=SETS)
+def instruction_set(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("ODT_KERNELS", request.param)
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("info", "sample"), CASES)
+def test_compiled_agrees_with_numpy(instruction_set: str, info: OpInfo, sample: Sample) -> None:
+    """Within float32's rounding of NumPy's result in float64, whatever memory held before."""
+    case, exact = (make_case(info, sample, d) for d in (np.float32, np.float64))
+    for c in (case, exact):
+        c.forward()
+        c.seed_gradients()
+    for label, kernel, compiled, of in compiled_kernels(case):
+        wanted = exact.run(kernel, of=of)
+        for name, a in case.run(compiled, of=of).items():
+            scale = float(np.abs(wanted[name]).max(initial=1.0))
+            tolerance = 1e-5 * info.loose
+            np.testing.assert_allclose(
+                a, wanted[name], rtol=tolerance, atol=tolerance * scale, err_msg=f"{label} {name}"
+            )
+            again = case.run(compiled, 1, of=of)[name]
+            assert a.tobytes() == again.tobytes(), f"{label}: {name} depends on what memory held"
+
+
+@pytest.mark.parametrize(("info", "sample"), CASES)
+def test_aliased_compiled_equals_apart(instruction_set: str, info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample, np.float32)
+    case.forward()
+    case.seed_gradients()
+    for label, _, compiled, of in compiled_kernels(case):
+        apart = case.run(compiled, of=of)
+        for pair in compiled.may_alias:
+            if case.fits(pair, apart, case.arrays):
+                for name, a in case.run(compiled, of=of, alias=pair).items():
+                    assert a.tobytes() == apart[name].tobytes(), f"{label} {name} {pair}"
+
+
+def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODT_KERNELS", "mmx")
+    with pytest.raises(OptionError, match=r"ODT_KERNELS: must be numpy.*but got mmx"):
+        native.kind()
