@@ -181,6 +181,13 @@ schedule_options = stack(
     ),
 )
 
+budget_option = click.option(
+    "--memory-budget",
+    type=Size(),
+    metavar="SIZE",
+    help="What training may take, such as 64MB or 64MiB; odt then chooses how it keeps to it.",
+)
+
 checkpoint_options = stack(
     click.option(
         "--checkpoint",

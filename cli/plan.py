@@ -6,20 +6,21 @@ import click
 
 from odt.cli import report
 from odt.cli.options import (
+    budget_option,
     hyper_parameter_options,
     model_argument,
     schedule_options,
     selection_options,
     training_options,
 )
+from odt.core.budget import fit
 from odt.core.engine import Plans
 from odt.core.folding import fold_weights
-from odt.core.forecast import Forecast, forecast, peak
+from odt.core.forecast import Forecast, peak
 from odt.core.lifetimes import BEFORE, Lifetime
 from odt.core.plan import Call, Plan
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
-from odt.core.schedule import choose_schedule
 from odt.core.selection import Selection, select
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
@@ -34,6 +35,7 @@ SHOWN = 12  # values alive at the peak
 @selection_options
 @hyper_parameter_options
 @schedule_options
+@budget_option
 def command(
     model: str,
     num_of_trainable_ops: int | None,
@@ -42,6 +44,7 @@ def command(
     bias_only: bool,
     micro_batch: int | None,
     workers: int | None,
+    memory_budget: int | None,
     **options: Any,
 ) -> None:
     """Says how MODEL would train: how a batch is cut, and what memory is needed for what.
@@ -57,13 +60,9 @@ def command(
     selection = Selection(trainable, freeze, bias_only)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     work = works(graph, info)
-    plans = Plans(graph)
-    schedule = choose_schedule(
-        info.batch_size, lambda n: plans.at(work[0], n), micro_batch, workers
-    )
+    found = fit(Plans(graph), work, info, memory_budget, micro_batch, workers)
     rule = find_optimizer(info.optimizer)
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
-    found = forecast(plans, work, len(slots), schedule)
     for lines in (describe_schedule(found), describe_memory(found, info.optimizer, slots)):
         click.echo("\n".join(lines))
     click.echo("\n".join(describe_peak(found.plan)))

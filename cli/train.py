@@ -14,6 +14,7 @@ from odt.cli import report
 from odt.cli.main import INTERRUPTED
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
+    budget_option,
     check_data_option,
     checkpoint_options,
     data_options,
@@ -59,6 +60,7 @@ from odt.errors import DataError, OptionError
 @selection_options
 @hyper_parameter_options
 @schedule_options
+@budget_option
 @click.option(
     "--validation-split",
     type=float,
@@ -100,6 +102,7 @@ def command(
     verbose_level: int,
     micro_batch: int | None,
     workers: int | None,
+    memory_budget: int | None,
     validation_split: float,
     metric: tuple[str, ...],
     shuffle: bool | None,
@@ -139,7 +142,9 @@ def command(
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
-        trainer = Trainer(graph, info, micro_batch=m, workers=w, metrics=metrics)
+        trainer = Trainer(
+            graph, info, micro_batch=m, workers=w, budget=memory_budget, metrics=metrics
+        )
         source.give_pages_back()  # the weights that train are copied
     with trainer:
         if checkpoint:

@@ -7,6 +7,8 @@ from odt.core.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.memory import MemoryPlan
 from odt.core.plan import Call, Plan
 from odt.core.schedule import Schedule
+from odt.core.training_info import TrainingInfo
+from odt.kernels.registry import find_optimizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +38,30 @@ class Forecast:
         return self.parameters + self.slots + self.gradients + self.arena
 
 
-def forecast(plans: Plans, works: tuple[Work, ...], slots: int, schedule: Schedule) -> Forecast:
+def forecast(
+    plans: Plans, works: tuple[Work, ...], info: TrainingInfo, schedule: Schedule
+) -> Forecast:
     """Adds up what a schedule takes.
 
     Args:
         plans: of the model.
         works: what runs, training first.
-        slots: state arrays that the optimizer keeps for each parameter.
+        info: its optimizer decides about slots.
         schedule: how the batch is cut.
     """
     size = schedule.micro_batch
     plan, memory = plans.at(works[0], size)
     trained = sum(plan.values[name].spec.nbytes for name in plan.parameters)
+    rule = find_optimizer(info.optimizer)
+    slots = rule.slots(rule.attrs(**info.hyper_parameters))
     at_once = size == schedule.batch and schedule.workers == 1
     return Forecast(
         schedule,
         plan,
         memory,
         parameters=trained,
-        slots=slots * trained,
-        gradients=0 if at_once else trained,
+        slots=len(slots) * trained,
+        gradients=0 if at_once else schedule.workers * trained,
         arena=schedule.workers * max(plans.at(work, size)[1].nbytes for work in works),
     )
 

@@ -46,6 +46,11 @@ class Schedule:
         return [p for p in parts if p]
 
 
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
 def choose_schedule(
     batch: int,
     plan_at: Callable[[int], tuple[Plan, MemoryPlan]],
@@ -66,7 +71,7 @@ def choose_schedule(
     Raises:
         OptionError: if m or W cannot be.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    cores = available_cores()
     for name, n in (
         ("--batch-size", batch),
         ("--micro-batch", micro_batch),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+from odt.core.budget import fit
 from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
 from odt.core.graph import Graph
@@ -88,6 +89,7 @@ class Trainer:
         *,
         micro_batch: int | None = None,
         workers: int | None = None,
+        budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
     ) -> None:
@@ -98,6 +100,7 @@ class Trainer:
             info: complete.
             micro_batch: samples that a program runs at once; None chooses.
             workers: threads; None chooses.
+            budget: bytes that training may take; None for as many as it takes.
             metrics: to measure while training and in validation.
             outputs: keep the outputs of training steps too, to be looked at.
 
@@ -110,6 +113,9 @@ class Trainer:
         self.loss = work.losses[0].name
         self.info = replace(info, loss=self.loss)
         plans = Plans(graph)
+        if budget is not None:
+            way = fit(plans, (work, validation), info, budget, micro_batch, workers)
+            micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
         plan = plans.at(work, file_batch(graph))[0]
         trained = [plan.values[name].tensor for name in plan.parameters]
         self.parameters = Parameters(

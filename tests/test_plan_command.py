@@ -44,8 +44,8 @@ def test_it_says_what_a_trainer_then_holds(optimizer: str, micro_batch: int, wor
             a.nbytes for slot in trainer.parameters.slots.values() for a in slot.values()
         )
         assert said["arenas"] == trainer.runtime.arena_nbytes
-    whole = micro_batch == 32
-    assert said["gradients"] == (0 if whole else said["parameters"])
+        assert said["gradients"] == trainer.memory().gradients
+    assert (said["gradients"] == 0) == (micro_batch == 32)
     assert said["peak"] == sum(n for name, n in said.items() if name != "peak")
 
 

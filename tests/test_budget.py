@@ -1,0 +1,83 @@
+"""`--memory-budget`: training keeps to it, or says what it takes."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from networks import ArrayData
+
+from odt.cli.main import main
+from odt.core.reader import read_model
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo
+from odt.errors import OptionError
+
+HERE = Path(__file__).parent
+MNIST = HERE / "golden" / "mnist"
+LOSS = ("--loss", "categorical-crossentropy")
+BATCH = 32
+
+
+def command(name: str, *arguments: object) -> Result:
+    return CliRunner().invoke(main, [name, str(MNIST / "model.circle"), *map(str, arguments)])
+
+
+def trainer(budget: int | None, **options: int) -> Trainer:
+    graph = read_model(str(MNIST / "model.circle")).graph
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=BATCH)
+    return Trainer(graph, info, budget=budget, **options)  # type: ignore[arg-type]
+
+
+def smallest() -> int:
+    """What the refusal of one byte names."""
+    with pytest.raises(OptionError, match="--memory-budget: must be at least") as refused:
+        trainer(1)
+    found = re.search(r"at least ([\d.]+)MB", str(refused.value))
+    assert found
+    return round(float(found[1]) * 1e6)
+
+
+def data() -> ArrayData:
+    rng = np.random.default_rng(0)
+    x = rng.random((BATCH, 28, 28, 1), np.float32)
+    return ArrayData([x], [np.eye(10, dtype=np.float32)[rng.integers(0, 10, BATCH)]])
+
+
+def test_training_takes_less_than_its_budget_and_what_is_refused_is_the_least() -> None:
+    least = smallest()
+    for factor in (1.0, 1.3, 2.0, 4.0, 10.0):
+        budget = int(least * factor)
+        with trainer(budget) as t:
+            assert t.memory().total <= budget
+            assert np.isfinite(t.step(data(), BATCH))
+    with pytest.raises(OptionError):
+        trainer(int(least * 0.9))
+
+
+def test_a_budget_changes_nothing_where_all_fits() -> None:
+    with trainer(None) as usual, trainer(10**9) as t:
+        assert t.runtime.schedule == usual.runtime.schedule
+
+
+def test_a_given_micro_batch_is_kept() -> None:
+    with trainer(smallest() * 2, micro_batch=3) as t:
+        assert t.runtime.schedule.micro_batch == 3
+    with pytest.raises(OptionError, match="--memory-budget: must be at least"):
+        trainer(smallest(), micro_batch=BATCH)
+
+
+def test_the_commands_take_it(tmp_path: Path) -> None:
+    budget = ("--memory-budget", f"{smallest() * 2}", "--batch-size", BATCH)
+    planned = command("plan", *LOSS, *budget)
+    assert planned.exit_code == 0, planned.output
+    files = ("--load-input", MNIST / "input.bin", "--load-expected", MNIST / "expected.bin")
+    trained = command("train", *LOSS, *budget, *files, "--epochs", 1)
+    assert trained.exit_code == 0, trained.output
+    said = re.search(r"total +=\s+([\d,]+) bytes", trained.stdout)
+    assert said
+    assert f"{said[1]} bytes" in planned.stdout
+    refused = command("train", *LOSS, *files, "--memory-budget", "1kB")
+    assert refused.exit_code == 1
+    assert "--memory-budget: must be at least" in refused.stderr
