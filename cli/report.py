@@ -136,6 +136,15 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
     return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
 
 
+def cache_line(samples: int, nbytes: int, arenas: int, where: str) -> str:
+    """What keeping the frozen part's outputs takes."""
+    place = {"ram": "in memory", "disk": "on disk"}[where]
+    return (
+        f"frozen part: {samples:,} samples × {nbytes // samples:,} bytes = {nbytes:,} bytes "
+        f"{place}; {arenas:,} bytes of arenas until all are computed"
+    )
+
+
 def size(nbytes: int) -> str:
     """Bytes for people: 812 B, 1.6 kB, 14 MB."""
     value, unit = float(nbytes), "B"

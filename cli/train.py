@@ -4,17 +4,19 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
 import click
+import numpy as np
 
 from odt.cli import report
 from odt.cli.main import INTERRUPTED
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
     budget_option,
+    cache_options,
     check_data_option,
     checkpoint_options,
     data_options,
@@ -27,6 +29,7 @@ from odt.cli.options import (
     training_options,
 )
 from odt.core.data import DataSet, EpochOrder, Split, split
+from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
 from odt.core.folding import fold_weights
@@ -61,6 +64,7 @@ from odt.errors import DataError, OptionError
 @hyper_parameter_options
 @schedule_options
 @budget_option
+@cache_options
 @click.option(
     "--validation-split",
     type=float,
@@ -103,6 +107,8 @@ def command(
     micro_batch: int | None,
     workers: int | None,
     memory_budget: int | None,
+    cache_frozen: str | None,
+    cache_dtype: str | None,
     validation_split: float,
     metric: tuple[str, ...],
     shuffle: bool | None,
@@ -125,6 +131,8 @@ def command(
     """
     if properties and not export_checkpoint:
         raise OptionError("--property: must come with --export-checkpoint, but got it alone")
+    if cache_dtype and not cache_frozen:
+        raise OptionError("--cache-dtype: must come with --cache-frozen, but got it alone")
     exports = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
     phases = Phases(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
@@ -143,7 +151,13 @@ def command(
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
         trainer = Trainer(
-            graph, info, micro_batch=m, workers=w, budget=memory_budget, metrics=metrics
+            graph,
+            info,
+            micro_batch=m,
+            workers=w,
+            budget=memory_budget,
+            metrics=metrics,
+            cut=bool(cache_frozen),
         )
         source.give_pages_back()  # the weights that train are copied
     with trainer:
@@ -167,7 +181,8 @@ def command(
             click.echo(note, err=True)
         if check_data:
             data.check_all()
-        parts = split(_length(data, data_length), validation_split)
+        length = _length(data, data_length)
+        parts = split(length, validation_split)
         _check_lengths(info.batch_size, parts)
         then = resume.progress
         order = EpochOrder(
@@ -189,9 +204,19 @@ def command(
                 properties=dict(properties),
                 before=resume,
             )
+        given: AbstractContextManager[Data] = nullcontext(data)
+        if cache_frozen:
+            given = cache = trainer.frozen(
+                data,
+                data.without_inputs(),
+                length,
+                dtype=np.dtype(np.float16) if cache_dtype == "float16" else None,
+                on_disk=cache_frozen == "disk",
+            )
+            click.echo(report.cache_line(length, cache.nbytes, cache.arena_nbytes, cache_frozen))
         times: list[float] = []
-        with phases.phase("EXECUTE"), _stop_on_interrupt() as stopped:
-            for epoch in _epochs(trainer, data, order, epochs, parts, stopped, start, saver):
+        with phases.phase("EXECUTE"), _stop_on_interrupt() as stopped, given as samples:
+            for epoch in _epochs(trainer, samples, order, epochs, parts, stopped, start, saver):
                 times.append(epoch.training.seconds * 1000)
                 click.echo(
                     report.epoch_line(epoch.number, epochs, epoch.training, epoch.validation)
@@ -289,7 +314,7 @@ def _stop_on_interrupt() -> Iterator[list[int]]:
 
 def _epochs(
     trainer: Trainer,
-    data: DataSet,
+    data: Data,
     order: EpochOrder,
     epochs: int,
     parts: Split,

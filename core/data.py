@@ -142,6 +142,10 @@ class DataSet:
                 row, rule = problem
                 raise DataError(f"{column.name}: sample {int(samples[row])}: {rule}.")
 
+    def without_inputs(self) -> "DataSet":
+        """The targets alone."""
+        return DataSet((), self.targets, self._checks[len(self.inputs) :])
+
     def check_all(self) -> None:
         """Reads everything once.
 

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from odt.core.autodiff import Loss, inference_plan, training_plan
+from odt.core.cut import begin_at
 from odt.core.graph import Graph
 from odt.core.lower import lower
 from odt.core.memory import MemoryPlan, plan_memory
@@ -50,6 +51,8 @@ class Work:
         only: the tensors of theirs that train; None for all.
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are wanted.
+        begin: tensors that are given instead of the model's inputs; empty for the inputs.
+        end: tensors that are wanted instead of its outputs; empty for the outputs.
     """
 
     losses: tuple[Loss, ...] = ()
@@ -57,10 +60,16 @@ class Work:
     only: tuple[int, ...] | None = None
     backward: bool = False
     outputs: bool = False
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
 
     def plan(self, graph: Graph, batch: int) -> Plan:
         """The plan for a micro-batch of `batch` samples."""
         lowered = lower(graph, batch)
+        if self.end:
+            lowered = replace(lowered, outputs=self.end)
+        if self.begin:
+            lowered = begin_at(lowered, self.begin)
         if not self.losses:
             return inference_plan(lowered)
         return training_plan(

@@ -17,7 +17,7 @@ class Runtime:
     """Engines for some kinds of work on one model, on shared memory.
 
     Attributes:
-        schedule: micro-batches and workers, chosen for the first kind of work.
+        schedule: micro-batches and workers.
         engines: one for each kind of work, in order.
         input_specs, output_specs, target_specs: of one sample.
         arena_nbytes: of all workers together.
@@ -31,15 +31,27 @@ class Runtime:
         batch: int,
         micro_batch: int | None = None,
         workers: int | None = None,
+        *,
+        whole: Work | None = None,
     ) -> None:
-        self.schedule = choose_schedule(
-            batch, lambda n: plans.at(works[0], n), micro_batch, workers
-        )
+        """Chooses a schedule, and binds each kind of work to it.
+
+        Args:
+            plans: of the model.
+            works: kinds of work.
+            parameters: that they share.
+            batch: samples in a step.
+            micro_batch, workers: if they are given.
+            whole: what the schedule is chosen for, and whose inputs and outputs count, if that is
+                not the first kind of work.
+        """
+        whole = whole or works[0]
+        self.schedule = choose_schedule(batch, lambda n: plans.at(whole, n), micro_batch, workers)
         size = self.schedule.micro_batch
         nbytes = max(plans.at(work, size)[1].nbytes for work in works)
         arenas = [make_arena(nbytes) for _ in range(self.schedule.workers)]
         self.arena_nbytes = nbytes * len(arenas)
-        plan = plans.at(works[0], size)[0]
+        plan = plans.at(whole, size)[0]
         label, tensors = plan.graph.label, plan.graph.tensors
 
         def samples(indices: Sequence[int]) -> tuple[TensorSpec, ...]:

@@ -5,9 +5,13 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+import numpy as np
+
 from odt.core.budget import fit
+from odt.core.cut import frozen_end
 from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
+from odt.core.frozen_cache import FrozenCache
 from odt.core.graph import Graph
 from odt.core.heads import heads
 from odt.core.lower import file_batch
@@ -92,6 +96,7 @@ class Trainer:
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
+        cut: bool = False,
     ) -> None:
         """Plans and allocates.
 
@@ -103,6 +108,7 @@ class Trainer:
             budget: bytes that training may take; None for as many as it takes.
             metrics: to measure while training and in validation.
             outputs: keep the outputs of training steps too, to be looked at.
+            cut: begin at the end of the frozen part; data must then come from `frozen`.
 
         Raises:
             UnsupportedError, OptionError: if the model cannot be trained so.
@@ -112,7 +118,8 @@ class Trainer:
         work, validation = works(graph, info, outputs=outputs or bool(self.metrics))
         self.loss = work.losses[0].name
         self.info = replace(info, loss=self.loss)
-        plans = Plans(graph)
+        self._budget = budget
+        self._plans = plans = Plans(graph)
         if budget is not None:
             way = fit(plans, (work, validation), info, budget, micro_batch, workers)
             micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
@@ -121,8 +128,15 @@ class Trainer:
         self.parameters = Parameters(
             plan.graph, [i for i in trained if i is not None], _optimizer(info)
         )
+        self._end = _frozen_end(plan, work) if cut else ()
         self.runtime = Runtime(
-            plans, (work, validation), self.parameters, info.batch_size, micro_batch, workers
+            plans,
+            [replace(each, begin=self._end) for each in (work, validation)],
+            self.parameters,
+            info.batch_size,
+            micro_batch,
+            workers,
+            whole=work,
         )
         self._training, self._validation = self.runtime.engines
 
@@ -169,6 +183,34 @@ class Trainer:
             yield Epoch(number, run.result(), checked)
             if stopped:
                 return
+
+    def frozen(
+        self,
+        data: Data,
+        targets: Data,
+        samples: int,
+        *,
+        dtype: np.dtype[np.floating] | None = None,
+        on_disk: bool = False,
+    ) -> FrozenCache:
+        """The data of a trainer that is cut; arguments are those of FrozenCache.
+
+        Raises:
+            OptionError: if there is no room, or none within the budget.
+        """
+        work = Work(end=self._end)
+        schedule = self.runtime.schedule
+        cache = FrozenCache(
+            self._plans, work, schedule, data, targets, samples, dtype=dtype, on_disk=on_disk
+        )
+        least = self.memory().total + cache.arena_nbytes + (0 if on_disk else cache.nbytes)
+        if self._budget is not None and least > self._budget:
+            cache.close()
+            raise OptionError(
+                f"--memory-budget: must be at least {least:,} bytes with --cache-frozen, "
+                f"but got {self._budget:,}.{'' if on_disk else ' Give --cache-frozen disk.'}"
+            )
+        return cache
 
     def step(
         self, data: Data, samples: int, *, update: bool = True, look: Look | None = None
@@ -269,3 +311,21 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
 def _optimizer(info: TrainingInfo) -> Optimizer:
     rule = find_optimizer(info.optimizer)
     return Optimizer(rule, rule.attrs(**info.hyper_parameters), info.learning_rate)
+
+
+def _frozen_end(plan: Plan, work: Work) -> tuple[int, ...]:
+    """Where the part ends that nothing trains in.
+
+    Raises:
+        OptionError: if there is no such part.
+    """
+    trained = [plan.values[name].tensor for name in plan.parameters]
+    ends = [*plan.graph.outputs, *(loss.tensor for loss in work.losses)]
+    end = frozen_end(plan.graph, [i for i in trained if i is not None], ends)
+    if not trained or set(end) <= set(plan.graph.inputs):
+        raise OptionError(
+            "--cache-frozen: something must train, and operators before it stay as they are, but "
+            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
+            "--num-of-trainable-ops."
+        )
+    return end

@@ -1,0 +1,279 @@
+"""Training on cached outputs of the frozen part is training without a cache, bit for bit."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from networks import ArrayData, Net
+
+from odt.cli.main import main
+from odt.core.data import EpochOrder
+from odt.core.frozen_cache import FrozenCache
+from odt.core.graph import Graph
+from odt.core.metrics import find_metric
+from odt.core.plan import Call
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo
+from odt.errors import OptionError, TrainingError
+from odt.kernels.opdef import Array
+
+RELU = 1
+TRAINING, SAMPLES, BATCH = 24, 32, 8
+INFO = TrainingInfo(loss="mean_squared_error", optimizer="adam", batch_size=BATCH)
+GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
+COMMAND = [
+    *("train", GOLDEN / "model.circle", "--load-input", GOLDEN / "input.bin"),
+    *("--load-expected", GOLDEN / "expected.bin", "--num-of-trainable-ops", 2, "--shuffle"),
+    *("--batch-size", 8, "--validation-split", 0.3),
+]
+
+
+class Counting(ArrayData):
+    """Counts the samples whose inputs are read."""
+
+    count = 0
+
+    def read(
+        self, samples: Sequence[int], inputs: Sequence[Array], targets: Sequence[Array]
+    ) -> None:
+        assert inputs
+        self.count += len(samples)
+        super().read(samples, inputs, targets)
+
+
+class Targets(ArrayData):
+    """Gives no inputs."""
+
+    def read(
+        self, samples: Sequence[int], inputs: Sequence[Array], targets: Sequence[Array]
+    ) -> None:
+        assert not inputs
+        super().read(samples, inputs, targets)
+
+
+def chain() -> tuple[Graph, tuple[int, ...]]:
+    net = Net()
+    x = net.input(1, 6)
+    for _ in range(2):
+        x = net.dense(x, 9, fused_activation_function=RELU)
+    return net.graph(net.dense(x, 5)), (2,)
+
+
+def convolutions() -> tuple[Graph, tuple[int, ...]]:
+    """The trained bias is in the middle; below it stays what the filter before it makes."""
+    net = Net()
+    x = net.input(1, 6)
+    image = net.add("RESHAPE", (x, net.constant([-1, 2, 3, 1], np.int32)), (1, 2, 3, 1))
+    options = {"padding": 0, "stride_w": 1, "stride_h": 1}
+    image = net.add("CONV_2D", (image, net.weight(4, 3, 3, 1)), (1, 2, 3, 4), **options)
+    image = net.add("CONV_2D", (image, net.weight(2, 1, 1, 4)), (1, 2, 3, 2), **options)
+    return net.graph(
+        net.dense(net.add("RESHAPE", (image, net.constant([-1, 12], np.int32)), (1, 12)), 5)
+    ), (2,)
+
+
+def branches() -> tuple[Graph, tuple[int, ...]]:
+    """Two tensors and an input go from the frozen part to the other."""
+    net = Net()
+    x = net.input(1, 6)
+    a = net.dense(x, 6)
+    b = net.add("TANH", [net.dense(a, 6)], (1, 6))
+    c = net.add("FULLY_CONNECTED", (b, net.weight(6, 6)), (1, 6))
+    y = net.add("ADD", (net.add("MUL", (c, a), (1, 6)), x), (1, 6))
+    return net.graph(net.dense(y, 5)), (3,)
+
+
+def mixing() -> tuple[Graph, tuple[int, ...]]:
+    """What depends on the other samples of a batch is computed anew."""
+    net = Net()
+    a = net.dense(net.input(1, 6), 6)
+    mean = net.add("MEAN", (a, net.constant([0], np.int32)), (1, 6), keep_dims=True)
+    return net.graph(net.dense(net.add("SUB", (a, mean), (1, 6)), 5)), (3,)
+
+
+NETWORKS = {f.__name__: f for f in (chain, convolutions, branches, mixing)}
+
+
+def arrays(kind: type[ArrayData]) -> ArrayData:
+    rng = np.random.default_rng(3)
+    x, t = rng.normal(size=(SAMPLES, 6)), rng.normal(size=(SAMPLES, 5))
+    return kind([x.astype(np.float32)], [t.astype(np.float32)])
+
+
+def cache_of(trainer: Trainer, **options: object) -> FrozenCache:
+    return trainer.frozen(arrays(Counting), arrays(Targets), SAMPLES, **options)  # type: ignore[arg-type]
+
+
+def train(trainer: Trainer, data: object, epochs: int = 3) -> tuple[list[object], list[bytes]]:
+    """Losses and metrics of training and validation; parameters and state, as bytes."""
+    order = EpochOrder(range(TRAINING), shuffle=True, seed=5)
+    found = trainer.fit(data, order, epochs=epochs, validation=range(TRAINING, SAMPLES))  # type: ignore[arg-type]
+    figures: list[object] = []
+    for e in found:
+        assert e.validation is not None
+        figures += [e.training.loss, e.training.metrics, e.validation.loss, e.validation.metrics]
+    kept = (trainer.parameters.tensors, *trainer.parameters.slots.values())
+    return figures, [a.tobytes() for group in kept for a in group.values()]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize(
+    ("name", "micro_batch", "workers"),
+    [
+        (n, m, w)
+        for n in NETWORKS
+        for m, w in [(8, 1), (3, 1), (3, 2)]
+        if n != "mixing" or m == BATCH
+    ],
+)
+def test_a_cache_changes_no_bit(name: str, micro_batch: int, workers: int, on_disk: bool) -> None:
+    graph, trainable = NETWORKS[name]()
+    info = replace(INFO, trainable_ops=trainable)
+    metrics = dict([find_metric("categorical_accuracy")])
+    options = {"micro_batch": micro_batch, "workers": workers, "metrics": metrics}
+    with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]
+        expected = train(trainer, arrays(ArrayData))
+    with (
+        Trainer(graph, info, cut=True, **options) as trainer,  # type: ignore[arg-type]
+        cache_of(trainer, on_disk=on_disk) as cache,
+    ):
+        assert train(trainer, cache) == expected
+
+
+def test_the_frozen_part_is_computed_once_and_its_memory_given_back() -> None:
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    with Trainer(graph, info, cut=True) as trainer, cache_of(trainer) as cache:
+        assert cache.nbytes == SAMPLES * 9 * 4
+        assert cache.arena_nbytes > 0
+        train(trainer, cache, epochs=1)
+        assert isinstance(cache.data, Counting)
+        assert cache.data.count == SAMPLES
+        assert cache.arena_nbytes == 0
+        train(trainer, cache, epochs=2)
+        assert cache.data.count == SAMPLES
+
+
+def test_the_plan_begins_where_the_frozen_part_ends() -> None:
+    graph, trainable = chain()
+    with Trainer(graph, replace(INFO, trainable_ops=trainable), cut=True) as trainer:
+        calls = [s.label for s in trainer.plan.steps if isinstance(s, Call)]
+        (given,) = (trainer.plan.values[name].spec for name in trainer.plan.inputs)
+    assert [label for label in calls if "loss" not in label] == [
+        *("2 FULLY_CONNECTED", "2 FULLY_CONNECTED d.w", "2 FULLY_CONNECTED d.b")
+    ]
+    assert given.shape[1:] == (9,)
+
+
+def test_a_bias_trains_on_its_own_layer_s_input() -> None:
+    """The cut is between operators: a layer with a trained bias belongs to the part that trains."""
+    graph, _ = chain()
+    info = replace(INFO, trainable_ops=(1,), trainable_tensors=(graph.nodes[1].inputs[2],))
+    with Trainer(graph, info, cut=True) as trainer:
+        assert [trainer.plan.values[n].tensor for n in trainer.plan.inputs] == [
+            graph.nodes[1].inputs[0]
+        ]
+
+
+@pytest.mark.parametrize("trainable", [None, (0,), ()])
+def test_a_model_without_a_frozen_part_is_refused(trainable: tuple[int, ...] | None) -> None:
+    with pytest.raises(OptionError, match="--cache-frozen: something must train, and operators"):
+        Trainer(chain()[0], replace(INFO, trainable_ops=trainable), cut=True)
+
+
+def test_half_precision_takes_half_the_room_and_is_near() -> None:
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    half = np.dtype(np.float16)
+    results = []
+    for dtype in (None, half):
+        with Trainer(graph, info, cut=True) as trainer, cache_of(trainer, dtype=dtype) as cache:
+            results.append((cache.nbytes, train(trainer, cache)[0][-2]))
+    (size, loss), (half_size, half_loss) = results
+    assert half_size * 2 == size
+    assert half_loss == pytest.approx(loss, rel=1e-3)
+    assert half_loss != loss
+
+
+def test_values_too_large_for_half_precision_are_refused() -> None:
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    with (
+        Trainer(graph, info, cut=True) as trainer,
+        cache_of(trainer, dtype=np.dtype(np.float16)) as cache,
+    ):
+        cache.data.inputs[0][...] *= 1e6  # type: ignore[attr-defined]
+        with pytest.raises(TrainingError, match=r"--cache-dtype float16: tensor .* within ±65504"):
+            train(trainer, cache)
+
+
+def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while it is used: the file has no name, so nothing can leave it behind."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    with Trainer(graph, info, cut=True) as trainer, cache_of(trainer, on_disk=True) as cache:
+        train(trainer, cache, epochs=1)
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_is_full_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    message = r"--cache-frozen disk: .*: must have room for 1,152 bytes, but got: no space left"
+    with (
+        Trainer(graph, info, cut=True) as trainer,
+        pytest.raises(OptionError, match=message),
+    ):
+        cache_of(trainer, on_disk=True)
+
+
+def odt(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in (*COMMAND, *arguments)])
+
+
+def test_the_command_with_a_cache_exports_the_same_bytes(tmp_path: Path) -> None:
+    """Through a break too."""
+    plain, cached, rest = (tmp_path / f"{n}.circle" for n in ("plain", "cached", "rest"))
+    stop = ("--export-checkpoint", tmp_path / "c.odt", "--epochs", 1)
+    go_on = ("--checkpoint", tmp_path / "c.odt", "--epochs", 3)
+    for arguments in (
+        ("--epochs", 3, "--export-circle", plain),
+        ("--epochs", 3, "--export-circle", cached, "--cache-frozen"),
+        (*stop, "--cache-frozen", "disk"),
+        (*go_on, "--export-circle", rest, "--cache-frozen", "ram"),
+    ):
+        result = odt(*arguments)
+        assert result.exit_code == 0, result.output
+    assert plain.read_bytes() == cached.read_bytes() == rest.read_bytes()
+
+
+def test_the_command_says_what_the_cache_takes() -> None:
+    result = odt("--epochs", 1, "--cache-frozen", "--cache-dtype", "float16")
+    assert result.exit_code == 0, result.output
+    assert "\nfrozen part: 96 samples × " in result.stdout
+    result = odt("--epochs", 1, "--cache-dtype", "float16")
+    assert result.exit_code == 1
+    assert "--cache-dtype: must come with --cache-frozen" in result.stderr
+
+
+def test_a_cache_counts_within_a_budget() -> None:
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    with Trainer(graph, info, cut=True, budget=10**6) as trainer, cache_of(trainer) as cache:
+        needed = trainer.memory().total + cache.arena_nbytes
+    with Trainer(graph, info, cut=True, budget=needed) as trainer:
+        cache_of(trainer, on_disk=True).close()
+        message = f"at least {needed + cache.nbytes:,} bytes with --cache-frozen"
+        with pytest.raises(OptionError, match=message):
+            cache_of(trainer)
