@@ -27,17 +27,28 @@ void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
     for (int64_t c = 0; c < columns; c++) db[c] += dy[c];
 }
 
-void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float beta_1,
-             float beta_2, float epsilon, float decay) {
-  float a = 1 - beta_1, b = 1 - beta_2;
+/* Adam with the denominator √v · scale + ε; `decay` is added to the gradient, p shrinks first. */
+void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float share_m,
+             float share_v, float epsilon, float scale, float decay, float shrink) {
   for (int64_t i = 0; i < n; i++) {
     float gi = g[i] + decay * p[i];
-    float mi = m[i] + a * (gi - m[i]), vi = v[i] + b * (gi * gi - v[i]);
+    float mi = m[i] + share_m * (gi - m[i]), vi = v[i] + share_v * (gi * gi - v[i]);
     m[i] = mi, v[i] = vi;
-    p[i] -= alpha * mi / (sqrtf(vi) + epsilon);
+    p[i] = p[i] * shrink - alpha * mi / (sqrtf(vi) * scale + epsilon);
   }
 }
 
 void F(sgd)(float *p, const float *g, int64_t n, float learning_rate, float decay) {
   for (int64_t i = 0; i < n; i++) p[i] -= learning_rate * (g[i] + decay * p[i]);
+}
+
+void F(momentum)(float *p, const float *g, float *m, int64_t n, float learning_rate, float decay,
+                 float momentum, int64_t nesterov) {
+  float ahead = nesterov ? momentum : 0;
+  for (int64_t i = 0; i < n; i++) {
+    float gi = g[i] + decay * p[i];
+    float mi = m[i] * momentum + gi;
+    m[i] = mi;
+    p[i] -= learning_rate * (nesterov ? gi + ahead * mi : mi);
+  }
 }

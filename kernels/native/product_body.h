@@ -9,6 +9,19 @@ typedef struct {
   float lo, hi;
 } F(finish);
 
+static __attribute__((noinline)) void F(finish_narrow)(float part[MR][LANES], float *y,
+                                                       const int64_t *out, int lanes,
+                                                       const F(finish) *f) {
+  for (int i = 0; i < MR; i++)
+    for (int l = 0; l < lanes; l++) {
+      float s = part[i][l], open = f->gate ? f->gate[out[i] + l] : 0;
+      if (f->bias) s += f->bias[l];
+      if (f->clamp) s = s < f->lo ? f->lo : s > f->hi ? f->hi : s;
+      if (f->gate && !(open > f->lo && open < f->hi)) s = 0;
+      y[out[i] + l] = s;
+    }
+}
+
 /* MR pixels times n vectors of units, in registers. */
 INLINE void F(block)(int taps, int64_t depth, const float *const *in, const float *const *w,
                      int64_t step, const int64_t *at, int n, float *y, const int64_t *out,
@@ -31,27 +44,22 @@ INLINE void F(block)(int taps, int64_t depth, const float *const *in, const floa
       }
     }
   }
+  if (lanes < LANES) { /* fewer units than a vector has */
+    float part[MR][LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; i++) F(store)(part[i], acc[i][0]);
+    F(finish_narrow)(part, y, out, lanes, f);
+    return;
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < MR; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < n; j++) {
-      float *to = y + out[i] + unit[j], part[LANES];
       F(vec) v = acc[i][j];
-      if (lanes < LANES) { /* fewer units than a vector has */
-        F(store)(part, v);
-        for (int l = 0; l < lanes; l++) {
-          float s = part[l];
-          if (f->bias) s += f->bias[l];
-          if (f->clamp) s = s < f->lo ? f->lo : s > f->hi ? f->hi : s;
-          if (f->gate && !(f->gate[out[i] + l] > f->lo && f->gate[out[i] + l] < f->hi)) s = 0;
-          to[l] = s;
-        }
-        continue;
-      }
       if (f->bias) v += F(load)(f->bias + unit[j]);
       if (f->clamp) v = F(clamp)(v, f->lo, f->hi);
       if (f->gate) v = F(gated)(v, F(load)(f->gate + out[i] + unit[j]), f->lo, f->hi);
-      F(store)(to, v);
+      F(store)(y + out[i] + unit[j], v);
     }
 }
 

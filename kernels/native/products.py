@@ -10,7 +10,7 @@ from odt.kernels.opdef import Array, Specs, TensorSpec
 from odt.kernels.window import Axis, Phase
 
 FLOAT = np.dtype(np.float32)
-PIXELS, TAPS, DEPTH = 128, 49, 8192  # as in walk.h
+PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in walk.h
 WIDEST = 16  # floats of the widest vector
 
 Gate = tuple[Array, float, float]
@@ -48,27 +48,28 @@ def taps(a: Axis, weight: int) -> list[tuple[int, int]]:
     return [(k * a.dilation, k * weight) for k in range(a.kernel)]
 
 
-def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> Walk:
-    """Windows of x that give y."""
+def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
+    """A walk's sizes that say where forward windows begin and what they give lies."""
     h, v = axes
     _, rows, cols, units = images(y)
-    return Walk(
-        taps(h, w.shape[2] * w.shape[3]),
-        taps(v, w.shape[3]),
-        **reading(x),
-        **weights(w, forward=True),
-        rows=rows,
-        cols=cols,
-        units=units,
-        start_h=-h.lo,
-        step_h=h.stride,
-        start_w=-v.lo,
-        step_w=v.stride,
-        out_start=0,
-        out_image=rows * cols * units,
-        out_row=cols * units,
-        out_col=units,
-    )
+    return {
+        "rows": rows,
+        "cols": cols,
+        "units": units,
+        "start_h": -h.lo,
+        "step_h": h.stride,
+        "start_w": -v.lo,
+        "step_w": v.stride,
+        "out_image": rows * cols * units,
+        "out_row": cols * units,
+        "out_col": units,
+    }
+
+
+def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> Walk:
+    """Windows of x that give y."""
+    row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
+    return Walk(row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes))
 
 
 def phase_taps(p: Phase, weight: int) -> list[tuple[int, int]]:

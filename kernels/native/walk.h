@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #define PIXELS 128 /* of a tile: a multiple of every MR */
-#define TAPS 49    /* of a window, at most */
+#define TAPS 64    /* of a window, at most */
 #define DEPTH 8192 /* channels, at most */
 
 /* Result (n, r, c) reads the input rows start_h + r·step_h + row_taps[a], and columns likewise; what

@@ -9,6 +9,7 @@ neither forward nor backward. Source: Pool2DOptions in the TFLite schema.
 import numpy as np
 
 from odt.kernels.columns import Source, image_tiles
+from odt.kernels.native import pooling as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef
 from odt.kernels.pooling import (
     PoolAttrs,
@@ -61,10 +62,22 @@ OP = OpDef(
     "AVERAGE_POOL_2D",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=share_geometry),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=room,
+        prepare=share_geometry,
+        compiled=compiled.MEAN_FORWARD,
+    ),
     grads={
         "x": Kernel(
-            grad_x, reads=("dy",), writes=("dx",), workspace=back_room, prepare=share_geometry
+            grad_x,
+            reads=("dy",),
+            writes=("dx",),
+            workspace=back_room,
+            prepare=share_geometry,
+            compiled=compiled.MEAN_BACK,
         )
     },
     attrs=pool_attrs,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.columns import Source, fitting_images, image_tiles
+from odt.kernels.native import pooling as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.pooling import PoolAttrs, geometry, infer, pool_attrs, source_of
 from odt.kernels.window import Axis, clear_border, windows
@@ -114,7 +115,14 @@ OP = OpDef(
     "MAX_POOL_2D",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=scratch, prepare=geometry),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=scratch,
+        prepare=geometry,
+        compiled=compiled.MAX_FORWARD,
+    ),
     grads={
         "x": Kernel(
             grad_x,
@@ -122,6 +130,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_scratch,
             prepare=back_geometry,
+            compiled=compiled.MAX_BACK,
         )
     },
     attrs=pool_attrs,

@@ -1,0 +1,80 @@
+/* One instruction set's version of pooling.c; the compiler makes the vectors. */
+
+/* NaN stays NaN, as in np.maximum. */
+void F(max_pool)(const float *x, float *y, const walk *g) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
+  place where = begin(g);
+  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+    for (int p = 0; p < pixels; p++) {
+      float *to = y + out[p];
+      for (int64_t k = 0; k < g->depth; k++) to[k] = -INFINITY;
+      for (int64_t t = 0; t < taps; t++) {
+        const float *from = in[t * PIXELS + p];
+        if (from == border) continue;
+        for (int64_t k = 0; k < g->depth; k++) to[k] = from[k] <= to[k] ? to[k] : from[k];
+      }
+    }
+}
+
+/* dx gets dy where x is the window's first maximum, and, with `gated`, lies between lo and hi. */
+void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx, int64_t size,
+                      const walk *g, int64_t gated, float lo, float hi) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
+  int32_t open[DEPTH];
+  for (int64_t i = 0; i < size; i++) dx[i] = 0;
+  place where = begin(g);
+  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+    for (int p = 0; p < pixels; p++) {
+      const float *gain = dy + out[p], *top = y + out[p];
+      for (int64_t k = 0; k < g->depth; k++)
+        open[k] = !gated || (top[k] > lo && top[k] < hi) ? -1 : 0;
+      for (int64_t t = 0; t < taps; t++) {
+        const float *from = in[t * PIXELS + p];
+        if (from == border) continue;
+        float *to = dx + (from - x);
+        for (int64_t k = 0; k < g->depth; k++) {
+          int32_t wins = open[k] & -(from[k] == top[k]);
+          to[k] += wins ? gain[k] : 0;
+          open[k] &= ~wins;
+        }
+      }
+    }
+}
+
+/* shares: one over the number of inputs in each window, (OH, OW). */
+void F(mean_pool)(const float *x, const float *shares, float *y, const walk *g) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
+  place where = begin(g);
+  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+    for (int p = 0; p < pixels; p++, at++) {
+      float *to = y + out[p], share = shares[at % windows];
+      for (int64_t k = 0; k < g->depth; k++) to[k] = 0;
+      for (int64_t t = 0; t < taps; t++) {
+        const float *from = in[t * PIXELS + p];
+        for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += from[k];
+      }
+      for (int64_t k = 0; k < g->depth; k++) to[k] *= share;
+    }
+}
+
+void F(mean_pool_back)(const float *dy, const float *shares, float *dx, int64_t size,
+                       const walk *g) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
+  for (int64_t i = 0; i < size; i++) dx[i] = 0;
+  place where = begin(g);
+  for (int pixels; (pixels = next_tile(g, &where, dx, border, 1, in, out));)
+    for (int p = 0; p < pixels; p++, at++) {
+      const float *gain = dy + out[p];
+      float share = shares[at % windows];
+      for (int64_t t = 0; t < taps; t++) {
+        const float *from = in[t * PIXELS + p];
+        if (from == border) continue;
+        float *to = dx + (from - dx);
+        for (int64_t k = 0; k < g->depth; k++) to[k] += gain[k] * share;
+      }
+    }
+}
