@@ -143,6 +143,8 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
     bound = bind_inputs(row, node)
     operands = bind_operands(row, node)
     statics = _statics(graph, row, bound, world)
+    types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
+    attrs = row.attrs({**node.options, "output_types": types}, statics)
     outputs = bind_outputs(row, node)
     _zero_state(graph, row, bound)
     for i in (*operands.values(), *outputs.values()):
@@ -156,8 +158,6 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
         if tensor.variable:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
-    types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
-    attrs = row.attrs({**node.options, "output_types": types}, statics)
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
     grown = world.batched.intersection(bound.values())
     if at_file is not None and row.rebatch is not None and grown and not folded:

@@ -8,7 +8,7 @@ what depends on the step before is made step by step.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 TANH = 4
 BOUNDS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}  # RELU, RELU_N1_TO_1, RELU6
@@ -30,6 +30,11 @@ def must_be(s: Specs, name: str, *shape: int) -> None:
     wanted = TensorSpec(shape, s["x"].dtype)
     if name in s and s[name] != wanted:
         raise ShapeError(f"{name} must be {wanted}, but got {s[name]}, x {s['x']}")
+
+
+def mixes(time_axis: int | None, batched: Names) -> bool:
+    """Whether axis 0 is not the samples, or more than x grows with them."""
+    return time_axis == 0 or batched != {"x"}
 
 
 def by_time(time_axis: int | None, a: Array) -> Array:
@@ -57,6 +62,21 @@ def activate(code: int, a: Array) -> None:
         np.tanh(a, out=a)
     elif code in BOUNDS:
         np.clip(a, *BOUNDS[code], out=a)
+
+
+def sigmoid(a: Array) -> None:
+    """1 / (1 + e⁻ᵃ) in place, as (1 + tanh(a / 2)) / 2, which does not overflow."""
+    np.multiply(a, 0.5, out=a)
+    np.tanh(a, out=a)
+    np.multiply(a, 0.5, out=a)
+    np.add(a, 0.5, out=a)
+
+
+def times_sigmoid_slope(y: Array, dy: Array, work: Array) -> None:
+    """dy ← dy y (1 − y), where y is a sigmoid."""
+    np.subtract(1, y, out=work)
+    np.multiply(work, y, out=work)
+    np.multiply(dy, work, out=dy)
 
 
 def times_slope(code: int, y: Array, dy: Array, work: Array) -> None:

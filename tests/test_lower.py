@@ -61,6 +61,17 @@ def test_a_state_that_may_not_be_zero_at_first_is_refused(variable: bool, reader
         lower(net.graph(*ys), 1)
 
 
+def test_the_basic_lstm_is_refused_by_its_name() -> None:
+    net = Net()
+    inputs = (net.input(1, 4), *(net.weight(1, n) for n in (2, 6, 8, 2)))
+    outputs = tuple(net._tensor((1, n)) for n in (2, 2, 6, 8))
+    net.nodes.append(Node("LSTM", inputs, outputs, {"kernel_type": 1}, 0))
+    with pytest.raises(
+        UnsupportedError, match=r"kernel_type must be FULL \(0\), but got 1 \(BASIC"
+    ):
+        lower(net.graph(outputs[0]), 1)
+
+
 def test_any_other_variable_is_refused() -> None:
     net, _ = rnn_net(variable=True)
     state = net.add("RELU", (1,), (1, 3))

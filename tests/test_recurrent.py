@@ -12,6 +12,7 @@ from op_run import Case, row_of
 
 from odt.kernels.opdef import Array
 
+SEQUENCE = "UNIDIRECTIONAL_SEQUENCE_LSTM"
 RNN = "UNIDIRECTIONAL_SEQUENCE_RNN"
 
 
@@ -48,6 +49,53 @@ def test_an_rnn_computes_what_litert_does(code: int, time_major: bool, tmp_path:
     inputs = drawn({"x": (3, 4, 5), "w": (6, 5), "r": (6, 6), "b": (6,)})
     options = {"fused_activation_function": code, "time_major": time_major}
     theirs, ours = both(RNN, inputs, {"h": 6}, tmp_path, **options)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+GATES = "ifgo"
+
+
+def lstm_shapes(
+    x: tuple[int, ...], units: int, out: int = 0, gates: str = GATES, peepholes: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """Shapes of the inputs; with `out` there is a projection."""
+    found: dict[str, tuple[int, ...]] = {"x": x}
+    for gate in gates:
+        found[f"w{gate}"] = (units, x[-1])
+        found[f"r{gate}"] = (units, out or units)
+        found[f"b{gate}"] = (units,)
+        if peepholes and gate != "g":
+            found[f"p{gate}"] = (units,)
+    return found | ({"wp": (out, units), "bp": (out,)} if out else {})
+
+
+X = (3, 4, 5)
+KINDS = {
+    "plain": lstm_shapes(X, 6),
+    "peepholes": lstm_shapes(X, 6, peepholes=True),
+    "projection": lstm_shapes(X, 6, 2),
+    "coupled": lstm_shapes(X, 6, gates="fgo"),
+    "all": lstm_shapes(X, 6, 2, peepholes=True),
+    "all but the input gate": lstm_shapes(X, 6, 2, "fgo", peepholes=True),
+}
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.2])
+@pytest.mark.parametrize("code", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_lstm_computes_what_litert_does(
+    kind: str, code: int, clip: float, tmp_path: Path
+) -> None:
+    shapes = KINDS[kind]
+    inputs = drawn(shapes)
+    states = {"h": shapes["rf"][1], "c": 6}
+    options = {"fused_activation_function": code, "cell_clip": clip, "proj_clip": clip / 2}
+    for time_major in (False, True):
+        more = {**options, "time_major": time_major}
+        theirs, ours = both(SEQUENCE, inputs, states, tmp_path, **more)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    step = inputs | {"x": inputs["x"][:, 0]}
+    theirs, ours = both("LSTM", step, states, tmp_path, **options)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 

@@ -21,6 +21,7 @@ from odt.kernels.recurrent import (
     activate,
     by_time,
     fused,
+    mixes,
     must_be,
     rows,
     state_before,
@@ -49,8 +50,8 @@ def infer(attrs: RnnAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*x.shape[:2], units), x.dtype)}
 
 
-def mixes(attrs: RnnAttrs, s: Specs, batched: Names) -> bool:
-    return attrs.time_axis == 0 or batched != {"x"}
+def mixes_samples(attrs: RnnAttrs, s: Specs, batched: Names) -> bool:
+    return mixes(attrs.time_axis, batched)
 
 
 def one_step(attrs: RnnAttrs, s: Specs) -> Specs:
@@ -132,6 +133,6 @@ OP = OpDef(
     zero_state=("h",),
     attrs=attrs,
     keeps_activation=True,
-    mixes=mixes,
+    mixes=mixes_samples,
     flops=flops,
 )

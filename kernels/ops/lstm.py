@@ -1,0 +1,23 @@
+"""LSTM: one step of a long short-term memory from zero; y is its output.
+
+x (N, I)    y (N, P)    weights and formulas: kernels/lstm.py
+
+The kernel type is FULL; BASIC, whose inputs are others, is refused. Source: LSTMOptions in the
+TFLite schema.
+"""
+
+from collections.abc import Mapping
+
+from odt.errors import ShapeError
+from odt.kernels.lstm import LstmAttrs, lstm_attrs
+from odt.kernels.lstm_gradients import lstm_row
+from odt.kernels.opdef import Array, Options
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> LstmAttrs:
+    if options.get("kernel_type", 0) != 0:
+        raise ShapeError(f"kernel_type must be FULL (0), but got {options['kernel_type']} (BASIC)")
+    return lstm_attrs(options, None)
+
+
+OP = lstm_row("LSTM", attrs)

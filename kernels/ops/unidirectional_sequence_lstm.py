@@ -1,0 +1,20 @@
+"""UNIDIRECTIONAL_SEQUENCE_LSTM: a long short-term memory over time; y is its output at each step.
+
+x (N, T, I), or (T, N, I) if time_major    y like x, of P units    the rest: kernels/lstm.py
+
+Peepholes, a projection and a coupled input gate are there if their weights are; the fused
+activation is that of the cell. Source: UnidirectionalSequenceLSTMOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+
+from odt.kernels.lstm import LstmAttrs, lstm_attrs
+from odt.kernels.lstm_gradients import lstm_row
+from odt.kernels.opdef import Array, Options
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> LstmAttrs:
+    return lstm_attrs(options, 0 if options.get("time_major", False) else 1)
+
+
+OP = lstm_row("UNIDIRECTIONAL_SEQUENCE_LSTM", attrs)
