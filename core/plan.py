@@ -132,18 +132,24 @@ class Plan:
         return name if base is None else self.root(base)
 
     def _verify(self) -> None:
-        """Each value is made once, before it is read; views keep their base's size."""
+        """Each value is made once, before it is read; views keep their base's size.
+
+        No call reads a parameter that may have been updated.
+        """
+        delivered: set[str] = set()
         made = {n for n, v in self.values.items() if v.region is not Region.ARENA}
         backward = False
         for step in self.steps:
             if isinstance(step, Delivery):
                 assert self._made(step.gradient, made), step
+                delivered.add(step.parameter)
                 backward = True
                 continue
             assert not (backward and step.phase is Phase.FORWARD), step.label
             backward = backward or step.phase is Phase.BACKWARD
             for name in step.values(step.reads):
                 assert self._made(name, made), f"{step.label} reads {name} before it is made"
+                assert self.root(name) not in delivered, f"{step.label} reads {name}, updated"
             for name in step.values((*step.writes, *step.workspace)):
                 assert name not in made, f"{step.label} makes {name} again"
                 assert self.values[name].base is None, f"{step.label} writes into a view, {name}"
