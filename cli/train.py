@@ -209,7 +209,7 @@ def command(
             given = cache = trainer.frozen(
                 data,
                 data.without_inputs(),
-                length,
+                (parts.training, parts.validation),
                 dtype=np.dtype(np.float16) if cache_dtype == "float16" else None,
                 on_disk=cache_frozen == "disk",
             )

@@ -1,15 +1,15 @@
 """What the frozen part of a model makes of each sample, computed once and kept.
 
-The programs that train begin at these values. A sample's are computed when it is first asked for,
-with the micro-batch it comes in, so the first epoch takes what it takes without a cache and the
-next ones what the part that trains takes. Order and epochs do not matter, nor where training
-goes on after a break: what is not there yet is computed.
+The programs that train begin at these values. They are computed when one is first asked for, for
+the micro-batch to which the sample would belong in the order of the file. BLAS rounds a row of a
+product as its place among the others has it, so a sample's values must not depend on where in an
+epoch it came first: then training that goes on after a break has the same bits, and in the order
+of the file they are those of training without a cache.
 """
 
 import os
 import tempfile
 from collections.abc import Sequence
-from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +18,7 @@ import numpy as np
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Order
 from odt.core.lower import sample_spec
+from odt.core.memory import MemoryPlan
 from odt.core.program import Program, make_arena
 from odt.core.schedule import Schedule
 from odt.errors import OptionError, TrainingError
@@ -35,8 +36,8 @@ class FrozenCache:
         work: the frozen part, forward only.
         schedule: of training; each worker may compute frozen parts at the same time as others.
         data: samples as the whole model takes them; the same values each time.
-        targets: the same samples; it is asked for no inputs.
-        samples: how many there are; their numbers are below.
+        targets: the same samples; it is asked for no inputs, and data for no targets.
+        parts: the numbers of the samples, of training and of validation, as batches are cut.
         dtype: of what is kept of floats; None keeps theirs, and then every bit.
         on_disk: in a file in the folder for temporary files that is gone when the process ends,
             however it ends; otherwise in memory.
@@ -52,13 +53,16 @@ class FrozenCache:
         schedule: Schedule,
         data: Data,
         targets: Data,
-        samples: int,
+        parts: Sequence[range],
         *,
         dtype: np.dtype[np.floating] | None = None,
         on_disk: bool = False,
     ) -> None:
         self.data = data
         self.targets = targets
+        self._parts = tuple(parts)
+        self._schedule = schedule
+        samples = max((part.stop for part in self._parts), default=0)
         plan = plans.at(work, schedule.micro_batch)[0]
         rows = []
         for name in plan.outputs:
@@ -69,17 +73,15 @@ class FrozenCache:
         self._names = [plan.graph.label(i) for i in work.end]
         self._kept = _room(rows, self.nbytes, on_disk)
         self._there = np.zeros(samples, np.bool_)
-        self._runners: SimpleQueue[_Runner] = SimpleQueue()
-        self._arena_nbytes = 0
-        for _ in range(schedule.workers):
-            runner = _Runner(plans, work, schedule.micro_batch)
-            self._arena_nbytes += runner.arena.nbytes
-            self._runners.put(runner)
+        self._plans = plans
+        self._work = work
+        self._memory = plans.at(work, schedule.micro_batch)[1]
+        self._idle: list[_Runner] = []
 
     @property
     def arena_nbytes(self) -> int:
         """Bytes in which frozen parts are computed; 0 once there is nothing left to compute."""
-        return self._arena_nbytes
+        return 0 if self._there.all() else self._memory.nbytes * self._schedule.workers
 
     def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Fills the arrays, one row a sample; computes what is not there yet.
@@ -89,42 +91,54 @@ class FrozenCache:
             TrainingError: for values that the dtype does not hold.
         """
         numbers = np.asarray(samples)
-        if self._there[numbers].all():
-            self.targets.read(samples, (), targets)
-        else:
-            self._compute(samples, numbers, targets)
+        for number in numbers:
+            if not self._there[number]:
+                self._compute(self._micro_batch(int(number)))
+        self.targets.read(samples, (), targets)
         for kept, out in zip(self._kept, inputs, strict=True):
             if kept.dtype == out.dtype:
                 np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer out
             else:
                 np.copyto(out, kept[numbers])
 
-    def _compute(self, samples: Order, numbers: Array, targets: Sequence[Array]) -> None:
-        runner = self._runners.get()
+    def _micro_batch(self, number: int) -> range:
+        """The samples that a step takes together with this one, in the order of the file."""
+        part = next(p for p in self._parts if number in p)
+        batch = number - (number - part.start) % self._schedule.batch
+        first = number - (number - batch) % self._schedule.micro_batch
+        end = min(first + self._schedule.micro_batch, batch + self._schedule.batch, part.stop)
+        return range(first, end)
+
+    def _compute(self, samples: range) -> None:
+        here = slice(samples.start, samples.stop)
         try:
-            program = runner.program(len(numbers))
-            rows = [a.reshape(len(numbers), -1, copy=False) for a in program.inputs]
-            self.data.read(samples, rows, targets)
+            runner = self._idle.pop()
+        except IndexError:  # all that there are compute for other threads
+            runner = _Runner(self._plans, self._work, self._memory)
+        try:
+            program = runner.program(len(samples))
+            rows = [a.reshape(len(samples), -1, copy=False) for a in program.inputs]
+            self.data.read(samples, rows, ())
             program.forward()
             for kept, name, made in zip(self._kept, self._names, program.outputs, strict=True):
-                values = made.reshape(len(numbers), -1, copy=False)
-                kept[numbers] = values
-                if kept.dtype != values.dtype and np.isinf(kept[numbers]).any():
+                values = made.reshape(len(samples), -1, copy=False)
+                kept[here] = values
+                if kept.dtype != values.dtype and np.isinf(kept[here]).any():
                     raise TrainingError(
                         f"--cache-dtype {kept.dtype}: {name} must be within "
                         f"±{np.finfo(kept.dtype).max:g}, but got {abs(values).max():g}. "
                         "Leave it out."
                     )
-            self._there[numbers] = True
+            self._there[here] = True
         finally:
-            self._runners.put(runner)
+            self._idle.append(runner)
         if self._there.all():
-            self._runners, self._arena_nbytes = SimpleQueue(), 0
+            self._idle.clear()
 
     def close(self) -> None:
         """Gives memory and disk back."""
         self._kept.clear()
-        self._runners, self._arena_nbytes = SimpleQueue(), 0
+        self._idle.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -141,17 +155,17 @@ class FrozenCache:
 class _Runner:
     """The frozen part bound to an arena."""
 
-    def __init__(self, plans: Plans, work: Work, micro_batch: int) -> None:
+    def __init__(self, plans: Plans, work: Work, memory: MemoryPlan) -> None:
         self._plans = plans
         self._work = work
-        self._memory = plans.at(work, micro_batch)[1]
+        self._memory = memory
+        self._arena = make_arena(memory.nbytes)
         self._programs: dict[int, Program] = {}
-        self.arena = make_arena(self._memory.nbytes)
 
     def program(self, samples: int) -> Program:
         if samples not in self._programs:
             plan = self._plans.at(self._work, samples)[0]
-            self._programs[samples] = Program(plan, self._memory, self.arena, {})
+            self._programs[samples] = Program(plan, self._memory, self._arena, {})
         return self._programs[samples]
 
 

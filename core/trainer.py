@@ -1,6 +1,6 @@
 """Trains a model: epochs of steps over data, with validation after each."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
@@ -188,7 +188,7 @@ class Trainer:
         self,
         data: Data,
         targets: Data,
-        samples: int,
+        parts: Sequence[range],
         *,
         dtype: np.dtype[np.floating] | None = None,
         on_disk: bool = False,
@@ -201,7 +201,7 @@ class Trainer:
         work = Work(end=self._end)
         schedule = self.runtime.schedule
         cache = FrozenCache(
-            self._plans, work, schedule, data, targets, samples, dtype=dtype, on_disk=on_disk
+            self._plans, work, schedule, data, targets, parts, dtype=dtype, on_disk=on_disk
         )
         least = self.memory().total + cache.arena_nbytes + (0 if on_disk else cache.nbytes)
         if self._budget is not None and least > self._budget:
