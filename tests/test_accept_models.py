@@ -21,6 +21,7 @@ NAMES = (
     "teachable-machine-mobilenetv2-0.35-fruit",
     "tflm-hello-world-sine-float",
     "tflm-magic-wand-float",
+    "tflm-mnist-lstm-float",
     "mnist-dense-512-10",
     "kws-yes-no-conv60x40",
     "kws-yes-no-dwconv128x32",

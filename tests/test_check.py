@@ -28,7 +28,12 @@ def check(*arguments: object) -> Result:
 
 @pytest.mark.parametrize(
     "name",
-    ["mlperf-tiny-resnet8-cifar10", "kws-yes-no-conv60x40", "tflm-magic-wand-float"],
+    [
+        "mlperf-tiny-resnet8-cifar10",
+        "kws-yes-no-conv60x40",
+        "tflm-magic-wand-float",
+        "tflm-mnist-lstm-float",
+    ],
 )
 def test_a_model_that_trains_passes(name: str) -> None:
     result = check(MODELS / f"{name}.tflite", "--batch-size", 4)

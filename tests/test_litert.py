@@ -21,6 +21,7 @@ NAMES = (
     "planestrike-policy-dense",
     "tflm-hello-world-sine-float",
     "tflm-magic-wand-float",
+    "tflm-mnist-lstm-float",
 )
 
 

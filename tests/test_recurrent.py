@@ -1,6 +1,7 @@
 """Recurrent operators against LiteRT, and networks of them in training."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,17 @@ import numpy as np
 import pytest
 from judges import litert
 from model_builder import ModelBuilder
+from networks import ArrayData, Net
 from op_run import Case, row_of
+from plan_check import faults
 
+from odt.core.autodiff import Loss, training_plan
+from odt.core.graph import ABSENT, Graph
+from odt.core.lifetimes import lifetimes, replacements
+from odt.core.lower import lower
+from odt.core.memory import plan_memory
+from odt.core.selftest import self_test
+from odt.core.training_info import TrainingInfo
 from odt.kernels.opdef import Array
 
 SEQUENCE = "UNIDIRECTIONAL_SEQUENCE_LSTM"
@@ -53,6 +63,7 @@ def test_an_rnn_computes_what_litert_does(code: int, time_major: bool, tmp_path:
 
 
 GATES = "ifgo"
+TANH = 4
 
 
 def lstm_shapes(
@@ -109,3 +120,50 @@ def test_an_rnn_of_one_unit_by_hand() -> None:
     case.arrays["dy"] = np.array([[[0.0], [0.0], [4.0]]])
     np.testing.assert_array_equal(case.gradient("x").ravel(), [2, 4, 8])
     np.testing.assert_array_equal(case.gradient("r"), [[4 * 2.5 + 2 * 3]])
+
+
+def deep() -> Graph:
+    """An RNN, an LSTM with all that one may have, one with a coupled gate, a dense layer."""
+    net = Net(np.float64)
+
+    def state(width: int) -> int:
+        i = net._tensor((1, width))
+        net.tensors[i] = replace(net.tensors[i], variable=True)
+        return i
+
+    def lstm(
+        x: int, shapes: Mapping[str, tuple[int, ...]], units: int, out: int, steps: int
+    ) -> int:
+        named = {n: net.weight(*shape) for n, shape in shapes.items() if n != "x"}
+        named |= {"x": x, "h": state(out), "c": state(units)}
+        inputs = [named.get(n.rstrip("?"), ABSENT) for n in row_of(SEQUENCE).inputs]
+        options = {"fused_activation_function": TANH, "cell_clip": 2.0, "proj_clip": 1.0}
+        return net.add(SEQUENCE, inputs, (1, steps, out), **options)
+
+    x = net.input(1, 6, 3)
+    weights = (net.weight(4, 3), net.weight(4, 4), net.weight(4), state(4))
+    y = net.add(RNN, (x, *weights), (1, 6, 4), fused_activation_function=TANH)
+    y = lstm(y, lstm_shapes((1, 6, 4), 5, 3, peepholes=True), 5, 3, 6)
+    y = lstm(y, lstm_shapes((1, 6, 3), 4, gates="fgo", peepholes=True), 4, 4, 6)
+    y = net.add("RESHAPE", (y, net.constant([1, 24], np.int32)), (1, 24))
+    return net.graph(net.dense(y, 2))
+
+
+def test_a_deep_recurrent_network_trains() -> None:
+    graph = deep()
+    info = TrainingInfo(loss="mean_squared_error", batch_size=5, learning_rate=0.1)
+    rng = np.random.default_rng(0)
+    data = ArrayData([rng.normal(size=(5, 6, 3))], [rng.normal(size=(5, 2))])
+    findings = self_test(graph, info, data, weights=60)
+    assert [f.what for f in findings if f.passed] == [
+        "loss", "gradients", "finite differences", "one step"
+    ], findings  # fmt: skip
+
+
+def test_its_memory_plan_is_sound_and_its_gates_give_way_to_their_gradients() -> None:
+    lowered = lower(deep(), 5)
+    (output,) = lowered.outputs
+    plan = training_plan(lowered, [Loss("mean_squared_error", output, {})], frozenset(range(9)))
+    assert faults(plan, plan_memory(plan)) == []
+    taken = replacements(plan, lifetimes(plan))
+    assert [n for n in taken if n.endswith(".dz")] != []
