@@ -1,13 +1,18 @@
 """Finds the fastest way to train within a number of bytes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from odt.core.cost import step_seconds
 from odt.core.engine import Plans, Work
 from odt.core.forecast import Forecast, forecast
+from odt.core.lean import LeanPlans
+from odt.core.recompute import choose_dropped
 from odt.core.schedule import Schedule, available_cores, choose_schedule
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
+
+# A worker's arena is a little larger than what is alive in it at once.
+MARGINS = (1.0, 0.97, 0.93, 0.88)
 
 
 def fit(
@@ -21,7 +26,7 @@ def fit(
     """The way to train that is taken, and what it needs.
 
     Without a budget, or where it fits, that is `choose_schedule`'s; else the fastest, by estimate,
-    of those that fit.
+    of those that fit: smaller micro-batches, fewer workers, activations computed again.
 
     Args:
         plans: of the model.
@@ -38,11 +43,11 @@ def fit(
     found = forecast(plans, works, info, usual)
     if budget is None or found.total <= budget:
         return found
-    schedules = (usual,) if usual.why else _schedules(batch, micro_batch, workers)
-    ways = [forecast(plans, works, info, s) for s in schedules]
+    schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
+    ways = [way for s in schedules for way in _ways(plans, works, info, s, budget)]
     fitting = [way for way in ways if way.total <= budget]
     if not fitting:
-        least = min(way.total for way in ways)
+        least = min(way.total for s in schedules for way in _ways(plans, works, info, s, 0))
         raise OptionError(
             f"--memory-budget: must be at least {_megabytes(least)} to train this in batches of "
             f"{batch}, but got {_megabytes(budget)}"
@@ -50,22 +55,47 @@ def fit(
     return min(fitting, key=_seconds)
 
 
+def _ways(
+    plans: Plans, works: tuple[Work, ...], info: TrainingInfo, schedule: Schedule, budget: int
+) -> Iterator[Forecast]:
+    """With a schedule as it is, and with as few savings as make it fit."""
+    plain = forecast(plans, works, info, schedule)
+    yield plain
+    if plain.total <= budget:
+        return
+    room = max(budget - (plain.total - plain.arena), 0) // schedule.workers
+    for margin in MARGINS:
+        dropped = choose_dropped(plain.plan, int(room * margin))
+        lean = forecast(LeanPlans(plans, dropped), works, info, schedule)
+        yield lean
+        if lean.total <= budget or not room:
+            return
+
+
 def _seconds(way: Forecast) -> float:
     s = way.schedule
     return step_seconds(way.plan, s.batch, s.micro_batch, s.workers)
 
 
-def _schedules(batch: int, micro_batch: int | None, workers: int | None) -> Iterator[Schedule]:
-    """Ways to cut a batch: into 1, 2, 4, … parts or single samples, for any number of workers."""
-    cores = available_cores()
-    runs, sizes = 1, [batch]
-    while sizes[-1] > 1:
-        runs *= 2
-        sizes.append(-(-batch // runs))
-    for m in [micro_batch] if micro_batch else sizes:
+def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) -> Iterator[Schedule]:
+    """Ways to cut a batch that may take less than the usual one.
+
+    Parts half as large, and so on down to single samples; and the whole batch, which needs no
+    room for gradients. For each any number of workers.
+    """
+    batch, cores = usual.batch, available_cores()
+    sizes: Sequence[int] = (micro_batch,) if micro_batch else _halves(batch, usual.micro_batch)
+    for m in sizes:
         for w in [workers] if workers else range(1, cores + 1):
             if w <= -(-batch // m):
                 yield Schedule(batch, m, w, 1 if w > 1 else cores)
+
+
+def _halves(batch: int, size: int) -> list[int]:
+    sizes = [size] if size == batch else [batch, size]
+    while sizes[-1] > 1:
+        sizes.append(-(-sizes[-1] // 2))
+    return sizes
 
 
 def _megabytes(nbytes: int) -> str:

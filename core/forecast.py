@@ -16,6 +16,7 @@ class Forecast:
     """Training's memory, in bytes, and what it comes from.
 
     Attributes:
+        plans: of the model, to train by.
         schedule: micro-batches and workers.
         plan: of a micro-batch of a training step.
         memory: its memory plan.
@@ -25,6 +26,7 @@ class Forecast:
         arena: of all workers together; validation uses the same.
     """
 
+    plans: Plans
     schedule: Schedule
     plan: Plan
     memory: MemoryPlan
@@ -56,12 +58,13 @@ def forecast(
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     at_once = size == schedule.batch and schedule.workers == 1
     return Forecast(
+        plans,
         schedule,
         plan,
         memory,
         parameters=trained,
         slots=len(slots) * trained,
-        gradients=0 if at_once else schedule.workers * trained,
+        gradients=0 if at_once else trained,
         arena=schedule.workers * max(plans.at(work, size)[1].nbytes for work in works),
     )
 

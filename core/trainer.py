@@ -122,6 +122,7 @@ class Trainer:
         self._plans = plans = Plans(graph)
         if budget is not None:
             way = fit(plans, (work, validation), info, budget, micro_batch, workers)
+            plans = way.plans
             micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
         plan = plans.at(work, file_batch(graph))[0]
         trained = [plan.values[name].tensor for name in plan.parameters]

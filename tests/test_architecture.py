@@ -61,6 +61,7 @@ CORE = [
     "gradients",
     "engine",
     "forecast",
+    "lean",
     "budget",
     "runtime",
     "heads",

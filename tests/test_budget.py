@@ -81,3 +81,23 @@ def test_the_commands_take_it(tmp_path: Path) -> None:
     refused = command("train", *LOSS, *files, "--memory-budget", "1kB")
     assert refused.exit_code == 1
     assert "--memory-budget: must be at least" in refused.stderr
+
+
+def resnet(budget: int | None) -> Trainer:
+    graph = read_model(str(HERE / "models" / "mlperf-tiny-resnet8-cifar10.tflite")).graph
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=2)
+    return Trainer(graph, info, budget=budget, micro_batch=1, workers=1)
+
+
+def test_activations_are_computed_again_where_that_makes_it_fit() -> None:
+    """Two samples, one at a time: the numbers are those of the usual plan, bit for bit."""
+    rng = np.random.default_rng(0)
+    x = rng.random((2, 32, 32, 3), np.float32)
+    samples = ArrayData([x], [np.eye(10, dtype=np.float32)[[3, 7]]])
+    with resnet(None) as usual:
+        room = usual.memory().total - usual.memory().arena // 8
+        losses = [usual.step(samples, 2) for _ in range(3)]
+    with resnet(room) as t:
+        assert t.memory().total <= room
+        assert any("again" in line for line in str(t.plan).splitlines())
+        assert [t.step(samples, 2) for _ in range(3)] == losses
