@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.core.autodiff import Loss, inference_plan, training_plan
 from odt.core.cut import begin_at
+from odt.core.gradients import Totals
 from odt.core.graph import Graph
 from odt.core.lower import lower
 from odt.core.memory import MemoryPlan, plan_memory
@@ -123,11 +124,24 @@ class Engine:
         self.plan, self.memory = plans.at(work, schedule.micro_batch)
         self._plans = plans
         self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
-        self._workers = [_Worker(self, arena[: self.memory.nbytes]) for arena in arenas]
+        self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
+        self._workers = [
+            _Worker(self, k, arena[: self.memory.nbytes]) for k, arena in enumerate(arenas)
+        ]
+
+    def _room(self) -> dict[int, Array]:
+        tensors = [self.tensor(name) for name in self.plan.parameters]
+        return {i: aligned_copy(self.parameters.tensors[i]) for i in tensors}
+
+    def tensor(self, name: str) -> int:
+        """The index of a parameter, by its value's name."""
+        tensor = self.plan.values[name].tensor
+        assert tensor is not None
+        return tensor
 
     @property
     def gradient_nbytes(self) -> int:
-        return sum(a.nbytes for w in self._workers for a in w.totals.values())
+        return sum(a.nbytes for a in self.totals.arrays.values())
 
     def plan_at(self, batch: int) -> Plan:
         return self._plans.at(self.work, batch)[0]
@@ -152,6 +166,7 @@ class Engine:
         if training:
             self.parameters.step += 1
         active = self._workers[: len(parts)]
+        self.totals.start(len(active))
         try:
             self.team.run(
                 [
@@ -163,44 +178,32 @@ class Engine:
             self.parameters.step -= training
             raise
         if training and not self.at_once:
-            self._update(active)
+            self._update()
         return math.fsum(loss for worker in active for loss in worker.losses)
 
-    def _update(self, active: Sequence["_Worker"]) -> None:
-        """Adds up the workers' gradients in their order and updates, some parameters on each."""
-        trained = sorted(
-            active[0].totals, key=lambda i: -active[0].totals[i].size
-        )  # the largest first, so that the last to finish is small
+    def _update(self) -> None:
+        """Updates each parameter on one of the workers."""
+        totals = self.totals.arrays
+        # the largest first, so that the last to finish is small
+        trained = sorted(totals, key=lambda i: -totals[i].size)
         count = len(self._workers)
-        self.team.run(
-            [_update_task(active, trained[k::count], w) for k, w in enumerate(self._workers)]
-        )
+        self.team.run([_update_task(trained[k::count], w) for k, w in enumerate(self._workers)])
 
 
 class _Worker:
-    """An arena, the programs bound to it, and the gradients its micro-batches add up to."""
+    """An arena, and the programs bound to it."""
 
-    def __init__(self, engine: Engine, arena: Array) -> None:
+    def __init__(self, engine: Engine, number: int, arena: Array) -> None:
         self.engine = engine
+        self.number = number
         self.arena = arena
         self.work = engine.parameters.scratch()
-        self.first = True
+        self.round = 0
         self.losses: list[float] = []
-        trained = [self._tensor(name) for name in engine.plan.parameters]
-        self.totals = (
-            {}
-            if engine.at_once
-            else {i: aligned_copy(engine.parameters.tensors[i]) for i in trained}
-        )
         self._programs: dict[int, Program] = {}
         self.program(engine.schedule.micro_batch)
         if engine.schedule.batch % engine.schedule.micro_batch:
             self.program(engine.schedule.batch % engine.schedule.micro_batch)
-
-    def _tensor(self, name: str) -> int:
-        tensor = self.engine.plan.values[name].tensor
-        assert tensor is not None
-        return tensor
 
     def program(self, samples: int) -> Program:
         """The program for a micro-batch; a smaller one is bound in the same places."""
@@ -215,14 +218,10 @@ class _Worker:
         return self._programs[samples]
 
     def _update_at_once(self, name: str, gradient: Array) -> None:
-        self.engine.parameters.update(self._tensor(name), gradient, self.work)
+        self.engine.parameters.update(self.engine.tensor(name), gradient, self.work)
 
     def _add_up(self, name: str, gradient: Array) -> None:
-        total = self.totals[self._tensor(name)]
-        if self.first:
-            np.copyto(total, gradient)
-        else:
-            np.add(total, gradient, out=total)
+        self.engine.totals.add(self.engine.tensor(name), gradient, self.round, self.number)
 
 
 def _task(
@@ -236,8 +235,7 @@ def _task(
     def run() -> None:
         np.setbufsize(UFUNC_BUFFER)  # until run ends, as the error state
         worker.losses.clear()
-        worker.first = True
-        for at, count in part:
+        for worker.round, (at, count) in enumerate(part):
             program = worker.program(count)
             fill(program, at, count)
             for array, scale in zip(program.scales, scales, strict=True):
@@ -252,19 +250,13 @@ def _task(
                 look(program, at, count)
             if worker.engine.work.backward:
                 program.backward()
-            worker.first = False
 
-    return run
+    return worker.engine.totals.guarded(run)
 
 
-def _update_task(
-    active: Sequence[_Worker], trained: Sequence[int], on: _Worker
-) -> Callable[[], None]:
+def _update_task(trained: Sequence[int], on: _Worker) -> Callable[[], None]:
     def run() -> None:
         for i in trained:
-            total = active[0].totals[i]
-            for other in active[1:]:
-                np.add(total, other.totals[i], out=total)
-            on.engine.parameters.update(i, total, on.work)
+            on.engine.parameters.update(i, on.engine.totals.arrays[i], on.work)
 
     return run

@@ -6,7 +6,8 @@ import numpy as np
 
 from odt.core.graph import Graph
 from odt.core.program import aligned_copy
-from odt.kernels.opdef import TILE, Array, Attrs, UpdateRule
+from odt.kernels.native import is_available
+from odt.kernels.opdef import TILE, Array, Attrs, Update, UpdateRule
 
 
 class Optimizer:
@@ -47,6 +48,13 @@ class Parameters:
             name: {i: _zeros_like(a) for i, a in self.tensors.items()} for name in names
         }
         self.step = 0
+        self._compiled: dict[int, Update] = {}
+        rule = optimizer.rule if optimizer else None
+        if optimizer and rule and rule.compiled and is_available():
+            for i, p in self.tensors.items():
+                if p.dtype == np.float32:
+                    state = {name: a[i] for name, a in self.slots.items()}
+                    self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
 
     def scratch(self) -> Array:
         """What one thread needs to update."""
@@ -57,6 +65,9 @@ class Parameters:
     def update(self, i: int, gradient: Array, work: Array) -> None:
         """Updates one parameter; may destroy the gradient."""
         assert self.optimizer is not None
+        if i in self._compiled:
+            self._compiled[i](self.optimizer.learning_rate, self.step, gradient)
+            return
         self.optimizer.rule.run(
             self.optimizer.attrs,
             self.optimizer.learning_rate,

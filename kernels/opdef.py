@@ -19,6 +19,7 @@ Attrs: TypeAlias = Any
 Specs: TypeAlias = "Mapping[str, TensorSpec]"
 Options: TypeAlias = Mapping[str, Any]
 Names: TypeAlias = frozenset[str]
+Update: TypeAlias = Callable[[float, int, Array], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,8 @@ class UpdateRule:
         slots: (attrs) → names of the state arrays, each shaped like the parameter, zero at first.
         run: the update.
         work: how many arrays of TILE elements run wants as scratch.
+        compiled: (attrs, p, **slots) → the same update of float32 arrays in compiled code, called
+            with (learning_rate, step, g).
     """
 
     name: str
@@ -216,6 +219,7 @@ class UpdateRule:
     slots: Callable[[Attrs], tuple[str, ...]]
     run: Callable[..., None]
     work: int = 0
+    compiled: Callable[..., Update] | None = None
 
 
 # Elements of an update's scratch: a parameter is updated in pieces that stay in the cache.

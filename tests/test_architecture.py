@@ -68,6 +68,7 @@ CORE = [
     "inspection",
     "resolve",
     "sidecar",
+    "pages",
     "columns",
     "data",
     "metrics",

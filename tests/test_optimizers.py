@@ -8,12 +8,40 @@ import numpy as np
 import pytest
 
 from odt.errors import OptionError
+from odt.kernels import native
 from odt.kernels.opdef import TILE, Array
 from odt.kernels.registry import find_optimizer, optimizer_names
 
 RATE = 0.05
 SIZE = 7
 Step = Callable[[float, float, int, dict[str, float]], float]
+
+
+@pytest.mark.skipif(not native.is_available(), reason="no compiled kernels")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("sgd", {}),
+        ("sgd", {"weight_decay": 0.1}),
+        ("sgd", {"momentum": 0.9, "weight_decay": 0.1}),
+        ("sgd", {"momentum": 0.9, "nesterov": True}),
+        ("adam", {"weight_decay": 0.1}),
+        ("adamw", {"weight_decay": 0.1, "epsilon": 1e-3}),
+    ],
+)
+def test_compiled_updates_agree(name: str, options: dict[str, float]) -> None:
+    rng = np.random.default_rng(3)
+    start, *gradients = rng.normal(size=(5, 1000)).astype(np.float32)
+    wanted, slots = train(name, np.array(gradients), start, **options)
+    rule = find_optimizer(name)
+    assert rule.compiled is not None
+    p, state = start.copy(), {n: np.zeros_like(start) for n in slots}
+    update = rule.compiled(rule.attrs(**options), p, **state)
+    for k, g in enumerate(gradients):
+        update(RATE, k + 1, g)
+    np.testing.assert_allclose(p, wanted, rtol=1e-5, atol=1e-6)
+    for n, a in slots.items():
+        np.testing.assert_allclose(state[n], a, rtol=1e-5, atol=1e-6)
 
 
 def train(

@@ -96,7 +96,8 @@ class Walk(ctypes.Structure):
         )
 
 
-def _argument(a: Any) -> Any:
+def argument(a: Any) -> Any:
+    """What a compiled function takes for it; keeps arrays alive."""
     if a is None:
         return ctypes.c_void_p(None)
     if isinstance(a, Walk):
@@ -106,7 +107,16 @@ def _argument(a: Any) -> Any:
     if isinstance(a, int):
         return ctypes.c_int64(a)
     assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
-    return ctypes.c_void_p(a.ctypes.data)
+    pointer = ctypes.c_void_p(a.ctypes.data)
+    pointer.owner = a  # type: ignore[attr-defined]  # lives as long as what points to it
+    return pointer
+
+
+def function(name: str) -> Callable[..., None]:
+    """A compiled function for the instruction set in use."""
+    found: Callable[..., None] = getattr(_library(), f"{name}_{kind()}")
+    found.restype = None  # type: ignore[attr-defined]  # ctypes' own
+    return found
 
 
 def bind(name: str, *arguments: Any) -> Callable[[], None]:
@@ -114,8 +124,6 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
 
     Args:
         name: of the function, without its instruction set.
-        arguments: contiguous arrays (which have to stay alive), None, numbers, a Walk.
+        arguments: contiguous arrays, None, numbers, a Walk.
     """
-    function = getattr(_library(), f"{name}_{kind()}")
-    function.restype = None
-    return partial(function, *map(_argument, arguments))
+    return partial(function(name), *map(argument, arguments))

@@ -1,7 +1,6 @@
 """The kernels of FULLY_CONNECTED in compiled code: rows are images of one pixel."""
 
 from collections.abc import Callable
-from typing import Any
 
 from odt.kernels.native import Walk, bind, products
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
@@ -34,16 +33,19 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
     )
 
 
-def forward_room(attrs: Attrs, s: Specs) -> Specs:
-    return products.panel(s["w"].shape[1], s["w"].shape[0])
-
-
 def forward(
-    attrs: Attrs, *, x: Array, w: Array, y: Array, panel: Array, **more: Any
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    y: Array,
+    b: Array | None = None,
+    clamp: tuple[float, float] | None = None,
 ) -> Callable[[], None]:
     units, depth = w.shape
-    there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
-    return products.correlate(x, w, y, panel, there, **more)
+    lo, hi = clamp or (0.0, 0.0)
+    rows, clamped = x.size // depth, int(clamp is not None)
+    return bind("connect", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
 
 def back_room(attrs: Attrs, s: Specs) -> Specs:
@@ -78,6 +80,6 @@ def grad_w(
     return bind("filter_sums", dy, x, dw, sums, room, there)
 
 
-FORWARD = Compiled(forward, fits, forward_room, takes=frozenset({"clamp"}))
+FORWARD = Compiled(forward, fits, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"gate"}))
 GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"sums"}))

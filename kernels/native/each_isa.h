@@ -1,8 +1,9 @@
 /* Compiles BODY once for each instruction set that the compiler knows; the names of its functions
    end in the set's, and Python takes those that the processor has.
 
-   For the body: F(name) is the name with that ending, LANES the floats of a vector register, MR × NR
-   the accumulators of a product, in registers beside NR vectors of weights and one value of x. */
+   For the body: F(name) is the name with that ending, LANES the floats of a vector register; MR × NR
+   and ROWS × UNITS are the accumulators of products, which have to stay in registers beside NR or
+   UNITS vectors of weights and one of x. */
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 
@@ -12,11 +13,10 @@
 #define LANES 16
 #define MR 8
 #define NR 3
+#define ROWS 4
+#define UNITS 6
 #include BODY
-#undef F
-#undef LANES
-#undef MR
-#undef NR
+#include "forget_isa.h"
 #pragma GCC pop_options
 
 #pragma GCC push_options
@@ -25,11 +25,10 @@
 #define LANES 8
 #define MR 4
 #define NR 3
+#define ROWS 3
+#define UNITS 4
 #include BODY
-#undef F
-#undef LANES
-#undef MR
-#undef NR
+#include "forget_isa.h"
 #pragma GCC pop_options
 
 #endif
@@ -43,8 +42,7 @@
 #define MR 4
 #define NR 2
 #endif
+#define ROWS 2
+#define UNITS 4
 #include BODY
-#undef F
-#undef LANES
-#undef MR
-#undef NR
+#include "forget_isa.h"

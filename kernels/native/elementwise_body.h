@@ -43,12 +43,11 @@ void F(sgd)(float *p, const float *g, int64_t n, float learning_rate, float deca
 }
 
 void F(momentum)(float *p, const float *g, float *m, int64_t n, float learning_rate, float decay,
-                 float momentum, int64_t nesterov) {
-  float ahead = nesterov ? momentum : 0;
+                 float momentum, float nesterov) {
   for (int64_t i = 0; i < n; i++) {
     float gi = g[i] + decay * p[i];
     float mi = m[i] * momentum + gi;
     m[i] = mi;
-    p[i] -= learning_rate * (nesterov ? gi + ahead * mi : mi);
+    p[i] -= learning_rate * (nesterov > 0 ? gi + momentum * mi : mi);
   }
 }

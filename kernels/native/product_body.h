@@ -264,3 +264,67 @@ void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float
         for (int64_t k = 0; k < g->depth && gather; k++) to[k] = from[k];
       }
 }
+
+/* y[r][u] = x[r] · w[u] for m rows and n units: vectors lie along the depth, and w needs no
+   repacking. */
+INLINE void F(dot)(const float *x, const float *w, const float *bias, float *y, int64_t depth,
+                   int64_t units, int m, int n, int64_t clamp, float lo, float hi) {
+  F(vec) acc[ROWS][UNITS];
+  int64_t whole = depth / LANES * LANES;
+#pragma GCC unroll 8
+  for (int r = 0; r < m; r++)
+#pragma GCC unroll 8
+    for (int u = 0; u < n; u++) acc[r][u] = (F(vec)){0};
+  for (int64_t k = 0; k < whole; k += LANES) {
+    F(vec) v[UNITS];
+#pragma GCC unroll 8
+    for (int u = 0; u < n; u++) v[u] = F(load)(w + u * depth + k);
+#pragma GCC unroll 8
+    for (int r = 0; r < m; r++) {
+      F(vec) a = F(load)(x + r * depth + k);
+#pragma GCC unroll 8
+      for (int u = 0; u < n; u++) acc[r][u] += a * v[u];
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < m; r++)
+#pragma GCC unroll 8
+    for (int u = 0; u < n; u++) {
+      float s = bias ? bias[u] : 0;
+      for (int l = 0; l < LANES; l++) s += acc[r][u][l];
+      for (int64_t k = whole; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
+      if (clamp) s = s < lo ? lo : s > hi ? hi : s;
+      y[r * units + u] = s;
+    }
+}
+
+#define DOT(name, m, n)                                                                            \
+  static __attribute__((noinline)) void F(name)(                                                   \
+      const float *x, const float *w, const float *bias, float *y, int64_t depth, int64_t units,   \
+      int64_t clamp, float lo, float hi) {                                                         \
+    F(dot)(x, w, bias, y, depth, units, m, n, clamp, lo, hi);                                      \
+  }
+DOT(dots, ROWS, UNITS)
+DOT(dots_of_row, 1, UNITS)
+DOT(dots_of_unit, ROWS, 1)
+DOT(dots_of_one, 1, 1)
+#undef DOT
+
+void F(connect)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
+                int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
+  for (int64_t u = 0; u < units;) {
+    int wide = units - u >= UNITS;
+    const float *b = bias ? bias + u : 0;
+    for (int64_t r = 0; r < rows;) {
+      int tall = rows - r >= ROWS;
+      const float *from = x + r * depth, *with = w + u * depth;
+      float *to = y + r * units + u;
+#define RUN(name) F(name)(from, with, b, to, depth, units, clamp, lo, hi)
+      if (tall) wide ? RUN(dots) : RUN(dots_of_unit);
+      else wide ? RUN(dots_of_row) : RUN(dots_of_one);
+#undef RUN
+      r += tall ? ROWS : 1;
+    }
+    u += wide ? UNITS : 1;
+  }
+}

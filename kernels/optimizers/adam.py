@@ -13,7 +13,8 @@ from math import sqrt
 
 import numpy as np
 
-from odt.kernels.opdef import TILE, Array, UpdateRule
+from odt.kernels.native.updates import bind_update
+from odt.kernels.opdef import TILE, Array, Update, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +65,15 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
-RULE = UpdateRule("adam", AdamAttrs, slots, run, work=1)
+def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
+    run = bind_update("adam", p, m, v)
+    shares = 1 - attrs.beta_1, 1 - attrs.beta_2
+
+    def update(learning_rate: float, step: int, g: Array) -> None:
+        alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+        run(g, alpha, *shares, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
+
+    return update
+
+
+RULE = UpdateRule("adam", AdamAttrs, slots, run, work=1, compiled=compiled)

@@ -12,7 +12,8 @@ from math import sqrt
 
 import numpy as np
 
-from odt.kernels.opdef import TILE, Array, UpdateRule
+from odt.kernels.native.updates import bind_update
+from odt.kernels.opdef import TILE, Array, Update, UpdateRule
 from odt.kernels.optimizers.adam import move_to
 
 
@@ -57,4 +58,16 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
-RULE = UpdateRule("adamw", AdamWAttrs, slots, run, work=1)
+def compiled(attrs: AdamWAttrs, p: Array, *, m: Array, v: Array) -> Update:
+    run = bind_update("adam", p, m, v)
+    shares = 1 - attrs.beta_1, 1 - attrs.beta_2
+
+    def update(learning_rate: float, step: int, g: Array) -> None:
+        alpha = learning_rate / (1 - attrs.beta_1**step)
+        scale = 1 / sqrt(1 - attrs.beta_2**step)
+        run(g, alpha, *shares, attrs.epsilon, scale, 0.0, 1 - learning_rate * attrs.weight_decay)
+
+    return update
+
+
+RULE = UpdateRule("adamw", AdamWAttrs, slots, run, work=1, compiled=compiled)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import OptionError
-from odt.kernels.opdef import TILE, Array, UpdateRule
+from odt.kernels.native.updates import bind_update
+from odt.kernels.opdef import TILE, Array, Update, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +61,15 @@ def run(
         np.subtract(pt, wt, out=pt)
 
 
-RULE = UpdateRule("sgd", SgdAttrs, slots, run, work=1)
+def compiled(attrs: SgdAttrs, p: Array, *, momentum: Array | None = None) -> Update:
+    slots = () if momentum is None else (momentum,)
+    run = bind_update("sgd" if momentum is None else "momentum", p, *slots)
+    more = () if momentum is None else (attrs.momentum, float(attrs.nesterov))
+
+    def update(learning_rate: float, step: int, g: Array) -> None:
+        run(g, learning_rate, attrs.weight_decay, *more)
+
+    return update
+
+
+RULE = UpdateRule("sgd", SgdAttrs, slots, run, work=1, compiled=compiled)

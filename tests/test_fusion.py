@@ -1,0 +1,54 @@
+"""Calls that are merged when they are bound give the bits that they give one by one."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks import ArrayData
+
+from odt.core import fusion, program
+from odt.core.reader import read_model
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo
+from odt.kernels import native
+
+HERE = Path(__file__).parent
+MODELS = {
+    "cnn": (HERE / "golden" / "mnist" / "model.circle", 5),
+    "resnet8": (HERE / "models" / "mlperf-tiny-resnet8-cifar10.tflite", 12),
+    "mobilenet": (HERE / "models" / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite", 60),
+}
+
+pytestmark = pytest.mark.skipif(not native.is_available(), reason="no compiled kernels")
+
+
+@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 2, "micro_batch": 1}])
+@pytest.mark.parametrize("name", MODELS)
+def test_merged_calls_give_the_same_bits(
+    name: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, least = MODELS[name]
+    results = []
+    merged = fusion.merged
+    for fuse in (True, False):
+        found: list[int] = []
+
+        def choose(*arguments: object, fuse: bool = fuse, found: list[int] = found) -> object:
+            pairs = merged(*arguments) if fuse else {}  # type: ignore[arg-type]
+            found.append(len(pairs))
+            return pairs
+
+        monkeypatch.setattr(program, "merged", choose)
+        info = TrainingInfo(loss="categorical_crossentropy", batch_size=4)
+        with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
+            rng = np.random.default_rng(1)
+            shape, classes = trainer.runtime.input_specs[0].shape, trainer.runtime.target_specs[0]
+            data = ArrayData(
+                [rng.random((4, *shape), np.float32)],
+                [np.eye(classes.shape[-1], dtype=np.float32)[[0, 1, 1, 0]]],
+            )
+            losses = [trainer.step(data, 4) for _ in range(3)]
+            weights = [a.tobytes() for a in trainer.parameters.tensors.values()]
+        results.append((losses, weights))
+        assert max(found) >= least if fuse else not any(found)
+    assert results[0] == results[1]
