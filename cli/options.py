@@ -119,6 +119,23 @@ class Property(click.ParamType[tuple[str, str | int | float]]):
         return name, text
 
 
+class Share(click.ParamType[tuple[str, float]]):
+    """GLOB=SHARE, the share above 0 and at most 1."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        if isinstance(value, tuple):
+            return value
+        glob, _, text = str(value).rpartition("=")
+        share = float(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,9}", text) else 0.0
+        if not glob or not 0 < share <= 1:
+            self.fail(f"must be GLOB=SHARE with a share above 0, up to 1, but got {value}.")
+        return glob, share
+
+
 def stack(*options: Decorator) -> Decorator:
     """Several options as one decorator; help lists them in this order."""
 
@@ -269,6 +286,15 @@ selection_options = stack(
         help="Leave weights as they are whose name or operator matches; likewise.",
     ),
     click.option("--bias-only", is_flag=True, help="Train biases and no other weights."),
+)
+
+sparse_option = click.option(
+    "--sparse",
+    multiple=True,
+    type=Share(),
+    metavar="GLOB=SHARE",
+    help="Of filters whose name or operator matches train only this share of the output channels, "
+    "those of largest norm; may be given more than once.",
 )
 
 cache_options = stack(

@@ -11,6 +11,7 @@ from odt.cli.options import (
     model_argument,
     schedule_options,
     selection_options,
+    sparse_option,
     training_options,
 )
 from odt.core.budget import fit
@@ -21,7 +22,7 @@ from odt.core.lifetimes import BEFORE, Lifetime
 from odt.core.plan import Call, Plan
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
-from odt.core.selection import Selection, select
+from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
 from odt.kernels.registry import find_optimizer
@@ -33,6 +34,7 @@ SHOWN = 12  # values alive at the peak
 @model_argument
 @training_options
 @selection_options
+@sparse_option
 @hyper_parameter_options
 @schedule_options
 @budget_option
@@ -42,6 +44,7 @@ def command(
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
+    sparse: tuple[tuple[str, float], ...],
     micro_batch: int | None,
     workers: int | None,
     memory_budget: int | None,
@@ -59,6 +62,7 @@ def command(
     info = resolve(graph, stored.given() if stored else {}, given, options, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
+    info = choose_channels(graph, info, sparse)
     work = works(graph, info)
     found = fit(Plans(graph), work, info, memory_budget, micro_batch, workers)
     rule = find_optimizer(info.optimizer)

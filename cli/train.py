@@ -26,6 +26,7 @@ from odt.cli.options import (
     open_data,
     schedule_options,
     selection_options,
+    sparse_option,
     training_options,
 )
 from odt.core.data import DataSet, EpochOrder, Split, split
@@ -45,7 +46,7 @@ from odt.core.resolve import (
     values_used,
 )
 from odt.core.resume import Resume, Saver, changed_buffers, read_resume
-from odt.core.selection import Selection, select
+from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import Epoch, Trainer, Watch
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
@@ -61,6 +62,7 @@ from odt.errors import DataError, OptionError
 @training_options
 @one_options
 @selection_options
+@sparse_option
 @hyper_parameter_options
 @schedule_options
 @budget_option
@@ -102,6 +104,7 @@ def command(
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
+    sparse: tuple[tuple[str, float], ...],
     data_length: int | None,
     verbose_level: int,
     micro_batch: int | None,
@@ -144,6 +147,7 @@ def command(
         selection = Selection(trainable, freeze, bias_only)
         said = num_of_trainable_ops is not None or trainable_ops is not None
         info = select(folded.graph, info, selection, among=said)
+        info = choose_channels(folded.graph, info, sparse)
     metrics = dict(find_metric(name) for name in metric)
     for path in filter(None, exports.values()):
         AtomicFile(path).discard()  # better refused now than after hours of training
@@ -170,8 +174,8 @@ def command(
         if verbose_level:
             block |= {"origins": where, "hyper_parameters": used.hyper_parameters}
         click.echo(report.parameter_block(**block))
-        if not selection.is_empty:
-            click.echo(report.trained_line(trainer.parameters.tensors.values()))
+        if sparse or not selection.is_empty:
+            click.echo(report.trained_line(trainer.parameters.trained.values()))
         warning = contradiction(source.graph, trainer.info)
         if warning:
             click.echo(f"Warning: {warning}", err=True)

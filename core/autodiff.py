@@ -14,6 +14,7 @@ from odt.core.graph import Graph, Node
 from odt.core.lower import mixing_nodes
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.kernels.channels import narrowed, of_channels
 from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, find_target
@@ -83,6 +84,7 @@ def training_plan(
     trainable: frozenset[int],
     *,
     only: Collection[int] | None = None,
+    sparse: Sequence[tuple[int, Sequence[int]]] = (),
     backward: bool = True,
     outputs: bool = False,
 ) -> Plan:
@@ -93,11 +95,12 @@ def training_plan(
         losses: one for each output that has one.
         trainable: positions in the file of the operators that train.
         only: the tensors of theirs that train; None for all.
+        sparse: filters of which only these output channels train.
         backward: False gives the losses only.
         outputs: whether the model's outputs are wanted too, for a metric.
     """
     wanted = trainable if backward else frozenset()
-    return _Builder(graph, wanted, only).finish(graph.outputs if outputs else (), losses)
+    return _Builder(graph, wanted, only, sparse).finish(graph.outputs if outputs else (), losses)
 
 
 def _row(node: Node) -> OpDef:
@@ -121,12 +124,17 @@ class _Builder:
     """Grows the plan; thrown away when it is done."""
 
     def __init__(
-        self, graph: Graph, trainable: frozenset[int], only: Collection[int] | None = None
+        self,
+        graph: Graph,
+        trainable: frozenset[int],
+        only: Collection[int] | None = None,
+        sparse: Sequence[tuple[int, Sequence[int]]] = (),
     ) -> None:
         self.graph = graph
         self.steps: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
+        self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
         self.gradients: dict[int, str] = {}
         self.aux: dict[tuple[int, str], str] = {}
         self.losses: list[str] = []
@@ -315,6 +323,8 @@ class _Builder:
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:
+                if i in self.channels:
+                    kernel = of_channels(kernel, self.channels[i])
                 label = f"{node.origin} {node.op} d.{name}"
                 self._contribute(i, label, kernel, node.attrs, arrays, name, row)
         for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
@@ -347,6 +357,8 @@ class _Builder:
     ) -> None:
         """Adds the call that makes a gradient, and adds its result to what is there already."""
         spec = self.graph.tensors[i].spec
+        if i in self.channels:
+            spec = narrowed("w", spec, len(self.channels[i]))
         before = self.gradients.get(i)
         count = sum(v == f"d.t{i}" or v.startswith(f"d.t{i}#") for v in self.values)
         made = f"d.t{i}#{count}" if count else f"d.t{i}"

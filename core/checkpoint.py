@@ -32,7 +32,8 @@ CRC = struct.Struct("<I")
 ALIGNMENT = 64
 WEIGHT = "weight"
 DTYPES = ("float16", "float32", "float64")  # of arrays
-ADDED = ("trainable_tensors",)  # fields that files of the first odt do not have; None there
+# Progress that the files of the first odt do not say.
+ADDED: Mapping[str, Any] = {"trainable_tensors": None, "sparse": ()}
 Property = str | int | float
 
 
@@ -50,6 +51,7 @@ class Progress:
         loss, reduction: what training makes small; no loss lets the output say.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: of their weights those that train; None for all.
+        sparse: of these filters, by tensor, only these output channels train.
         kernels: which kernels compute.
     """
 
@@ -66,6 +68,7 @@ class Progress:
     reduction: str = "sum_over_batch_size"
     trainable_ops: tuple[int, ...] | None = None
     trainable_tensors: tuple[int, ...] | None = None
+    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
     kernels: str = "numpy"
 
 
@@ -275,10 +278,12 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
 
 
 def _checked(head: Mapping[str, Any]) -> Checkpoint:
-    progress = dict.fromkeys(ADDED) | head["progress"]
+    progress = {**ADDED} | head["progress"]
     for f in fields(Progress):
         value = progress[f.name]
-        if f.name in ("trainable_ops", *ADDED):
+        if f.name == "sparse":
+            progress[f.name] = tuple((_natural(i), tuple(map(_natural, c))) for i, c in value)
+        elif f.name in ("trainable_ops", "trainable_tensors"):
             progress[f.name] = None if value is None else tuple(map(_natural, value))
         elif isinstance(f.default, int) and not isinstance(f.default, bool):
             _natural(value)

@@ -50,6 +50,7 @@ class Work:
         losses: one for each output that has one.
         trainable: positions in the file of the operators that train.
         only: the tensors of theirs that train; None for all.
+        sparse: filters of which only these output channels train.
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are wanted.
         begin: tensors that are given instead of the model's inputs; empty for the inputs.
@@ -59,6 +60,7 @@ class Work:
     losses: tuple[Loss, ...] = ()
     trainable: frozenset[int] = frozenset()
     only: tuple[int, ...] | None = None
+    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
     backward: bool = False
     outputs: bool = False
     begin: tuple[int, ...] = ()
@@ -78,6 +80,7 @@ class Work:
             self.losses,
             self.trainable,
             only=self.only,
+            sparse=self.sparse,
             backward=self.backward,
             outputs=self.outputs,
         )
@@ -131,7 +134,7 @@ class Engine:
 
     def _room(self) -> dict[int, Array]:
         tensors = [self.tensor(name) for name in self.plan.parameters]
-        return {i: aligned_copy(self.parameters.tensors[i]) for i in tensors}
+        return {i: aligned_copy(self.parameters.trained[i]) for i in tensors}
 
     def tensor(self, name: str) -> int:
         """The index of a parameter, by its value's name."""

@@ -53,7 +53,9 @@ def forecast(
     """
     size = schedule.micro_batch
     plan, memory = plans.at(works[0], size)
-    trained = sum(plan.values[name].spec.nbytes for name in plan.parameters)
+    gradients = plan.gradient_nbytes
+    trained = sum(plan.values[name].spec.nbytes for name in gradients)
+    wanted = sum(gradients.values())
     rule = find_optimizer(info.optimizer)
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     at_once = size == schedule.batch and schedule.workers == 1
@@ -62,9 +64,9 @@ def forecast(
         schedule,
         plan,
         memory,
-        parameters=trained,
-        slots=len(slots) * trained,
-        gradients=0 if at_once else trained,
+        parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
+        slots=len(slots) * wanted,
+        gradients=0 if at_once else wanted,
         arena=schedule.workers * max(plans.at(work, size)[1].nbytes for work in works),
     )
 

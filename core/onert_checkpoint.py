@@ -45,6 +45,12 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         raise OptionError(
             f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"
         )
+    parts = [i for i, a in parameters.trained.items() if a.shape != parameters.tensors[i].shape]
+    if parts:
+        raise OptionError(
+            "checkpoint: onert's format holds the state of whole tensors, but of "
+            f"{graph.label(parts[0])} only channels train. Give a name that ends in .odt."
+        )
     order = checkpoint_order(graph)
     sections = [[_weight(graph, parameters, i) for i in order]]
     nothing = np.empty(0, np.float32)

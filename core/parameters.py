@@ -30,28 +30,45 @@ class Parameters:
 
     Attributes:
         tensors: by tensor index.
-        slots: slot name → tensor index → state, shaped like the parameter.
+        trained: by tensor index what updates change: the tensor, or a copy of its rows that train.
+        slots: slot name → tensor index → state, shaped like that.
         step: how many updates have been made.
     """
 
     def __init__(
-        self, graph: Graph, trained: Sequence[int] = (), optimizer: Optimizer | None = None
+        self,
+        graph: Graph,
+        trained: Sequence[int] = (),
+        optimizer: Optimizer | None = None,
+        sparse: Sequence[tuple[int, Sequence[int]]] = (),
     ) -> None:
+        """Copies.
+
+        Args:
+            graph: whose constants they are.
+            trained: tensor indices.
+            optimizer: whose state is kept beside them.
+            sparse: tensors of which only these rows train.
+        """
         self.tensors: dict[int, Array] = {}
         for i in trained:
             data = graph.tensors[i].data
             assert data is not None
             self.tensors[i] = aligned_copy(data)
+        self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
+        self.trained = self.tensors | {
+            i: aligned_copy(self.tensors[i][rows]) for i, rows in self._rows.items()
+        }
         self.optimizer = optimizer
         names = optimizer.rule.slots(optimizer.attrs) if optimizer else ()
         self.slots: dict[str, dict[int, Array]] = {
-            name: {i: _zeros_like(a) for i, a in self.tensors.items()} for name in names
+            name: {i: _zeros_like(a) for i, a in self.trained.items()} for name in names
         }
         self.step = 0
         self._compiled: dict[int, Update] = {}
         rule = optimizer.rule if optimizer else None
         if optimizer and rule and rule.compiled and is_available():
-            for i, p in self.tensors.items():
+            for i, p in self.trained.items():
                 if p.dtype == np.float32:
                     state = {name: a[i] for name, a in self.slots.items()}
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
@@ -64,6 +81,15 @@ class Parameters:
 
     def update(self, i: int, gradient: Array, work: Array) -> None:
         """Updates one parameter; may destroy the gradient."""
+        rows = self._rows.get(i)
+        if rows is None:
+            self._update(i, gradient, work)
+            return
+        np.take(self.tensors[i], rows, axis=0, out=self.trained[i], mode="clip")
+        self._update(i, gradient, work)
+        self.tensors[i][rows] = self.trained[i]
+
+    def _update(self, i: int, gradient: Array, work: Array) -> None:
         assert self.optimizer is not None
         if i in self._compiled:
             self._compiled[i](self.optimizer.learning_rate, self.step, gradient)
@@ -72,7 +98,7 @@ class Parameters:
             self.optimizer.attrs,
             self.optimizer.learning_rate,
             self.step,
-            p=self.tensors[i].reshape(-1, copy=False),
+            p=self.trained[i].reshape(-1, copy=False),
             g=gradient.reshape(-1, copy=False),
             work=work,
             **{name: state[i].reshape(-1, copy=False) for name, state in self.slots.items()},
@@ -81,7 +107,8 @@ class Parameters:
     @property
     def nbytes(self) -> int:
         """Bytes of what is trained."""
-        return sum(a.nbytes for a in self.tensors.values())
+        copies = sum(self.trained[i].nbytes for i in self._rows)
+        return sum(a.nbytes for a in self.tensors.values()) + copies
 
     @property
     def slot_nbytes(self) -> int:

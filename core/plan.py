@@ -122,6 +122,12 @@ class Plan:
         return tuple(s.parameter for s in self.steps if isinstance(s, Delivery))
 
     @property
+    def gradient_nbytes(self) -> dict[str, int]:
+        """Bytes of the gradient of each of these: of what trains of it, where that is a part."""
+        found = [s for s in self.steps if isinstance(s, Delivery)]
+        return {s.parameter: self.values[s.gradient].spec.nbytes for s in found}
+
+    @property
     def forward_steps(self) -> int:
         """How many steps the forward phase has; they come first."""
         return sum(isinstance(s, Call) and s.phase is Phase.FORWARD for s in self.steps)

@@ -71,6 +71,7 @@ class Resume:
             "batch_size": progress.batch,
             "trainable_ops": progress.trainable_ops,
             "trainable_tensors": progress.trainable_tensors,
+            "sparse": progress.sparse,
         }
         return said | ({"loss": progress.loss} if progress.loss else {})
 
@@ -185,6 +186,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         reduction=trainer.info.reduction,
         trainable_ops=trainer.info.trainable_ops,
         trainable_tensors=trainer.info.trainable_tensors,
+        sparse=trainer.info.sparse,
     )
 
 

@@ -5,7 +5,7 @@ the file and against the kind of the operators that read it, such as CONV_2D.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -13,6 +13,7 @@ from odt.core.autodiff import trainable_tensors
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
 from odt.core.names import bind_inputs
+from odt.core.sparse import filters, strongest
 from odt.core.trainer import trainable_operators
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
@@ -81,6 +82,39 @@ def select(
     whole = chosen.issuperset(trainable_tensors(lowered, used))
     return replace(
         info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(chosen))
+    )
+
+
+def choose_channels(
+    graph: Graph, info: TrainingInfo, shares: Sequence[tuple[str, float]]
+) -> TrainingInfo:
+    """Training info by which of some filters only the strongest output channels train.
+
+    Args:
+        graph: as in the file; its weights decide.
+        info: complete.
+        shares: patterns, and the share of channels; later ones take precedence.
+
+    Raises:
+        OptionError: if a pattern matches no filter that trains.
+    """
+    if not shares:
+        return info
+    lowered = lower(graph, file_batch(graph))
+    trained = trainable_tensors(lowered, trainable_operators(graph, info), info.trainable_tensors)
+    known = filters(lowered)
+    names = {i: each for i, each in weight_names(graph).items() if i in known and i in trained}
+    chosen: dict[int, tuple[int, ...]] = {}
+    for pattern, share in shares:
+        check_pattern("--sparse", pattern, names)
+        for i in names:
+            if matches(names[i], pattern):
+                data = lowered.tensors[i].data
+                assert data is not None
+                chosen[i] = strongest(data, share)
+    sizes = {i: lowered.tensors[i].spec.shape[0] for i in chosen}
+    return replace(
+        info, sparse=tuple((i, c) for i, c in sorted(chosen.items()) if len(c) < sizes[i])
     )
 
 

@@ -14,10 +14,11 @@ from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
 from odt.core.frozen_cache import FrozenCache
 from odt.core.graph import Graph
 from odt.core.heads import heads
-from odt.core.lower import file_batch
+from odt.core.lower import file_batch, lower
 from odt.core.parameters import Optimizer, Parameters
 from odt.core.plan import Plan
 from odt.core.runtime import Runtime
+from odt.core.sparse import check_channels
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
@@ -127,7 +128,7 @@ class Trainer:
         plan = plans.at(work, file_batch(graph))[0]
         trained = [plan.values[name].tensor for name in plan.parameters]
         self.parameters = Parameters(
-            plan.graph, [i for i in trained if i is not None], _optimizer(info)
+            plan.graph, [i for i in trained if i is not None], _optimizer(info), info.sparse
         )
         self._end = _frozen_end(plan, work) if cut else ()
         self.runtime = Runtime(
@@ -303,8 +304,15 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
         OptionError: if the loss or what trains cannot be.
     """
     losses = heads(graph, info.loss, info.reduction)
+    if info.sparse:
+        check_channels(lower(graph, file_batch(graph)), info.sparse)
     training = Work(
-        losses, trainable_operators(graph, info), info.trainable_tensors, True, outputs=outputs
+        losses,
+        trainable_operators(graph, info),
+        info.trainable_tensors,
+        info.sparse,
+        backward=True,
+        outputs=outputs,
     )
     return training, replace(training, backward=False, outputs=True)
 

@@ -44,6 +44,7 @@ class TrainingInfo:
         batch_size: samples in a step.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: of their weights those that train; None for all.
+        sparse: of these filters, by tensor, only these output channels train.
     """
 
     optimizer: str = "adam"
@@ -55,6 +56,7 @@ class TrainingInfo:
     batch_size: int = 32
     trainable_ops: tuple[int, ...] | None = None
     trainable_tensors: tuple[int, ...] | None = None
+    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +195,10 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         )
     if info.loss is None:
         raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")
-    if info.trainable_tensors is not None:
+    if info.trainable_tensors is not None or info.sparse:
         raise OptionError(
             "a circle+ must train all weights of an operator or none, but got some of them. "
-            "Export a Circle model, and give --trainable, --freeze or --bias-only again."
+            "Export a Circle model, and give --trainable, --freeze, --bias-only or --sparse again."
         )
     names = schema.SLOTS[_OPTIONS[info.optimizer]]
     numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}

@@ -47,6 +47,7 @@ CORE = [
     "names",
     "lower",
     "cut",
+    "sparse",
     "plan",
     "autodiff",
     "lifetimes",

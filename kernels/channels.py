@@ -1,0 +1,77 @@
+"""Gradients by some of a filter's output channels, made of the kernels of those by all.
+
+With dy' the chosen entries of dy's last axis, dw' = dw(dy', x): the product is smaller by as much.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, Specs, TensorSpec
+
+CHOSEN = "dy_chosen"
+
+
+def of_channels(kernel: Kernel, channels: Array) -> Kernel:
+    """The kernel of the gradient by w[channels].
+
+    Args:
+        kernel: of the gradient by w (O, …), from dy (…, O).
+        channels: of O; ascending.
+    """
+
+    def narrow(specs: Specs) -> Specs:
+        return {n: narrowed(n, s, len(channels)) for n, s in specs.items()}
+
+    def workspace(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Specs]:
+        def room(attrs: Attrs, specs: Specs) -> Specs:
+            found = narrow(specs)
+            return {CHOSEN: found["dy"], **of.workspace(attrs, found)}
+
+        return room
+
+    def prepare(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Mapping[str, Any]]:
+        return lambda attrs, specs: of.prepare(attrs, narrow(specs))
+
+    def run(attrs: Attrs, *, dy: Array, dy_chosen: Array, **arrays: Any) -> None:
+        np.take(dy, channels, axis=-1, out=dy_chosen, mode="clip")  # other modes buffer out
+        kernel.run(attrs, dy=dy_chosen, **arrays)
+
+    compiled = kernel.compiled
+    return Kernel(
+        run,
+        kernel.reads,
+        kernel.writes,
+        workspace(kernel),
+        prepare=prepare(kernel),
+        compiled=compiled
+        and Compiled(
+            _bound(compiled, channels),
+            lambda attrs, specs: compiled.fits(attrs, narrow(specs)),
+            workspace(compiled),
+            prepare(compiled),
+        ),
+    )
+
+
+def narrowed(name: str, spec: TensorSpec, count: int) -> TensorSpec:
+    """The spec of an operator's array where there are `count` output channels."""
+    if name in ("y", "dy"):
+        return TensorSpec((*spec.shape[:-1], count), spec.dtype)
+    if name in ("w", "b"):
+        return TensorSpec((count, *spec.shape[1:]), spec.dtype)
+    return spec
+
+
+def _bound(compiled: Compiled, channels: Array) -> Callable[..., Callable[[], None]]:
+    def bind(attrs: Attrs, *, dy: Array, dy_chosen: Array, **arrays: Any) -> Callable[[], None]:
+        call = compiled.bind(attrs, dy=dy_chosen, **arrays)
+
+        def run() -> None:
+            np.take(dy, channels, axis=-1, out=dy_chosen, mode="clip")
+            call()
+
+        return run
+
+    return bind
