@@ -18,6 +18,7 @@ from odt.core.frozen_cache import FrozenCache
 from odt.core.graph import Graph
 from odt.core.metrics import find_metric
 from odt.core.plan import Call
+from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError, TrainingError
@@ -27,7 +28,8 @@ RELU = 1
 TRAINING, SAMPLES, BATCH = 24, 32, 8
 PARTS = (range(TRAINING), range(TRAINING, SAMPLES))
 INFO = TrainingInfo(loss="mean_squared_error", optimizer="adam", batch_size=BATCH)
-GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
+HERE = Path(__file__).parent
+GOLDEN, MODELS = HERE / "golden" / "mlp_sm", HERE / "models"
 COMMAND = [
     *("train", GOLDEN / "model.circle", "--load-input", GOLDEN / "input.bin"),
     *("--load-expected", GOLDEN / "expected.bin", "--num-of-trainable-ops", 2, "--shuffle"),
@@ -282,6 +284,31 @@ def test_shuffled_training_differs_from_that_without_a_cache_by_rounding() -> No
     for cached, plain in pairs:
         a, b = np.frombuffer(cached, np.float32), np.frombuffer(plain, np.float32)
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [("mlperf-tiny-vww-mobilenetv1-0.25-96", 3), ("mlperf-tiny-resnet8-cifar10", 2)],
+)
+def test_the_head_of_a_real_model_is_all_that_is_left(name: str, last: int) -> None:
+    """Of arithmetic less than a hundredth, and the same bits in the order of the file."""
+    graph = read_model(str(MODELS / f"{name}.tflite")).graph
+    count, rng = len(graph.nodes), np.random.default_rng(6)
+    x, y = (graph.tensors[i].spec.shape[1:] for i in (*graph.inputs, *graph.outputs))
+    data = ArrayData(
+        [rng.normal(size=(8, *x)).astype("f4")],
+        [np.eye(y[0], dtype="f4")[rng.integers(0, y[0], 8)]],
+    )
+    info = TrainingInfo(batch_size=4, trainable_ops=tuple(range(count - last, count)))
+    flops, found = [], []
+    for cut in (False, True):
+        with Trainer(graph, info, cut=cut) as trainer:
+            flops.append(sum(s.flops for s in trainer.plan.steps if isinstance(s, Call)))
+            given = trainer.frozen(data, data, (range(8),)) if cut else data
+            list(trainer.fit(given, EpochOrder(range(8)), epochs=3))
+            found.append([a.tobytes() for a in trainer.parameters.tensors.values()])
+    assert flops[1] < flops[0] / 100
+    assert found[0] == found[1]
 
 
 def odt(*arguments: object) -> Result:
