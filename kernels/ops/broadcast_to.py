@@ -1,0 +1,64 @@
+"""BROADCAST_TO: x stretched to a shape, matched from the last axis on.
+
+dx is dy summed over the axes along which x was stretched. Source: tf.broadcast_to.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.broadcast import reducer, sum_into
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+Shape = tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> Shape:
+    return tuple(int(n) for n in np.ravel(statics["shape"]))
+
+
+def infer(shape: Shape, s: Specs) -> Specs:
+    x = s["x"]
+    try:
+        fits = np.broadcast_shapes(x.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"shape must be one that x stretches to, but got {shape}, x {x}")
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def rebatch(shape: Shape, s: Specs, times: int) -> Shape:
+    """The target grows with x's batch."""
+    grows = len(s["x"].shape) == len(shape) > 0 and s["x"].shape[0] == shape[0]
+    return (shape[0] * times, *shape[1:]) if grows else shape
+
+
+def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
+    """The batch has to stay axis 0, as long as it is."""
+    x = s["x"].shape
+    return bool(batched) and (len(x) != len(shape) or x[0] != shape[0])
+
+
+def forward(shape: Shape, *, x: Array, y: Array) -> None:
+    np.copyto(y, x)
+
+
+def grad_x(
+    shape: Shape, *, dy: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]
+) -> None:
+    sum_into(dy, dx, axes, kept)
+
+
+OP = OpDef(
+    "BROADCAST_TO",
+    inputs=("x", "shape"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",)),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=reducer("x"))},
+    static=("shape",),
+    attrs=attrs,
+    rebatch=rebatch,
+    mixes=mixes,
+)

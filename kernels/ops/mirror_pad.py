@@ -1,0 +1,95 @@
+"""MIRROR_PAD: x with its own values, mirrored at each end, around it.
+
+mode REFLECT (0): the mirror stands on the last value, which is not repeated; SYMMETRIC (1): it
+stands behind it. y is filled axis by axis, so corners are mirrored twice. Backward goes the other
+way: what each mirrored value got is added to what it mirrors. Source: MirrorPadOptions in the
+TFLite schema, tf.pad.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
+from odt.kernels.padding import PadAttrs, pad_attrs
+from odt.kernels.padding import infer as infer_pad
+from odt.kernels.padding import mixes as pad_mixes
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorAttrs:
+    """Padding, and whether the value at the end is left out of the mirror image (0) or not (1)."""
+
+    pad: PadAttrs
+    mode: int
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> MirrorAttrs:
+    return MirrorAttrs(pad_attrs(options, statics), int(options.get("mode", 0)))
+
+
+def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
+    found = infer_pad(attrs.pad, s)
+    x = s["x"]
+    most = [n - 1 + (attrs.mode == 1) for n in x.shape]
+    if any(max(pair) > m for pair, m in zip(attrs.pad.pads, most, strict=True)):
+        raise ShapeError(
+            f"paddings must be at most what there is to mirror, {tuple(most)}, "
+            f"but got {attrs.pad.pads}, x {x}"
+        )
+    return found
+
+
+def mixes(attrs: MirrorAttrs, s: Specs, batched: Names) -> bool:
+    return pad_mixes(attrs.pad, s, batched)
+
+
+def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
+    """Parts of y and what they mirror, along the first axis, then the next, ….
+
+    Axes still to come are taken without their padding.
+    """
+    pads = attrs.pad.pads
+    skip = 1 - attrs.mode
+    for k, (lo, hi) in enumerate(pads):
+        rest = tuple(
+            slice(before, n - after)
+            for (before, after), n in zip(pads[k + 1 :], y.shape[k + 1 :], strict=True)
+        )
+        lead = (slice(None),) * k
+        end = y.shape[k] - hi
+        for size, to, first in ((lo, 0, lo + skip), (hi, end, end - hi - skip)):
+            if size:
+                there = y[(*lead, slice(first, first + size), *rest)]
+                yield y[(*lead, slice(to, to + size), *rest)], np.flip(there, k)
+
+
+def forward(attrs: MirrorAttrs, *, x: Array, y: Array) -> None:
+    np.copyto(y[attrs.pad.inside(x.shape)], x)
+    for part, mirrored in mirrors(attrs, y):
+        np.copyto(part, mirrored)
+
+
+def whole_like_y(attrs: MirrorAttrs, s: Specs) -> Specs:
+    return {"whole": s["y"]}
+
+
+def grad_x(attrs: MirrorAttrs, *, dy: Array, dx: Array, whole: Array) -> None:
+    np.copyto(whole, dy)
+    for part, mirrored in reversed(list(mirrors(attrs, whole))):
+        np.add(mirrored, part, out=mirrored)
+    np.copyto(dx, whole[attrs.pad.inside(dx.shape)])
+
+
+OP = OpDef(
+    "MIRROR_PAD",
+    inputs=("x", "paddings"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x",), writes=("y",)),
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=whole_like_y)},
+    static=("paddings",),
+    attrs=attrs,
+    mixes=mixes,
+)

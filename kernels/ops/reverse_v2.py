@@ -1,0 +1,42 @@
+"""REVERSE_V2: x with its entries along some axes in reverse; dx is dy reversed.
+
+Source: tf.reverse.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.moving import moving
+from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+
+Axes = tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> Axes:
+    return tuple(int(a) for a in np.ravel(statics["axes"]))
+
+
+def resolved(axes: Axes, rank: int) -> set[int]:
+    found = [a + rank if a < 0 else a for a in axes]
+    if len(set(found)) != len(found) or not all(0 <= a < rank for a in found):
+        raise ShapeError(f"axes must be different ones of x, but got {axes}, x of rank {rank}")
+    return set(found)
+
+
+def infer(axes: Axes, s: Specs) -> Specs:
+    resolved(axes, len(s["x"].shape))
+    return {"y": TensorSpec(s["x"].shape, s["x"].dtype)}
+
+
+def mixes(axes: Axes, s: Specs, batched: Names) -> bool:
+    return 0 in resolved(axes, len(s["x"].shape))
+
+
+def parts(axes: Axes, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
+    turned = resolved(axes, x.ndim)
+    yield x[tuple(slice(None, None, -1 if k in turned else 1) for k in range(x.ndim))], y
+
+
+OP = moving("REVERSE_V2", parts, infer, attrs, inputs=("x", "axes"), mixes=mixes)

@@ -1,0 +1,29 @@
+"""SELECT: y is a where c holds, else b; a, b and y have one shape.
+
+c has that shape too, or is a list with one entry for each along y's first axis, or a single one.
+Source: SelectOptions in the TFLite schema, tf.compat.v1.where.
+"""
+
+from odt.errors import ShapeError
+from odt.kernels.elementwise import BOOL
+from odt.kernels.opdef import Attrs, Specs, keeps_samples_apart
+from odt.kernels.selecting import selection
+
+
+def infer(attrs: Attrs, s: Specs) -> Specs:
+    c, a, b = s["c"], s["a"], s["b"]
+    fits = c.shape == a.shape or c.size == 1 or c.shape == a.shape[:1]
+    if c.dtype != BOOL or a != b or not fits:
+        raise ShapeError(
+            "c must be bool, and a and b of its shape or with its entries along their first "
+            f"axis, but got c {c}, a {a}, b {b}"
+        )
+    return {"y": a}
+
+
+def stands(s: Specs) -> tuple[int, ...]:
+    c, y = s["c"].shape, s["y"].shape
+    return c if c == y else (s["c"].size, *(1,) * (len(y) - 1)) if y else ()
+
+
+OP = selection("SELECT", infer, keeps_samples_apart, stands)

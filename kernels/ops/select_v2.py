@@ -1,0 +1,38 @@
+"""SELECT_V2: y is a where c holds, else b; all three are stretched to match from the last axis on.
+
+Source: SelectV2Options in the TFLite schema, tf.where.
+"""
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.elementwise import BOOL
+from odt.kernels.opdef import Attrs, Names, Specs, TensorSpec
+from odt.kernels.selecting import selection
+
+
+def infer(attrs: Attrs, s: Specs) -> Specs:
+    c, a, b = s["c"], s["a"], s["b"]
+    try:
+        shape = np.broadcast_shapes(c.shape, a.shape, b.shape)
+    except ValueError:
+        shape = None
+    if shape is None or c.dtype != BOOL or a.dtype != b.dtype:
+        raise ShapeError(
+            "c must be bool, and c, a and b match from the last axis on, "
+            f"but got c {c}, a {a}, b {b}"
+        )
+    return {"y": TensorSpec(shape, a.dtype)}
+
+
+def stands(s: Specs) -> tuple[int, ...]:
+    return s["c"].shape
+
+
+def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+    """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
+    rank = max(len(s[n].shape) for n in ("c", "a", "b"))
+    return any(len(s[n].shape) < rank for n in batched)
+
+
+OP = selection("SELECT_V2", infer, mixes, stands)

@@ -1,0 +1,35 @@
+"""SPACE_TO_BATCH_ND: pixels that lie a block apart become images of a larger batch.
+
+x (N, S…, R…)    block (M,), paddings (M, 2): static    y (N·Πb, (S + before + after)/b…, R…)
+
+dx is dy put back. Source: tf.space_to_batch_nd.
+"""
+
+from collections.abc import Iterator
+
+from odt.errors import ShapeError
+from odt.kernels.batching import BatchAttrs, batch_attrs, checked, mixes, places
+from odt.kernels.moving import moving
+from odt.kernels.opdef import Array, Specs, TensorSpec
+
+
+def infer(attrs: BatchAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    larger = checked(attrs, x)
+    sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[1:], attrs.edges, strict=False)]
+    if any(n % b for n, b in zip(sizes, attrs.block, strict=True)):
+        raise ShapeError(
+            f"block must divide the padded axes {tuple(sizes)}, but got {attrs.block}, x {x}"
+        )
+    space = (n // b for n, b in zip(sizes, attrs.block, strict=True))
+    shape = (x.shape[0] * larger, *space, *x.shape[1 + len(sizes) :])
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
+    yield from places(attrs, x, y)
+
+
+OP = moving(
+    "SPACE_TO_BATCH_ND", parts, infer, batch_attrs, inputs=("x", "block", "edges"), mixes=mixes
+)

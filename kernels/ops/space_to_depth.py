@@ -1,0 +1,29 @@
+"""SPACE_TO_DEPTH: each block of b × b pixels becomes one pixel with b² times the channels.
+
+x (N, H, W, C)    y (N, H/b, W/b, b²·C)
+
+dx is dy put back. Source: SpaceToDepthOptions in the TFLite schema, tf.nn.space_to_depth.
+"""
+
+from collections.abc import Iterator
+
+from odt.errors import ShapeError
+from odt.kernels.moving import block_attrs, blocks, images, moving
+from odt.kernels.opdef import Array, Specs, TensorSpec
+
+
+def infer(size: int, s: Specs) -> Specs:
+    x = images(s)
+    n, height, width, channels = x.shape
+    if size < 1 or height % size or width % size:
+        raise ShapeError(f"block_size must divide H and W of x, but got {size}, x {x}")
+    shape = (n, height // size, width // size, channels * size * size)
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def parts(size: int, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
+    deep, wide = blocks(y, x, size)
+    yield wide, deep
+
+
+OP = moving("SPACE_TO_DEPTH", parts, infer, block_attrs)

@@ -1,0 +1,18 @@
+"""ZEROS_LIKE: y is 0, in x's shape; nothing of x is in it, so there is no gradient."""
+
+from odt.kernels.elementwise import same_as_x
+from odt.kernels.opdef import Array, Kernel, OpDef
+
+
+def forward(attrs: None, *, y: Array) -> None:
+    y.fill(0)
+
+
+OP = OpDef(
+    "ZEROS_LIKE",
+    inputs=("x",),
+    infer=same_as_x,
+    forward=Kernel(forward, reads=(), writes=("y",)),
+    grads={},
+    stops=("x",),
+)
