@@ -1,0 +1,7 @@
+"""ARG_MIN: where along an axis x is smallest; among equals the first."""
+
+import numpy as np
+
+from odt.kernels.arguments import argument
+
+OP = argument("ARG_MIN", np.less)

@@ -1,0 +1,51 @@
+"""EMBEDDING_LOOKUP: rows of a table.
+
+ids (N,) integers    table (V, D…)    y (N, D…)
+
+dtable is 0 but where a row was taken: there it is the sum of what dy has for it. Source: the
+TFLite schema; it is GATHER along axis 0 with its inputs in the other order.
+"""
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.taking import INDEX, find, put, take
+
+
+def infer(attrs: None, s: Specs) -> Specs:
+    ids, table = s["ids"], s["table"]
+    if len(ids.shape) != 1 or ids.dtype.kind != "i" or len(table.shape) < 2:
+        raise ShapeError(f"ids must be a list, table (V, D…), but got ids {ids}, table {table}")
+    return {"y": TensorSpec((*ids.shape, *table.shape[1:]), table.dtype)}
+
+
+def mixes(attrs: None, s: Specs, batched: Names) -> bool:
+    return "table" in batched
+
+
+def room(attrs: None, s: Specs) -> Specs:
+    at = TensorSpec(s["ids"].shape, INDEX)
+    return {"at": at, "step": at}
+
+
+def forward(attrs: None, *, ids: Array, table: Array, y: Array, at: Array, step: Array) -> None:
+    find("EMBEDDING_LOOKUP", ids, table.shape[:1], at, step)
+    if y.size:
+        take(table, at, table.size // table.shape[0], y)
+
+
+def grad_table(
+    attrs: None, *, dy: Array, ids: Array, dtable: Array, at: Array, step: Array
+) -> None:
+    find("EMBEDDING_LOOKUP", ids, dtable.shape[:1], at, step)
+    put(dtable, at, dtable.size // max(dtable.shape[0], 1), dy)
+
+
+OP = OpDef(
+    "EMBEDDING_LOOKUP",
+    inputs=("ids", "table"),
+    infer=infer,
+    forward=Kernel(forward, reads=("ids", "table"), writes=("y",), workspace=room),
+    grads={"table": Kernel(grad_table, reads=("dy", "ids"), writes=("dtable",), workspace=room)},
+    stops=("ids",),
+    mixes=mixes,
+)

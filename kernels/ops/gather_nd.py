@@ -1,0 +1,81 @@
+"""GATHER_ND: entries of x that lists of indices name.
+
+x (S₁, …, S_K, R…)    indices (I…, K)    y (I…, R…)
+
+dx is 0 but where something was taken: there it is the sum of what dy has for it. Source:
+tf.gather_nd.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from odt.kernels import taking
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.taking import lead_of
+
+
+def infer(attrs: None, s: Specs) -> Specs:
+    x, indices = s["x"], s["indices"]
+    lead = lead_of("x", x.shape, indices)
+    return {"y": TensorSpec((*indices.shape[:-1], *x.shape[len(lead) :]), x.dtype)}
+
+
+def mixes(attrs: None, s: Specs, batched: Names) -> bool:
+    """A table's entries are taken sample by sample; a batch's samples are not."""
+    return "x" in batched or ("indices" in batched and len(s["indices"].shape) == 1)
+
+
+def room(attrs: None, s: Specs) -> Specs:
+    return taking.room(s["indices"])
+
+
+def geometry(attrs: None, s: Specs) -> Mapping[str, Any]:
+    return taking.geometry(lead_of("x", s["x"].shape, s["indices"]), s["x"].shape)
+
+
+def forward(
+    attrs: None,
+    *,
+    x: Array,
+    indices: Array,
+    y: Array,
+    at: Array,
+    step: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> None:
+    taking.find("GATHER_ND", indices, lead, at, step)
+    if y.size:
+        taking.take(x, at, width, y)
+
+
+def grad_x(
+    attrs: None,
+    *,
+    dy: Array,
+    indices: Array,
+    dx: Array,
+    at: Array,
+    step: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> None:
+    taking.find("GATHER_ND", indices, lead, at, step)
+    taking.put(dx, at, width, dy)
+
+
+OP = OpDef(
+    "GATHER_ND",
+    inputs=("x", "indices"),
+    infer=infer,
+    forward=Kernel(
+        forward, reads=("x", "indices"), writes=("y",), workspace=room, prepare=geometry
+    ),
+    grads={
+        "x": Kernel(
+            grad_x, reads=("dy", "indices"), writes=("dx",), workspace=room, prepare=geometry
+        )
+    },
+    stops=("indices",),
+    mixes=mixes,
+)

@@ -1,0 +1,76 @@
+"""ONE_HOT: y is on where the new axis's index is the entry of indices, else off; no gradient.
+
+indices (P…, Q…)    y (P…, depth, Q…), the new axis at `axis`, −1 for the last
+An index that is not 0 … depth − 1 gives off everywhere. Source: OneHotOptions in the TFLite
+schema, tf.one_hot.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.elementwise import BOOL
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class OneHotAttrs:
+    axis: int
+    depth: int
+
+    def place(self, rank: int) -> int:
+        """Of the new axis in y."""
+        found = self.axis + rank + 1 if self.axis < 0 else self.axis
+        if not 0 <= found <= rank:
+            raise ShapeError(f"axis must be −1 … {rank}, but got {self.axis}")
+        return found
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> OneHotAttrs:
+    return OneHotAttrs(int(options.get("axis", -1)), int(np.ravel(statics["depth"])[0]))
+
+
+def infer(attrs: OneHotAttrs, s: Specs) -> Specs:
+    indices, on, off = s["indices"], s["on"], s["off"]
+    if indices.dtype.kind != "i" or on.dtype != off.dtype or on.size != 1 or off.size != 1:
+        raise ShapeError(
+            "indices must be integers, and on and off single values of one dtype, "
+            f"but got indices {indices}, on {on}, off {off}"
+        )
+    if attrs.depth < 0:
+        raise ShapeError(f"depth must be 0 or more, but got {attrs.depth}")
+    at = attrs.place(len(indices.shape))
+    shape = (*indices.shape[:at], attrs.depth, *indices.shape[at:])
+    return {"y": TensorSpec(shape, on.dtype)}
+
+
+def mixes(attrs: OneHotAttrs, s: Specs, batched: Names) -> bool:
+    return attrs.place(len(s["indices"].shape)) == 0 or bool(batched - {"indices"})
+
+
+def hits(attrs: OneHotAttrs, s: Specs) -> Specs:
+    return {"hit": TensorSpec(s["indices"].shape, BOOL)}
+
+
+def forward(
+    attrs: OneHotAttrs, *, indices: Array, on: Array, off: Array, y: Array, hit: Array
+) -> None:
+    y.fill(off.flat[0])
+    lead = (slice(None),) * attrs.place(indices.ndim)
+    for k in range(attrs.depth):
+        np.copyto(y[(*lead, k)], on.flat[0], where=np.equal(indices, k, out=hit))
+
+
+OP = OpDef(
+    "ONE_HOT",
+    inputs=("indices", "depth", "on", "off"),
+    infer=infer,
+    forward=Kernel(forward, reads=("indices", "on", "off"), writes=("y",), workspace=hits),
+    grads={},
+    stops=("indices", "on", "off"),
+    static=("depth",),
+    attrs=attrs,
+    mixes=mixes,
+)

@@ -1,0 +1,99 @@
+"""SCATTER_ND: values added to the entries of zeros that lists of indices name.
+
+indices (I…, K)    updates (I…, R…)    shape (S₁, …, S_K, R…), static    y of that shape
+
+The gradient of updates is dy at the same entries. Source: tf.scatter_nd.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels import taking
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.taking import lead_of
+
+Shape = tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> Shape:
+    return tuple(int(n) for n in np.ravel(statics["shape"]))
+
+
+def infer(shape: Shape, s: Specs) -> Specs:
+    indices, updates = s["indices"], s["updates"]
+    lead = lead_of("shape", shape, indices)
+    if updates.shape != (*indices.shape[:-1], *shape[len(lead) :]):
+        raise ShapeError(
+            f"updates must hold an entry of {shape} for each list of indices, "
+            f"but got updates {updates}, indices {indices}"
+        )
+    return {"y": TensorSpec(shape, updates.dtype)}
+
+
+def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
+    return bool(batched)
+
+
+def room(shape: Shape, s: Specs) -> Specs:
+    return taking.room(s["indices"])
+
+
+def geometry(shape: Shape, s: Specs) -> Mapping[str, Any]:
+    return taking.geometry(lead_of("shape", shape, s["indices"]), shape)
+
+
+def forward(
+    shape: Shape,
+    *,
+    indices: Array,
+    updates: Array,
+    y: Array,
+    at: Array,
+    step: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> None:
+    taking.find("SCATTER_ND", indices, lead, at, step)
+    taking.put(y, at, width, updates)
+
+
+def grad_updates(
+    shape: Shape,
+    *,
+    dy: Array,
+    indices: Array,
+    dupdates: Array,
+    at: Array,
+    step: Array,
+    lead: tuple[int, ...],
+    width: int,
+) -> None:
+    taking.find("SCATTER_ND", indices, lead, at, step)
+    if dupdates.size:
+        taking.take(dy, at, width, dupdates)
+
+
+OP = OpDef(
+    "SCATTER_ND",
+    inputs=("indices", "updates", "shape"),
+    infer=infer,
+    forward=Kernel(
+        forward, reads=("indices", "updates"), writes=("y",), workspace=room, prepare=geometry
+    ),
+    grads={
+        "updates": Kernel(
+            grad_updates,
+            reads=("dy", "indices"),
+            writes=("dupdates",),
+            workspace=room,
+            prepare=geometry,
+        )
+    },
+    stops=("indices",),
+    static=("shape",),
+    attrs=attrs,
+    mixes=mixes,
+)

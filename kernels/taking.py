@@ -1,0 +1,67 @@
+"""What GATHER_ND and SCATTER_ND share: rows of a table, named by an index for each of its axes."""
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from odt.errors import DataError, ShapeError
+from odt.kernels.opdef import Array, TensorSpec
+
+INDEX = np.dtype(np.intp)
+
+
+def lead_of(name: str, table: tuple[int, ...], indices: TensorSpec) -> tuple[int, ...]:
+    """The axes of the table that the indices name.
+
+    Raises:
+        ShapeError: if the indices are not integers, or more than the axes.
+    """
+    shape = indices.shape
+    if not shape or indices.dtype.kind != "i" or shape[-1] > len(table):
+        raise ShapeError(
+            f"indices must be integers (…, K), with K at most {name}'s axes, "
+            f"but got {indices}, {name} {table}"
+        )
+    return table[: shape[-1]]
+
+
+def room(indices: TensorSpec) -> dict[str, TensorSpec]:
+    count = prod(indices.shape[:-1])
+    return {"at": TensorSpec((count,), INDEX), "step": TensorSpec((count,), INDEX)}
+
+
+def geometry(lead: tuple[int, ...], table: tuple[int, ...]) -> Mapping[str, Any]:
+    return {"lead": lead, "width": prod(table[len(lead) :])}
+
+
+def find(name: str, indices: Array, lead: tuple[int, ...], at: Array, step: Array) -> None:
+    """Fills `at` with the row of each index.
+
+    Raises:
+        DataError: if an index is outside of the table.
+    """
+    at.fill(0)
+    columns = indices.reshape(-1, len(lead), copy=False)
+    for k, size in enumerate(lead):
+        np.copyto(step, columns[:, k])
+        if step.size and not (np.min(step) >= 0 and np.max(step) < size):
+            raise DataError(
+                f"{name}: indices of axis {k} must be 0 … {size - 1}, "
+                f"but got {np.min(step)} … {np.max(step)}"
+            )
+        np.multiply(at, size, out=at)
+        np.add(at, step, out=at)
+
+
+def take(table: Array, at: Array, width: int, out: Array) -> None:
+    rows = out.reshape(-1, width, copy=False)
+    np.take(table.reshape(-1, width, copy=False), at, axis=0, out=rows, mode="clip")
+
+
+def put(table: Array, at: Array, width: int, values: Array) -> None:
+    """Fills the table with 0, and adds the values to their rows."""
+    table.fill(0)
+    rows = table.reshape(-1, width, copy=False)
+    np.add.at(rows, at, values.reshape(-1, width, copy=False))
