@@ -77,11 +77,13 @@ class FrozenCache:
         self._work = work
         self._memory = plans.at(work, schedule.micro_batch)[1]
         self._idle: list[_Runner] = []
+        self._found = 0  # samples in a row that were there
 
     @property
     def arena_nbytes(self) -> int:
-        """Bytes in which frozen parts are computed; 0 once there is nothing left to compute."""
-        return 0 if self._there.all() else self._memory.nbytes * self._schedule.workers
+        """Bytes in which frozen parts are computed; 0 when nothing is left to compute."""
+        done = self._found >= len(self._there)
+        return 0 if done else self._memory.nbytes * self._schedule.workers
 
     def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Fills the arrays, one row a sample; computes what is not there yet.
@@ -91,9 +93,13 @@ class FrozenCache:
             TrainingError: for values that the dtype does not hold.
         """
         numbers = np.asarray(samples)
+        self._found += len(numbers)
         for number in numbers:
             if not self._there[number]:
                 self._compute(self._micro_batch(int(number)))
+                self._found = len(self._there) if self._there.all() else 0
+        if self._found >= len(self._there):
+            self._idle.clear()
         self.targets.read(samples, (), targets)
         for kept, out in zip(self._kept, inputs, strict=True):
             if kept.dtype == out.dtype:
@@ -132,8 +138,6 @@ class FrozenCache:
             self._there[here] = True
         finally:
             self._idle.append(runner)
-        if self._there.all():
-            self._idle.clear()
 
     def close(self) -> None:
         """Gives memory and disk back."""

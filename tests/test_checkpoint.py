@@ -211,13 +211,24 @@ NATURAL = ("step", "epoch", "position", "seed", "samples", "batch", "micro_batch
         *[(name, value) for name in NATURAL for value in (-1, 1.5, "1", None, True)],
         *[("shuffle", value) for value in (0, None, "no")],
         *[(name, 1) for name in ("loss", "reduction", "kernels")],
-        *[("trainable_ops", value) for value in (1, [-1], ["a"])],
+        *[(f"trainable_{n}", value) for n in ("ops", "tensors") for value in (1, [-1], ["a"])],
+        *[("sparse", value) for value in (1, [1], [[0]], [[0, 1]], [[0, ["a"]]], [[-1, [0]]])],
         ("unknown", 1),
     ],
 )
 def test_every_wrong_field_of_the_progress_is_told(name: str, value: object, data: bytes) -> None:
     with pytest.raises(ModelError, match="its header must be as odt writes it"):
         decode(with_header(data, lambda h: h["progress"].update({name: value})), "c")
+
+
+def test_a_file_from_before_parts_of_operators_trained_says_that_all_do(data: bytes) -> None:
+    def older(head: dict[str, Any]) -> None:
+        del head["progress"]["trainable_tensors"], head["progress"]["sparse"]
+
+    assert decode(with_header(data, older), "c").progress == decode(data, "c").progress
+    parts = {"trainable_tensors": [3, 1], "sparse": [[1, [0, 2]]]}
+    found = decode(with_header(data, lambda h: h["progress"].update(parts)), "c").progress
+    assert (found.trainable_tensors, found.sparse) == ((3, 1), ((1, (0, 2)),))
 
 
 @pytest.mark.parametrize("key", ["optimizer", "hyper_parameters", "progress", "entries",

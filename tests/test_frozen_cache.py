@@ -164,6 +164,22 @@ def test_the_frozen_part_is_computed_once_and_its_memory_given_back() -> None:
         assert cache.data.count == SAMPLES
 
 
+def test_memory_is_given_back_where_samples_are_left_over_too() -> None:
+    """The last two fill no batch, so nobody asks for them."""
+    graph, trainable = chain()
+    info = replace(INFO, trainable_ops=trainable)
+    order = EpochOrder(range(18))
+    with (
+        Trainer(graph, info, cut=True, micro_batch=8, workers=1) as trainer,
+        trainer.frozen(arrays(Counting), arrays(Targets), (range(18),)) as cache,
+    ):
+        list(trainer.fit(cache, order, epochs=1))
+        assert cache.arena_nbytes > 0
+        list(trainer.fit(cache, order, epochs=3))
+        assert isinstance(cache.data, Counting)
+        assert (cache.data.count, cache.arena_nbytes) == (16, 0)
+
+
 def test_the_plan_begins_where_the_frozen_part_ends() -> None:
     graph, trainable = chain()
     with Trainer(graph, replace(INFO, trainable_ops=trainable), cut=True) as trainer:
