@@ -52,7 +52,7 @@ def argument(name: str, beats: Callable[..., Any]) -> OpDef:
     """The row; beats is np.greater or np.less."""
 
     def forward(attrs: ArgumentAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
-        lead = (slice(None),) * attrs.place(TensorSpec(x.shape, x.dtype))
+        lead: tuple[Any, ...] = (slice(None),) * attrs.place(TensorSpec(x.shape, x.dtype))
         y.fill(0)
         np.copyto(best, x[(*lead, 0)])
         for k in range(1, x.shape[len(lead)]):

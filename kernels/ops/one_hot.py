@@ -7,6 +7,7 @@ schema, tf.one_hot.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def forward(
     attrs: OneHotAttrs, *, indices: Array, on: Array, off: Array, y: Array, hit: Array
 ) -> None:
     y.fill(off.flat[0])
-    lead = (slice(None),) * attrs.place(indices.ndim)
+    lead: tuple[Any, ...] = (slice(None),) * attrs.place(indices.ndim)
     for k in range(attrs.depth):
         np.copyto(y[(*lead, k)], on.flat[0], where=np.equal(indices, k, out=hit))
 
