@@ -116,6 +116,7 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
     """What training has allocated, to the byte."""
     workers = f"{schedule.workers} worker{'s' if schedule.workers > 1 else ''}"
     share = memory.arena / memory.separate if memory.separate else 1.0
+    cut = "not cut" if schedule.micro_batch == schedule.batch else "cut into samples"
     rows = {
         "parameters": (memory.parameters, ""),
         "optimizer": (memory.slots, ""),
@@ -130,7 +131,7 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
             f"{workers}, micro-batch {schedule.micro_batch}; "
             f"{share:.2f} of what its values would take apart",
         ),
-        "total": (memory.total, schedule.why and f"the batch is not cut: {schedule.why}"),
+        "total": (memory.total, schedule.why and f"the batch is {cut}: {schedule.why}"),
     }
     lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]
     return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])

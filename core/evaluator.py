@@ -112,8 +112,8 @@ class Pass:
         plan, m = self.engine.plan, self.engine.schedule.micro_batch
         if self.reduction == "sum":
             return [1.0] * len(plan.losses)
-        rows = [plan.values[n].spec.shape[0] // m for n in plan.targets]
-        return [1.0 / (samples * r) for r in rows]
+        shapes = [plan.values[n].spec.shape for n in plan.targets]
+        return [m / (samples * (shape[0] if shape else 1)) for shape in shapes]
 
     def _look(self) -> Look | None:
         if not self.metrics:

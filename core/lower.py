@@ -41,25 +41,61 @@ class World:
 
 
 def file_batch(graph: Graph) -> int:
-    """The batch the file's shapes were written for: the first input's leading entry, usually 1."""
-    shapes = [graph.tensors[i].spec.shape for i in graph.inputs]
-    return max(shapes[0][0], 1) if shapes and shapes[0] else 1
+    """The batch the file's shapes were written for: the inputs' leading entry, usually 1.
+
+    1 too where no axis is the batch, as in a model that takes weights or scalars as inputs: what
+    the file has is then one sample.
+    """
+    leads = {max(t.spec.shape[0], 1) if t.spec.shape else 0 for t in _inputs(graph)}
+    size = leads.pop() if len(leads) == 1 else 1
+    if size < 2:
+        return 1
+    if all(graph.tensors[i].spec.shape[:1] == (size,) for i in graph.outputs):
+        return size
+    try:
+        _lower(graph, size, size)
+    except UnsupportedError:
+        return size  # whoever computes it is told why not
+    try:
+        _lower(graph, 2 * size, size)
+    except UnsupportedError:
+        return 1
+    return size
 
 
 def lower(graph: Graph, batch: int) -> Graph:
     """The graph at a batch size, ready for a plan.
 
     Raises:
-        UnsupportedError: if operators cannot be computed; the message lists all of them.
+        UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
+            an input or an output does not grow with the batch.
     """
+    return _lower(graph, batch, file_batch(graph))
+
+
+def _inputs(graph: Graph) -> list[Tensor]:
+    return [graph.tensors[i] for i in graph.inputs]
+
+
+def _lower(graph: Graph, batch: int, size: int) -> Graph:
+    """The same; `size` is the batch of the file."""
     if not graph.inputs or not graph.outputs:
         raise UnsupportedError(
             f"{graph.name}: must have inputs and outputs, "
             f"but got {len(graph.inputs)} and {len(graph.outputs)}"
         )
     graph = _one_tensor_a_buffer(graph)
-    at_file = _infer(graph, file_batch(graph), None)
-    world = at_file if batch == file_batch(graph) else _infer(graph, batch, at_file)
+    at_file = _infer(graph, _start(graph, size, size), None)
+    if batch == size:
+        return _rewrite(graph, at_file)
+    world = _infer(graph, _start(graph, batch, size), at_file)
+    for i in (*graph.inputs, *graph.outputs):
+        before, now = at_file.specs[i].shape, world.specs[i].shape
+        if not before or now[0] * size != before[0] * batch:
+            raise UnsupportedError(
+                f"{graph.name}: {graph.label(i)}: its leading axis must be the batch to compute "
+                f"{batch} samples together, but got {now} for {batch}, {before} for {size}"
+            )
     return _rewrite(graph, world)
 
 
@@ -97,8 +133,7 @@ def _one_tensor_a_buffer(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes)
 
 
-def _start(graph: Graph, batch: int) -> World:
-    size = file_batch(graph)
+def _start(graph: Graph, batch: int, size: int) -> World:
     specs, batched = {}, set()
     for i in graph.inputs:
         spec = graph.tensors[i].spec
@@ -111,8 +146,8 @@ def _start(graph: Graph, batch: int) -> World:
     return World(batch, specs, values, batched)
 
 
-def _infer(graph: Graph, batch: int, at_file: World | None) -> World:
-    world = _start(graph, batch)
+def _infer(graph: Graph, world: World, at_file: World | None) -> World:
+    """Fills a world, node by node."""
     problems: list[str] = []
     unknown: set[int] = set()
     without_row = False
@@ -267,6 +302,8 @@ def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> Tensor
     Raises:
         UnsupportedError: if its leading axis is not made of whole samples.
     """
+    if batch == 1 and not spec.shape:
+        return spec
     if not spec.shape or spec.shape[0] % batch:
         raise UnsupportedError(
             f"{graph.name}: {name}: its leading axis must hold whole samples, "

@@ -21,7 +21,7 @@ class Schedule:
         micro_batch: m, samples in one run of a program; the last run of a batch may have fewer.
         workers: W.
         blas_threads: that each matrix product may use.
-        why: why the batch is not cut, where an operator forbids it.
+        why: why the batch is not cut, or only into single samples, where the model decides that.
     """
 
     batch: int
@@ -85,10 +85,16 @@ def choose_schedule(
         )
     try:
         one, memory = plan_at(1)
-        a_sample = max(plan_at(2)[1].nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
     except UnsupportedError:
         plan_at(batch)  # says what is wrong, if this batch cannot be computed either
         return Schedule(batch, batch, 1, cores, "the model's shapes hold for whole batches only")
+    try:
+        a_sample = max(plan_at(2)[1].nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
+    except UnsupportedError as e:
+        if micro_batch not in (None, 1):
+            raise OptionError(f"--micro-batch: must be 1, but got {micro_batch}; {e}") from None
+        most = min(workers or 1, batch)
+        return Schedule(batch, 1, most, 1, "the model's shapes hold for one sample only")
     if one.mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(

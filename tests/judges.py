@@ -11,25 +11,28 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from networks import ArrayData
 
+from odt.core.folding import fold_weights
 from odt.core.inference import Predictor
+from odt.core.lower import file_batch, sample_spec
 from odt.core.reader import read_model
 from odt.kernels.opdef import Array
 
 
 def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]:
-    """LiteRT's outputs for samples, one at a time, as the file has them."""
+    """LiteRT's outputs for samples, as many at a time as the file has, usually 1."""
     interpreter = Interpreter(str(path), num_threads=1)
     interpreter.allocate_tensors()
     results: list[list[Array]] = []
-    for k in range(len(inputs[0])):
+    batch = int(np.prod(interpreter.get_input_details()[0]["shape"])) // inputs[0][0].size
+    for k in range(0, len(inputs[0]), batch):
         for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
-            sample = values[k].reshape(detail["shape"]).astype(detail["dtype"])
+            sample = values[k : k + batch].reshape(detail["shape"]).astype(detail["dtype"])
             interpreter.set_tensor(detail["index"], sample)
         interpreter.reset_all_variables()
         interpreter.invoke()
         details = interpreter.get_output_details()
         results.append([interpreter.get_tensor(d["index"]).copy() for d in details])
-    return [np.concatenate([r[i] for r in results]) for i in range(len(results[0]))]
+    return [np.concatenate([np.atleast_1d(r[i]) for r in results]) for i in range(len(results[0]))]
 
 
 # onert writes past short buffers and crashes on what it does not know: it gets a process.
@@ -64,7 +67,7 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
 
 def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
     """Our outputs for the same samples."""
-    with Predictor(read_model(str(path)).graph, batch) as predictor:
+    with Predictor(fold_weights(read_model(str(path))).graph, batch) as predictor:
         data = ArrayData(inputs, ())
         batches = [
             [a.copy() for a in outputs] for outputs in predictor.run(data, range(len(inputs[0])))
@@ -85,8 +88,9 @@ def random_inputs(path: Path, samples: int, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     found: list[Array] = []
     for i in graph.inputs:
-        spec = graph.tensors[i].spec
-        shape = (samples, *spec.shape[1:])
+        size = file_batch(graph)
+        spec = sample_spec(graph, graph.label(i), graph.tensors[i].spec, size)
+        shape = (samples, *spec.shape)
         if spec.dtype.kind == "f":
             found.append(rng.normal(size=shape).astype(spec.dtype))
         else:

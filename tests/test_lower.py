@@ -5,11 +5,12 @@ import pytest
 from networks import ArrayData, InOrder, Net
 
 from odt.core.graph import Graph, Node, Tensor
+from odt.core.inference import Predictor
 from odt.core.lower import lower, mixing_nodes
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
-from odt.errors import ModelError, UnsupportedError
-from odt.kernels.opdef import TensorSpec
+from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.opdef import Array, TensorSpec
 
 RELU = 1
 
@@ -172,6 +173,59 @@ def test_a_graph_whose_shapes_hold_for_its_own_batch_only_runs_whole() -> None:
     assert losses[-1] < losses[0]
 
 
+def no_batch_axis() -> Graph:
+    """Inputs x (10,) and w (4,); outputs that are (2, 5) and (4,) whatever the batch."""
+    net = Net()
+    x, w = net.input(10), net.input(4)
+    y = net.add("RESHAPE", (x, net.constant([2, 5], np.int32)), (2, 5))
+    z = net.add("MUL", (w, net.weight(4)), (4,))
+    return net.graph(net.add("MUL", (y, net.weight(5)), (2, 5)), z)
+
+
+def factors(graph: Graph) -> list[Array]:
+    """The constants of its products."""
+    found = [graph.tensors[n.inputs[1]].data for n in graph.nodes if n.op == "MUL"]
+    return [a for a in found if a is not None]
+
+
+def test_where_no_axis_is_the_batch_the_file_has_one_sample() -> None:
+    graph = no_batch_axis()
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(3, 10)), rng.normal(size=(3, 4))
+    a, b = factors(graph)
+    with Predictor(graph, 3) as predictor:
+        assert predictor.runtime.schedule.micro_batch == 1
+        (found,) = (
+            [v.copy() for v in outputs]
+            for outputs in predictor.run(ArrayData([x, w], ()), range(3))
+        )
+    np.testing.assert_allclose(found[0], x.reshape(3, 2, 5) * b, rtol=1e-6)
+    np.testing.assert_allclose(found[1], w * a, rtol=1e-6)
+
+
+def test_one_sample_at_a_time_trains_as_a_batch_by_hand() -> None:
+    """One SGD step on three samples: the gradient of the mean by each factor is known."""
+    graph = no_batch_axis()
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(3, 10)), rng.normal(size=(3, 4))
+    t, u = rng.normal(size=(3, 2, 5)), rng.normal(size=(3, 4))
+    info = TrainingInfo("sgd", {}, 1.0, "mean_squared_error", batch_size=3)
+    with Trainer(graph, info) as trainer:
+        list(trainer.fit(ArrayData([x, w], [t, u]), InOrder(3), epochs=1))
+        a, b = (trainer.parameters.tensors[i] for i in sorted(trainer.parameters.tensors))
+    before_a, before_b = factors(graph)
+    wide = x.reshape(3, 2, 5)
+    by_a = (2 * (w * before_a - u) * w).sum(axis=0) / (3 * 4)
+    by_b = (2 * (wide * before_b - t) * wide).sum(axis=(0, 1)) / (3 * 10)
+    np.testing.assert_allclose(a, before_a - by_a, rtol=1e-5)
+    np.testing.assert_allclose(b, before_b - by_b, rtol=1e-5)
+
+
+def test_a_micro_batch_of_what_holds_one_sample_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"--micro-batch: must be 1, but got 2; .*leading axis"):
+        Predictor(no_batch_axis(), 4, micro_batch=2)
+
+
 def test_a_graph_without_outputs_is_refused() -> None:
     net = Net()
     net.dense(net.input(1, 4), 3)
@@ -185,8 +239,8 @@ def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None
     net.inputs.append(ids)
     y = net.add("GATHER", (net.weight(9, 4), ids), (1, 3, 4))
     assert not mixing_nodes(lower(net.graph(y), 5))
-    picked = net.add("GATHER", (y, net.constant([0, 0], np.int32)), (2, 3, 4))
-    (node,) = mixing_nodes(lower(net.graph(picked), 5))
+    picked = net.add("GATHER", (y, net.constant([0], np.int32)), (1, 3, 4))
+    (node,) = mixing_nodes(lower(net.graph(net.add("MUL", (y, picked), (1, 3, 4))), 5))
     assert node.outputs == (picked,)
 
 
