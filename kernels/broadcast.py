@@ -10,6 +10,13 @@ from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorS
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
+    """The spec of y for inputs a and b that are numbers."""
+    if s["a"].dtype.kind == "b":
+        raise ShapeError(f"a and b must be numbers, but got a {s['a']}, b {s['b']}")
+    return infer_any(attrs, s)
+
+
+def infer_any(attrs: Attrs, s: Specs) -> Specs:
     """The spec of y for inputs a and b."""
     a, b = s["a"], s["b"]
     try:

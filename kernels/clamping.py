@@ -7,7 +7,7 @@ from odt.kernels.elementwise import (
     IN_PLACE_BACK,
     mask_like_y,
     masks_like_y,
-    same_as_x,
+    number_like_x,
 )
 from odt.kernels.native import elementwise as compiled
 from odt.kernels.opdef import Array, Finish, Kernel, OpDef
@@ -19,8 +19,11 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
     Backward reads y, not x: that is what lets y take x's memory.
     """
 
+    bounded = np.isfinite(hi)
+
     def forward(attrs: None, *, x: Array, y: Array) -> None:
-        np.clip(x, lo, hi, out=y)  # a quarter of the time of np.maximum with a scalar
+        top = hi if bounded or y.dtype.kind == "f" else None  # no integer is infinite
+        np.clip(x, lo, top, out=y)  # a quarter of the time of np.maximum with a scalar
 
     def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array, mask: Array, other: Array) -> None:
         np.greater(y, lo, out=mask)
@@ -32,11 +35,10 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
         np.greater(y, lo, out=mask)
         np.multiply(dy, mask, out=dx)
 
-    bounded = np.isfinite(hi)
     return OpDef(
         name,
         inputs=("x",),
-        infer=same_as_x,
+        infer=number_like_x,
         forward=Kernel(
             forward,
             reads=("x",),

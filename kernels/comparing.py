@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odt.errors import ShapeError
-from odt.kernels.broadcast import BINARY, mixes
-from odt.kernels.broadcast import infer as infer_any
+from odt.kernels.broadcast import BINARY, infer_any, mixes
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
 

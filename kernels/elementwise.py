@@ -14,6 +14,12 @@ def same_as_x(attrs: Attrs, s: Specs) -> Specs:
     return {"y": s["x"]}
 
 
+def number_like_x(attrs: Attrs, s: Specs) -> Specs:
+    if s["x"].dtype.kind == "b":
+        raise ShapeError(f"x must be a number, but got {s['x']}")
+    return {"y": s["x"]}
+
+
 def float_like_x(attrs: Attrs, s: Specs) -> Specs:
     if s["x"].dtype.kind != "f":
         raise ShapeError(f"x must be of a float type, but got {s['x']}")

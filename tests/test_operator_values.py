@@ -45,7 +45,21 @@ def test_quotients_round_down_and_remainders_have_the_sign_of_the_divisor(dtype:
     np.testing.assert_array_equal(computed("FLOOR_MOD", **pair), [1, 2, -2, -1, 0])
 
 
-@pytest.mark.parametrize("op", ["FLOOR_DIV", "FLOOR_MOD"])
+def test_integers_are_divided_and_averaged_towards_zero() -> None:
+    """As in LiteRT."""
+    a, b = np.array([7, -7, 7, -7, 6], np.int32), np.array([3, 3, -3, -3, -3], np.int32)
+    np.testing.assert_array_equal(computed("DIV", a=a, b=b), [2, -2, -2, 2, -2])
+    x = np.array([[1, 2, 2], [-1, -2, -2]], np.int32)
+    mean = computed("MEAN", x=x, statics={"axes": np.array([1])})
+    np.testing.assert_array_equal(mean, [1, -1])
+
+
+def test_no_integer_has_a_negative_exponent() -> None:
+    with pytest.raises(DataError, match="POW: b must be 0 or more"):
+        computed("POW", a=np.array([2, 2]), b=np.array([1, -1]))
+
+
+@pytest.mark.parametrize("op", ["DIV", "FLOOR_DIV", "FLOOR_MOD"])
 def test_no_integer_is_divided_by_zero(op: str) -> None:
     with pytest.raises(DataError, match=f"{op}: b must not be 0"):
         computed(op, a=np.array([1, 2]), b=np.array([1, 0]))

@@ -1,18 +1,32 @@
 """DIV: y = a / b, stretched to match from the last axis on.
 
 da = dy / b and db = −dy · y / b, each summed over the axes along which that input was stretched.
+
+Integers are divided exactly, not by 0, and rounded towards 0 as in C and LiteRT.
 """
 
 import numpy as np
 
+from odt.errors import DataError
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 Axes = tuple[int, ...]
 
 
-def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
-    np.divide(a, b, out=y)
+def remainder(attrs: Attrs, s: Specs) -> Specs:
+    return {} if s["y"].dtype.kind == "f" else {"rest": s["y"]}
+
+
+def forward(attrs: None, *, a: Array, b: Array, y: Array, rest: Array | None = None) -> None:
+    if rest is None:
+        np.divide(a, b, out=y)
+        return
+    if not np.all(b):
+        raise DataError("DIV: b must not be 0 among integers, but got 0")
+    np.fmod(a, b, out=rest)
+    np.subtract(a, rest, out=rest)
+    np.floor_divide(rest, b, out=y)
 
 
 def grad_a(
@@ -57,7 +71,7 @@ OP = OpDef(
     "DIV",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(forward, reads=BINARY, writes=("y",), workspace=remainder, may_alias=IN_PLACE),
     grads={
         "a": Kernel(
             grad_a,

@@ -1,20 +1,39 @@
 """MEAN: y is the mean of x over some axes.
 
-dx = dy / n, stretched over those axes, n values in each mean. Source: ReducerOptions in the
+dx = dy / n, stretched over those axes, n values in each mean. A mean of integers is rounded
+towards 0, as in LiteRT; it is exact while their sum is below 2⁵³. Source: ReducerOptions in the
 TFLite schema.
 """
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.reduction import ReduceAttrs, infer, mixes, prepare, reduce_attrs
 
 Axes = tuple[int, ...]
+FLOAT64 = np.dtype(np.float64)
 
 
-def forward(attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int) -> None:
-    np.sum(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
-    np.divide(y, count, out=y)
+def scratch(attrs: ReduceAttrs, s: Specs) -> Specs:
+    y = s["y"]
+    return {} if y.dtype.kind == "f" else {"exact": TensorSpec(y.shape, FLOAT64)}
+
+
+def forward(
+    attrs: ReduceAttrs,
+    *,
+    x: Array,
+    y: Array,
+    axes: Axes,
+    kept: Axes,
+    count: int,
+    exact: Array | None = None,
+) -> None:
+    mean = y if exact is None else exact
+    np.sum(x, axis=axes, keepdims=True, dtype=mean.dtype, out=mean.reshape(kept, copy=False))
+    np.divide(mean, count, out=mean)
+    if exact is not None:
+        np.copyto(y, np.trunc(exact, out=exact), casting="unsafe")
 
 
 def grad_x(attrs: ReduceAttrs, *, dy: Array, dx: Array, axes: Axes, kept: Axes, count: int) -> None:
@@ -25,7 +44,7 @@ OP = OpDef(
     "MEAN",
     inputs=("x", "axes"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=scratch, prepare=prepare),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare)},
     static=("axes",),
     attrs=reduce_attrs,

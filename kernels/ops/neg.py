@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import same_as_x, unary
+from odt.kernels.elementwise import number_like_x, unary
 from odt.kernels.opdef import Array
 
 
@@ -14,4 +14,4 @@ def grad_x(attrs: None, *, dy: Array, dx: Array) -> None:
     np.negative(dy, out=dx)
 
 
-OP = unary("NEG", forward, grad_x, reads=(), over=("dy",), infer=same_as_x)
+OP = unary("NEG", forward, grad_x, reads=(), over=("dy",), infer=number_like_x)

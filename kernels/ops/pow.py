@@ -4,16 +4,20 @@ da = dy · b aᵇ⁻¹ (0 where b is 0)    db = dy · y ln a (0 where a is not a
 each summed over the axes along which that input was stretched.
 
 By an exponent there is no gradient at a < 0; where aᵇ exists all the same it counts as 0.
+Integers have exponents of 0 and more, as in LiteRT.
 """
 
 import numpy as np
 
+from odt.errors import DataError
 from odt.kernels.broadcast import binary, gradient
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
+    if y.dtype.kind != "f" and b.size and np.min(b) < 0:
+        raise DataError(f"POW: b must be 0 or more among integers, but got {np.min(b)}")
     np.power(a, b, out=y)
 
 

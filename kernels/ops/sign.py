@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import IN_PLACE, same_as_x
+from odt.kernels.elementwise import IN_PLACE, number_like_x
 from odt.kernels.opdef import Array, Kernel, OpDef
 from odt.kernels.zero import zero
 
@@ -14,7 +14,7 @@ def forward(attrs: None, *, x: Array, y: Array) -> None:
 OP = OpDef(
     "SIGN",
     inputs=("x",),
-    infer=same_as_x,
+    infer=number_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={"x": zero("x")},
 )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import same_as_x, unary
+from odt.kernels.elementwise import number_like_x, unary
 from odt.kernels.opdef import Array
 
 
@@ -15,4 +15,4 @@ def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
     np.multiply(dx, 2, out=dx)
 
 
-OP = unary("SQUARE", forward, grad_x, reads=("x",), over=("dy", "x"), infer=same_as_x)
+OP = unary("SQUARE", forward, grad_x, reads=("x",), over=("dy", "x"), infer=number_like_x)

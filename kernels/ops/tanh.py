@@ -5,7 +5,7 @@ dx = dy (1 − y²)
 
 import numpy as np
 
-from odt.kernels.elementwise import IN_PLACE, same_as_x
+from odt.kernels.elementwise import IN_PLACE, float_like_x
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -22,7 +22,7 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
 OP = OpDef(
     "TANH",
     inputs=("x",),
-    infer=same_as_x,
+    infer=float_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={
         "x": Kernel(grad_x, reads=("dy", "y"), writes=("dx",), may_alias=frozenset({("dx", "y")}))

@@ -109,8 +109,13 @@ ROWS: tuple[OpInfo, ...] = (
     OpInfo(
         "RELU",
         relu,
-        samples=(Sample("rank 2", {"x": (3, 4)}), Sample("rank 4", {"x": (1, 2, 3, 2)})),
+        samples=(
+            Sample("rank 2", {"x": (3, 4)}),
+            Sample("rank 4", {"x": (1, 2, 3, 2)}),
+            Sample("integers", {"x": np.array([[-3, 0, 9]], np.int32)}),
+        ),
         large=Sample("large", {"x": (512, 1024)}),
+        refusals=(Refusal("must be a number", {"x": TensorSpec((2, 3), np.dtype(bool))}),),
     ),
     OpInfo(
         "RELU6",
@@ -130,7 +135,13 @@ ROWS: tuple[OpInfo, ...] = (
         ),
         large=Sample("large", {"x": (512, 1024)}),
     ),
-    OpInfo("TANH", tanh, (Sample("rank 2", {"x": (3, 4)}),), Sample("large", {"x": (512, 1024)})),
+    OpInfo(
+        "TANH",
+        tanh,
+        (Sample("rank 2", {"x": (3, 4)}),),
+        Sample("large", {"x": (512, 1024)}),
+        refusals=(Refusal("float", {"x": TensorSpec((2, 3), INT32)}),),
+    ),
     OpInfo(
         "SOFTMAX",
         softmax,

@@ -33,12 +33,18 @@ REFUSALS = (
     Refusal("must match", {"a": (3, 4), "b": (3,)}),
     Refusal("must match", {"a": (3, 4), "b": TensorSpec((3, 4), INT32)}),
 )
+FLAGS = TensorSpec((3, 4), np.dtype(bool))
+NUMBERS = (*REFUSALS, Refusal("must be numbers", {"a": FLAGS, "b": FLAGS}))
 LARGE = Sample("large", {"a": (8, 256, 256), "b": (256, 256)})
 
 
-def row(name: str, f: Callable[[Array, Array], Array], integers: bool = True) -> OpInfo:
-    samples = SAMPLES if integers else SAMPLES[:-1]
-    return OpInfo(name, formula(f), samples, LARGE, REFUSALS)
+def row(name: str, f: Callable[[Array, Array], Array]) -> OpInfo:
+    return OpInfo(name, formula(f), SAMPLES, LARGE, NUMBERS)
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """Integers are rounded towards 0, as in C."""
+    return a / b if a.dtype.kind == "f" else np.trunc(a / b).astype(a.dtype)
 
 
 def prelu(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -53,7 +59,7 @@ ROWS: tuple[OpInfo, ...] = (
     row("ADD", lambda a, b: a + b),
     row("SUB", lambda a, b: a - b),
     row("MUL", lambda a, b: a * b),
-    row("DIV", lambda a, b: a / b, integers=False),
+    row("DIV", quotient),
     row("SQUARED_DIFFERENCE", lambda a, b: a * a - 2 * a * b + b * b),
     row("MAXIMUM", lambda a, b: np.where(a > b, a, b)),
     row("MINIMUM", lambda a, b: np.where(a < b, a, b)),
@@ -62,10 +68,11 @@ ROWS: tuple[OpInfo, ...] = (
         formula(lambda a, b: a**b),
         samples=(
             *SAMPLES[:-1],
+            Sample("integers", {"a": np.array([[-2, 5]]), "b": np.array([[3, 0]])}),
             Sample("exponents 0 and 1", {"a": (2, 2), "b": np.array([0.0, 1.0])}, {}, {}, ("b",)),
         ),
         large=LARGE,
-        refusals=REFUSALS,
+        refusals=NUMBERS,
         draws={"a": positive},
         loose=4,
     ),

@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.kernels.opdef import Array
 from op_db import OpInfo, Sample
-from op_db.binary import LARGE, REFUSALS, SAMPLES, formula
+from op_db.binary import LARGE, NUMBERS, SAMPLES, formula
 from op_db.unary import row
 
 SIDES = Sample(
@@ -39,7 +39,7 @@ def floor_div(a: Array, b: Array) -> Array:
 
 def quotients(name: str, f: Callable[[Array, Array], Array]) -> OpInfo:
     return OpInfo(
-        name, formula(f), SAMPLES, LARGE, REFUSALS, draws={"a": tenths, "b": divisors}, loose=10
+        name, formula(f), SAMPLES, LARGE, NUMBERS, draws={"a": tenths, "b": divisors}, loose=10
     )
 
 

@@ -11,6 +11,7 @@ from op_db import Draw, OpInfo, Options, Reference, Refusal, Sample, away_from_z
 
 INT32 = np.dtype(np.int32)
 FLOAT = (Refusal("float", {"x": TensorSpec((2, 3), INT32)}),)
+NUMBER = (Refusal("must be a number", {"x": TensorSpec((2, 3), np.dtype(bool))}),)
 LARGE = {"x": (512, 1024)}
 
 
@@ -34,7 +35,7 @@ def row(
     samples = [Sample("rank 2", {"x": (3, 4)}), Sample("rank 4", {"x": (1, 2, 3, 2)}), *more]
     if integers:
         samples.append(Sample("integers", {"x": np.array([[-3, 0, 4]], np.int32)}))
-    refusals = () if integers or name.startswith("RELU") else FLOAT
+    refusals = NUMBER if integers else FLOAT
     large = Sample("large", LARGE)
     return OpInfo(name, formula(f), tuple(samples), large, refusals, draw=draw)
 
@@ -72,6 +73,7 @@ ROWS: tuple[OpInfo, ...] = (
     row(
         "RELU_0_TO_1",
         lambda x: np.where(x < 0, 0, np.where(x > 1, 1, x)),
+        integers=True,
         more=(points(-9, -0.1, 0.1, 0.9, 1.1, 9),),
     ),
     row("LOGISTIC", lambda x: 1 / (1 + np.exp(-x)), more=(points(-60, -9, 9, 60),)),
