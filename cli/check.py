@@ -82,10 +82,10 @@ def command(
         data: Data
         if load_input is None and load_expected is None:
             runtime = trainer.runtime
-            classes = trainer.loss in CROSS_ENTROPIES
+            classes = [name in CROSS_ENTROPIES for name, _ in runtime.losses]
             data = RandomData(runtime.input_specs, runtime.target_specs, classes, seed)
         else:
-            data = open_data(load_input, load_expected, trainer.runtime, trainer.loss)
+            data = open_data(load_input, load_expected, trainer.runtime)
     findings = self_test(graph, trainer.info, data, seed=seed)
     for finding in findings:
         click.echo(f"{'ok  ' if finding.passed else 'FAIL'} {finding.what}: {finding.detail}")

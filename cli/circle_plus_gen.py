@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from odt.cli.options import hyper_parameter_options, training_options
+from odt.cli.options import LOSS_FIELDS, hyper_parameter_options, training_options
 from odt.core.exporter import add_training_info, remove_training_info
 from odt.core.heads import heads
 from odt.core.reader import Model, read_model
@@ -14,7 +14,7 @@ from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.core.training_json import format_training_json, read_training_json
 from odt.errors import OptionError
 
-FIELDS = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
+FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
 
 
 @click.command()
@@ -82,7 +82,7 @@ def _info(
         said = asdict(read)
     given = {name: options.pop(name) for name in FIELDS}
     info = resolve(graph, said, given, options, number)
-    loss = heads(graph, info.loss, info.reduction)[0].name
+    loss = heads(graph, info)[0].name
     return values_used(graph, replace(info, loss=loss))
 
 

@@ -46,7 +46,7 @@ def command(
     info = resolve(graph, stored.given() if stored else {}, options, {})
     metrics = dict(find_metric(name) for name in metric)
     with Evaluator(graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
-        data = open_data(load_input, load_expected, evaluator.runtime, evaluator.loss)
+        data = open_data(load_input, load_expected, evaluator.runtime)
         if check_data:
             data.check_all()
         result = evaluator.run(data, range(data.length), metrics)

@@ -17,6 +17,8 @@ from odt.errors import OptionError
 T = TypeVar("T")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+# Fields of TrainingInfo that loss_options fill.
+LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # onert_train's numbers.
 LOSS_IDS = {"1": "mean_squared_error", "2": "categorical_crossentropy"}
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
@@ -136,6 +138,33 @@ class Share(click.ParamType[tuple[str, float]]):
         return glob, share
 
 
+class OfOutput(click.ParamType[tuple[str, Any]]):
+    """OUTPUT=VALUE, the output by its tensor's name or its number.
+
+    Args:
+        value: the type of what is after the last equals sign.
+        metavar: how help writes the whole.
+    """
+
+    name = "of output"
+
+    def __init__(self, value: click.ParamType[Any], metavar: str) -> None:
+        self.value, self.metavar = value, metavar
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return self.metavar
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        output, _, text = str(value).rpartition("=")
+        if not output:
+            self.fail(f"must be {self.metavar}, but got {value}.", param, ctx)
+        return output, self.value.convert(text, param, ctx)
+
+
 def stack(*options: Decorator) -> Decorator:
     """Several options as one decorator; help lists them in this order."""
 
@@ -249,6 +278,22 @@ loss_options = stack(
         help="What training makes small.",
     ),
     click.option(
+        "--output-loss",
+        "output_losses",
+        multiple=True,
+        callback=lambda ctx, param, value: value or None,
+        type=OfOutput(Word((*LOSSES, "none"), LOSS_IDS), "OUTPUT=LOSS"),
+        help="The loss on one output, by name or number; none for no loss. May be repeated.",
+    ),
+    click.option(
+        "--loss-weight",
+        "loss_weights",
+        multiple=True,
+        callback=lambda ctx, param, value: value or None,
+        type=OfOutput(click.FloatRange(0), "OUTPUT=WEIGHT"),
+        help="What the loss on one output counts; 1 if left out. May be repeated.",
+    ),
+    click.option(
         "--reduction",
         "--loss-reduction-type",
         "reduction",
@@ -324,9 +369,7 @@ hyper_parameter_options = stack(
 )
 
 
-def open_data(
-    load_input: str | None, load_expected: str | None, runtime: Runtime, loss: str
-) -> DataSet:
+def open_data(load_input: str | None, load_expected: str | None, runtime: Runtime) -> DataSet:
     """The data files of a command, their sizes checked against the model.
 
     Raises:
@@ -338,7 +381,7 @@ def open_data(
     return DataSet(
         open_columns(inputs, runtime.input_specs, "input"),
         open_columns(targets, runtime.target_specs, "expected output"),
-        [target_check(loss, spec) for spec in runtime.output_specs],
+        [target_check(loss, spec) for loss, spec in runtime.losses],
     )
 
 

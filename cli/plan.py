@@ -6,6 +6,7 @@ import click
 
 from odt.cli import report
 from odt.cli.options import (
+    LOSS_FIELDS,
     budget_option,
     hyper_parameter_options,
     model_argument,
@@ -57,7 +58,7 @@ def command(
     source = read_model(model)
     graph = fold_weights(source).graph
     stored = stored_training_info(source)
-    fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
+    fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
     given = {name: options.pop(name) for name in fields}
     info = resolve(graph, stored.given() if stored else {}, given, options, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only)

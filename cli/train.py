@@ -15,6 +15,7 @@ from odt.cli import report
 from odt.cli.main import INTERRUPTED
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
+    LOSS_FIELDS,
     budget_option,
     cache_options,
     check_data_option,
@@ -171,6 +172,7 @@ def command(
         if export_circleplus:
             encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
         block = _block(source, trainer.info)
+        block["loss"] = ", ".join(dict.fromkeys(name for name, _ in trainer.runtime.losses))
         if verbose_level:
             block |= {"origins": where, "hyper_parameters": used.hyper_parameters}
         click.echo(report.parameter_block(**block))
@@ -180,7 +182,7 @@ def command(
         if warning:
             click.echo(f"Warning: {warning}", err=True)
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
-        data = open_data(load_input, load_expected, trainer.runtime, trainer.loss)
+        data = open_data(load_input, load_expected, trainer.runtime)
         for note in filter(None, (folded.note, *data.notes)):
             click.echo(note, err=True)
         if check_data:
@@ -248,7 +250,7 @@ def _resolve(
     resume: Resume,
 ) -> tuple[TrainingInfo, dict[str, str]]:
     """Training info, and where each of its fields comes from."""
-    fields = ("loss", "reduction", "optimizer", "learning_rate", "batch_size")
+    fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
     info = stored_training_info(model)
     stored = info.given() if info else {}
     given = {name: options.pop(name) for name in fields}
@@ -274,7 +276,6 @@ def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
     return {
         "learning_rate": info.learning_rate,
         "batch_size": info.batch_size,
-        "loss": info.loss,
         "reduction": info.reduction,
         "optimizer": info.optimizer,
         "num_of_trainable_ops": number_of_last(model.graph, info.trainable_ops),

@@ -28,11 +28,15 @@ class Loss:
         name: of the loss's row.
         tensor: the tensor it reads: the output, or a final SOFTMAX's input (fused).
         options: what the row's attrs are made of.
+        weight: its share in the sum of losses.
+        output: the position of its output among the model's.
     """
 
     name: str
     tensor: int
     options: Mapping[str, object]
+    weight: float = 1.0
+    output: int = 0
 
 
 def _zero(attrs: Attrs, *, y: Array) -> None:

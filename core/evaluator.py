@@ -60,7 +60,7 @@ class Pass:
         data: where samples come from.
         order: which, and in what order.
         reduction: sum_over_batch_size or sum.
-        metrics: to measure on the first output.
+        metrics: to measure on the first output that has a loss.
         look: sees the outputs of each micro-batch.
     """
 
@@ -110,20 +110,22 @@ class Pass:
     def _scales(self, samples: int) -> list[float]:
         """A mean is over the whole batch, however it is cut up, and over a sample's rows."""
         plan, m = self.engine.plan, self.engine.schedule.micro_batch
+        weights = [loss.weight for loss in self.engine.work.losses]
         if self.reduction == "sum":
-            return [1.0] * len(plan.losses)
-        shapes = [plan.values[n].spec.shape for n in plan.targets]
-        return [m / (samples * (shape[0] if shape else 1)) for shape in shapes]
+            return weights
+        rows = [plan.values[n].spec.shape[0] for n in plan.targets]
+        return [w * m / (samples * r) for w, r in zip(weights, rows, strict=True)]
 
     def _look(self) -> Look | None:
         if not self.metrics:
             return self._outer
         outer = self._outer
+        first = self.engine.work.losses[0].output
 
         def look(program: Program, at: int, count: int) -> None:
             with self._lock:
                 for metric in self.metrics.values():
-                    metric.update(program.outputs[0], program.targets[0])
+                    metric.update(program.outputs[first], program.targets[0])
             if outer is not None:
                 outer(program, at, count)
 

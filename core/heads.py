@@ -1,12 +1,18 @@
 """Which loss an output gets, and what it reads."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
+
 from odt.core.autodiff import Loss
 from odt.core.graph import Graph, Node
 from odt.core.lower import file_batch, lower
+from odt.core.training_info import LOSSES, TrainingInfo
 from odt.errors import OptionError
 
+T = TypeVar("T")
+
 CROSS_ENTROPIES = ("categorical_crossentropy", "sparse_categorical_crossentropy")
-LOSSES = (*CROSS_ENTROPIES, "mean_squared_error")
 
 # Operators that leave a distribution a distribution.
 _SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
@@ -58,17 +64,63 @@ def head(graph: Graph, output: int, name: str | None, reduction: str) -> Loss:
     return Loss(name, output, {"from_logits": not probabilities, **mean})
 
 
-def heads(graph: Graph, name: str | None, reduction: str) -> tuple[Loss, ...]:
-    """The loss on each output.
+def heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+    """The losses, in the order of the outputs they are on.
+
+    Outputs that are no floats have none, nor have those that info says so of.
 
     Raises:
         UnsupportedError: if the graph cannot be computed, whatever the loss.
-        OptionError: if an output does not say which loss it wants.
+        OptionError: if an output does not say which loss it wants, or none has one.
     """
     if not graph.outputs:
         lower(graph, file_batch(graph))  # says so
     try:
-        return tuple(head(graph, output, name, reduction) for output in graph.outputs)
+        return _heads(graph, info)
     except OptionError:
         lower(graph, file_batch(graph))
         raise
+
+
+def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+    names = _by_output(graph, "--output-loss", info.output_losses)
+    weights = _by_output(graph, "--loss-weight", info.loss_weights)
+    found = []
+    for k, output in enumerate(graph.outputs):
+        spec = graph.tensors[output].spec
+        fits = spec.dtype.kind == "f" and bool(spec.shape)
+        name = names.get(k, info.loss if fits else "none")
+        if name == "none":
+            continue
+        if not fits:
+            raise OptionError(
+                f"--output-loss: must be none for {graph.label(output)}, which is no tensor of "
+                f"floats, but got {name}."
+            )
+        loss = head(graph, output, name, info.reduction)
+        found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
+    if not any(loss.weight for loss in found):
+        raise OptionError(
+            f"{graph.name}: an output must have a loss and a weight above 0, but got none of "
+            f"{', '.join(map(graph.label, graph.outputs))}"
+        )
+    return tuple(found)
+
+
+def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
+    """What was given for single outputs, by their position; the last counts.
+
+    Raises:
+        OptionError: if there is no such output.
+    """
+    names = [graph.tensors[i].name for i in graph.outputs]
+    found = {}
+    for output, value in given:
+        numbers = [k for k, name in enumerate(names) if output in (name, str(k))]
+        if len(numbers) != 1:
+            raise OptionError(
+                f"{option}: must be for one output, {', '.join(names)} or its number, "
+                f"but got {output}."
+            )
+        found[numbers[0]] = value
+    return found

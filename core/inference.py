@@ -30,7 +30,7 @@ class Evaluator:
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        losses = heads(graph, info.loss, info.reduction)
+        losses = heads(graph, info)
         self.loss = losses[0].name
         self._reduction = info.reduction
         work = Work(losses, outputs=True)

@@ -15,7 +15,8 @@ class RandomData:
 
     Args:
         inputs, targets: specs of one sample.
-        classes: whether targets are classes: one-hot rows, or numbers below 2 if integers.
+        classes: whether a target is classes: one-hot rows, or numbers below 2 if integers; one
+            for each.
         seed: of the values.
     """
 
@@ -23,7 +24,7 @@ class RandomData:
         self,
         inputs: Sequence[TensorSpec],
         targets: Sequence[TensorSpec],
-        classes: bool,
+        classes: Sequence[bool],
         seed: int = 0,
     ) -> None:
         self.inputs = inputs
@@ -36,18 +37,18 @@ class RandomData:
             rng = np.random.default_rng((self.seed, int(number)))
             for spec, out in zip(self.inputs, inputs, strict=True):
                 out[row] = self._input(rng, spec).reshape(out[row].shape)
-            for spec, out in zip(self.targets, targets, strict=False):
-                out[row] = self._target(rng, spec).reshape(out[row].shape)
+            for spec, classes, out in zip(self.targets, self.classes, targets, strict=False):
+                out[row] = self._target(rng, spec, classes).reshape(out[row].shape)
 
     def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
         if spec.dtype.kind == "f":
             return rng.normal(size=spec.shape)
         return rng.integers(0, 2, spec.shape)
 
-    def _target(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
+    def _target(self, rng: np.random.Generator, spec: TensorSpec, classes: bool) -> Array:
         if spec.dtype.kind != "f":
             return rng.integers(0, 2, spec.shape)
-        if not self.classes:
+        if not classes:
             return rng.normal(size=spec.shape)
         rows = np.zeros((spec.size // spec.shape[-1], spec.shape[-1]))
         rows[np.arange(len(rows)), rng.integers(0, spec.shape[-1], len(rows))] = 1

@@ -19,7 +19,9 @@ class Runtime:
     Attributes:
         schedule: micro-batches and workers.
         engines: one for each kind of work, in order.
-        input_specs, output_specs, target_specs: of one sample.
+        input_specs, output_specs: of one sample.
+        losses: name of each, and the spec of one sample of the output it is on.
+        target_specs: of one sample, one for each loss.
         arena_nbytes: of all workers together.
     """
 
@@ -59,6 +61,9 @@ class Runtime:
 
         self.input_specs = samples(plan.graph.inputs)
         self.output_specs = samples(plan.graph.outputs)
+        names = [loss.name for loss in whole.losses]
+        found = samples([loss.tensor for loss in whole.losses])
+        self.losses = tuple(zip(names, found, strict=True))
         self.target_specs = tuple(
             sample_spec(plan.graph, n, plan.values[n].spec, size) for n in plan.targets
         )

@@ -82,7 +82,7 @@ class Trainer:
     Attributes:
         graph: as in the file.
         info: loss, optimizer, batch size, what trains; with the loss that the output decided.
-        loss: the loss's name.
+        loss: the first loss's name.
         parameters: weights and optimizer state.
         runtime: schedule, and the specs of a sample.
     """
@@ -118,7 +118,7 @@ class Trainer:
         self.metrics = metrics or {}
         work, validation = works(graph, info, outputs=outputs or bool(self.metrics))
         self.loss = work.losses[0].name
-        self.info = replace(info, loss=self.loss)
+        self.info = info if info.output_losses else replace(info, loss=self.loss)
         self._budget = budget
         self._plans = plans = Plans(graph)
         if budget is not None:
@@ -303,7 +303,7 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
     Raises:
         OptionError: if the loss or what trains cannot be.
     """
-    losses = heads(graph, info.loss, info.reduction)
+    losses = heads(graph, info)
     if info.sparse:
         check_channels(lower(graph, file_batch(graph)), info.sparse)
     training = Work(

@@ -39,6 +39,8 @@ class TrainingInfo:
         hyper_parameters: of the optimizer, by name; those left out have its defaults.
         learning_rate: of the optimizer.
         loss: one of LOSSES; None lets the output say.
+        output_losses: of single outputs, by name or number: one of LOSSES, or none.
+        loss_weights: of single outputs, by name or number; 1 for the others.
         reduction: one of REDUCTIONS.
         from_logits: what the file says; the graph decides.
         batch_size: samples in a step.
@@ -57,6 +59,8 @@ class TrainingInfo:
     trainable_ops: tuple[int, ...] | None = None
     trainable_tensors: tuple[int, ...] | None = None
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    output_losses: tuple[tuple[str, str], ...] = ()
+    loss_weights: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +196,11 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         raise OptionError(
             f"a circle+ must have one of the optimizers {', '.join(STORABLE_OPTIMIZERS)}, "
             f"but got {info.optimizer}"
+        )
+    if info.output_losses or info.loss_weights:
+        raise OptionError(
+            "a circle+ must have one loss for all outputs, but got --output-loss or --loss-weight. "
+            "Export a Circle model, and give them again."
         )
     if info.loss is None:
         raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")

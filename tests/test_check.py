@@ -80,7 +80,7 @@ def test_operators_without_a_row_are_all_named() -> None:
 
 
 def test_random_samples_depend_on_their_number_alone() -> None:
-    data = RandomData([TensorSpec((3,), FLOAT32)], [TensorSpec((5,), FLOAT32)], True, seed=1)
+    data = RandomData([TensorSpec((3,), FLOAT32)], [TensorSpec((5,), FLOAT32)], [True], seed=1)
     x, t = np.empty((4, 3), np.float32), np.empty((4, 5), np.float32)
     data.read(range(4), [x], [t])
     y, u = np.empty((2, 3), np.float32), np.empty((2, 5), np.float32)
@@ -93,7 +93,7 @@ def test_random_samples_depend_on_their_number_alone() -> None:
 def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
-    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], False)
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [False])
     info = TrainingInfo(loss="mean_squared_error", batch_size=4)
     assert all(f.passed for f in self_test(graph, info, data))
     row = fully_connected.OP

@@ -51,7 +51,7 @@ GRAPHS = {
 
 
 def plan_of(graph: Graph, batch: int) -> Plan:
-    losses = heads(graph, "mean_squared_error", "sum_over_batch_size")
+    losses = heads(graph, TrainingInfo(loss="mean_squared_error"))
     return Work(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(graph, batch)
 
 
