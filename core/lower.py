@@ -91,10 +91,12 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
     world = _infer(graph, _start(graph, batch, size), at_file)
     for i in (*graph.inputs, *graph.outputs):
         before, now = at_file.specs[i].shape, world.specs[i].shape
-        if not before or now[0] * size != before[0] * batch:
+        scaled = before and now[0] * size == before[0] * batch
+        if not scaled or now[1:] != before[1:]:
             raise UnsupportedError(
-                f"{graph.name}: {graph.label(i)}: its leading axis must be the batch to compute "
-                f"{batch} samples together, but got {now} for {batch}, {before} for {size}"
+                f"{graph.name}: {graph.label(i)}: its leading axis, and no other, must be the "
+                f"batch to compute {batch} samples together, but got {now} for {batch}, "
+                f"{before} for {size}"
             )
     return _rewrite(graph, world)
 
