@@ -6,6 +6,9 @@ from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
+from odt.core.schedule import available_cores
+from odt.kernels.native import set_threads
+
 Task = Callable[[], None]
 
 
@@ -13,11 +16,12 @@ class Team:
     """Runs one task on each of its workers; the first runs on the calling thread.
 
     BLAS computes with `blas_threads` threads from the start until `close`: one where the workers
-    are the parallelism.
+    are the parallelism. A single worker's compiled calls are shared among the cores.
     """
 
     def __init__(self, workers: int, blas_threads: int) -> None:
         self._limits = threadpool_limits(limits=blas_threads, user_api="blas")
+        set_threads(available_cores() if workers == 1 else 1)
         self._helpers = [_Helper() for _ in range(workers - 1)]
 
     def run(self, tasks: Sequence[Task]) -> None:
@@ -38,6 +42,7 @@ class Team:
         for helper in self._helpers:
             helper.close()
         self._helpers.clear()
+        set_threads(1)
         self._limits.restore_original_limits()
 
     def __enter__(self) -> "Team":

@@ -1,11 +1,15 @@
 """Compiled kernels compute what the NumPy kernels of the same rows do, on every instruction set."""
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from op_db import OP_DB, OpInfo, Sample
 from op_run import Case, make_case
 from test_ops import kernels
@@ -41,12 +45,16 @@ def has_compiled(info: OpInfo, sample: Sample) -> bool:
     return any(True for _ in compiled_kernels(case))
 
 
-CASES = [
-    pytest.param(i, s, id=f"{n}-{s.label}")
-    for n, i in OP_DB.items()
-    for s in (*i.samples, i.large, *i.also_large)
-    if SETS and has_compiled(i, s)
-]
+def cases(*, small: bool) -> list[ParameterSet]:
+    return [
+        pytest.param(i, s, id=f"{n}-{s.label}")
+        for n, i in OP_DB.items()
+        for s in (*(i.samples if small else ()), i.large, *i.also_large)
+        if SETS and has_compiled(i, s)
+    ]
+
+
+CASES = cases(small=True)
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc"))), reason="there is no C compiler")
@@ -91,6 +99,42 @@ def test_aliased_compiled_equals_apart(instruction_set: str, info: OpInfo, sampl
             if case.fits(pair, apart, case.arrays):
                 for name, a in case.run(compiled, of=of, alias=pair).items():
                     assert a.tobytes() == apart[name].tobytes(), f"{label} {name} {pair}"
+
+
+@pytest.mark.parametrize(("info", "sample"), cases(small=False))
+def test_calls_shared_among_cores_give_the_same_bits(info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample, np.float32)
+    case.forward()
+    case.seed_gradients()
+    for label, _, compiled, of in compiled_kernels(case):
+        alone = case.run(compiled, of=of)
+        try:
+            native.set_threads(3)
+            for name, a in case.run(compiled, of=of).items():
+                assert a.tobytes() == alone[name].tobytes(), f"{label} {name}"
+        finally:
+            native.set_threads(1)
+
+
+@pytest.mark.skipif(not SETS or not hasattr(os, "fork"), reason="nothing compiled, or no fork")
+def test_a_forked_process_shares_its_calls_too() -> None:
+    """It has none of its parent's threads, and starts its own."""
+    program = (
+        "import os, numpy as np\n"
+        "from odt.kernels import native\n"
+        "x = np.ones((500, 500), np.float32)\n"
+        "y = np.empty((500, 500), np.float32)\n"
+        "native.set_threads(2)\n"
+        "run = native.bind('connect', x, x, None, y, 500, 500, 500, 0, 0.0, 0.0)\n"
+        "run()\n"
+        "child = os.fork()\n"
+        "y[...] = 0\n"
+        "run()\n"
+        "assert (y == 500).all()\n"
+        "if not child: os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

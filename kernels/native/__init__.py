@@ -51,6 +51,13 @@ def is_available() -> bool:
     return kind() != "numpy"
 
 
+def set_threads(count: int) -> None:
+    """How many cores share a call, from now on and for the whole process."""
+    library = _library()
+    if library is not None:
+        library.set_threads(count)
+
+
 def compiled_of(kernel: Kernel, attrs: Attrs, specs: Specs) -> Compiled | None:
     """The kernel's compiled form, if there is one that can be used for these specs."""
     compiled = kernel.compiled

@@ -30,22 +30,39 @@ static void F(narrow_pixel)(int64_t count, int64_t depth, const float *const *in
   }
 }
 
-void F(depthwise)(const float *x, const float *w, const float *bias, const float *gate, float *y,
-                  const walk *g, int64_t clamp, float lo, float hi) {
+typedef struct {
+  const float *x, *w, *bias, *gate;
+  float *y;
+  const walk *g;
+  int64_t clamp;
+  float lo, hi;
+} F(channels);
+
+static void F(depthwise_part)(void *job, int part, int parts) {
+  const F(channels) *c = job;
+  const walk *g = c->g;
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps[TAPS], count = g->taps_h * g->taps_w;
   for (int64_t a = 0, t = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < g->taps_w; b++, t++) taps[t] = g->row_weights[a] + g->col_weights[b];
-  place where = begin(g);
-  for (int pixels; (pixels = next_tile(g, &where, x, nothing, 1, in, out));)
+  place where = begin(g, part, parts);
+  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
-      const float *open = gate ? gate + out[p] : 0;
-#define RUN(name, n) F(name)(n, g->depth, in + p, taps, w, bias, open, y + out[p], clamp, lo, hi)
+      const float *open = c->gate ? c->gate + out[p] : 0;
+#define RUN(name, n)                                                                               \
+  F(name)(n, g->depth, in + p, taps, c->w, c->bias, open, c->y + out[p], c->clamp, c->lo, c->hi)
       if (g->depth < LANES) RUN(narrow_pixel, count);
       else if (count == 9) RUN(pixel, 9);
       else RUN(pixel, count);
 #undef RUN
     }
+}
+
+void F(depthwise)(const float *x, const float *w, const float *bias, const float *gate, float *y,
+                  const walk *g, int64_t clamp, float lo, float hi) {
+  F(channels) c = {x, w, bias, gate, y, g, clamp, lo, hi};
+  int parts = parts_of(results(g) * g->taps_h * g->taps_w * g->depth / LANES);
+  share(F(depthwise_part), &c, MANY_TILES(g, parts) ? parts : 1);
 }
 
 /* dw of n taps for one vector of channels. */
@@ -63,16 +80,24 @@ INLINE void F(taps_sums)(int pixels, int n, const float *const *in, const float 
   for (int t = 0; t < n; t++) F(store)(dw[t], acc[t]);
 }
 
-/* room: taps + 1 rows of the channels, rounded up to whole vectors. */
-void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
-                              const walk *g) {
+typedef struct {
+  const float *dy, *x;
+  float *room;
+  const walk *g;
+} F(channel_sums);
+
+/* One part's channels. */
+static void F(depthwise_sums_part)(void *job, int part, int parts) {
+  const F(channel_sums) *c = job;
+  const walk *g = c->g;
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], count = g->taps_h * g->taps_w, depth = g->depth;
   int64_t vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  place where = begin(g);
+  float *room = c->room;
+  place where = begin(g, 0, 1);
   int first = 1;
-  for (int pixels; (pixels = next_tile(g, &where, x, nothing, 1, in, out)); first = 0) {
-    const float *here = dy + out[0];
+  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, 1, in, out)); first = 0) {
+    const float *here = c->dy + out[0];
     if (depth < LANES) {
       for (int64_t t = 0; t <= count; t++)
         for (int64_t k = 0; k < depth; k++) {
@@ -83,7 +108,7 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
         }
       continue;
     }
-    for (int64_t j = 0; j < vectors; j++) {
+    for (int64_t j = cut(vectors, part, parts); j < cut(vectors, part + 1, parts); j++) {
       int64_t at = F(start)(j, depth), t = 0;
       float *to[9];
       for (; t < count; t += count - t >= 9 ? 9 : 1) {
@@ -98,6 +123,15 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
       F(store)(last, acc);
     }
   }
+}
+
+/* room: taps + 1 rows of the channels, rounded up to whole vectors. */
+void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
+                              const walk *g) {
+  F(channel_sums) c = {dy, x, room, g};
+  int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
+  int parts = parts_of(results(g) * g->taps_h * g->taps_w * depth / LANES);
+  share(F(depthwise_sums_part), &c, parts < vectors ? parts : (int)vectors);
   for (int64_t a = 0, t = 0; a <= g->taps_h; a++)
     for (int64_t b = 0; b < (a < g->taps_h ? g->taps_w : 1); b++, t++) {
       float *to = a < g->taps_h ? dw + g->row_weights[a] + g->col_weights[b] : db;

@@ -1,7 +1,8 @@
 /* Loops over all elements that are over before memory has answered: clamps, sums, updates. */
 
 #include <math.h>
-#include <stdint.h>
+
+#include "team.h"
 
 #define BODY "elementwise_body.h"
 #include "each_isa.h"

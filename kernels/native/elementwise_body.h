@@ -27,15 +27,28 @@ void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
     for (int64_t c = 0; c < columns; c++) db[c] += dy[c];
 }
 
+typedef struct {
+  float *p, *m, *v;
+  const float *g;
+  int64_t n;
+  float alpha, share_m, share_v, epsilon, scale, decay, shrink;
+} F(adam_job);
+
+static void F(adam_part)(void *job, int part, int parts) {
+  F(adam_job) a = *(const F(adam_job) *)job;
+  for (int64_t i = cut(a.n, part, parts); i < cut(a.n, part + 1, parts); i++) {
+    float g = a.g[i] + a.decay * a.p[i];
+    float m = a.m[i] + a.share_m * (g - a.m[i]), v = a.v[i] + a.share_v * (g * g - a.v[i]);
+    a.m[i] = m, a.v[i] = v;
+    a.p[i] = a.p[i] * a.shrink - a.alpha * m / (sqrtf(v) * a.scale + a.epsilon);
+  }
+}
+
 /* Adam with the denominator √v · scale + ε; `decay` is added to the gradient, p shrinks first. */
 void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float share_m,
              float share_v, float epsilon, float scale, float decay, float shrink) {
-  for (int64_t i = 0; i < n; i++) {
-    float gi = g[i] + decay * p[i];
-    float mi = m[i] + share_m * (gi - m[i]), vi = v[i] + share_v * (gi * gi - v[i]);
-    m[i] = mi, v[i] = vi;
-    p[i] = p[i] * shrink - alpha * mi / (sqrtf(vi) * scale + epsilon);
-  }
+  F(adam_job) a = {p, m, v, g, n, alpha, share_m, share_v, epsilon, scale, decay, shrink};
+  share(F(adam_part), &a, parts_of(n * 2));
 }
 
 void F(sgd)(float *p, const float *g, int64_t n, float learning_rate, float decay) {

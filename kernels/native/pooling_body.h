@@ -4,7 +4,7 @@
 void F(max_pool)(const float *x, float *y, const walk *g) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  place where = begin(g);
+  place where = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       float *to = y + out[p];
@@ -24,7 +24,7 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   int32_t open[DEPTH];
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  place where = begin(g);
+  place where = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       const float *gain = dy + out[p], *top = y + out[p];
@@ -47,7 +47,7 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
 void F(mean_pool)(const float *x, const float *shares, float *y, const walk *g) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
-  place where = begin(g);
+  place where = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++, at++) {
       float *to = y + out[p], share = shares[at % windows];
@@ -65,7 +65,7 @@ void F(mean_pool_back)(const float *dy, const float *shares, float *dx, int64_t 
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  place where = begin(g);
+  place where = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &where, dx, border, 1, in, out));)
     for (int p = 0; p < pixels; p++, at++) {
       const float *gain = dy + out[p];

@@ -94,30 +94,39 @@ static void F(pack)(const walk *g, const float *w, float *panel) {
   }
 }
 
-void F(correlate)(const float *x, const float *w, const float *bias, const float *gate, float *y,
-                  float *panel, const walk *g, int64_t clamp, float lo, float hi) {
+typedef struct {
+  const float *x, *w, *panel;
+  float *y;
+  const walk *g;
+  F(finish) finish;
+} F(correlation);
+
+static void F(correlate_part)(void *job, int part, int parts) {
+  const F(correlation) *c = job;
+  const walk *g = c->g;
   const float *in[TAPS * PIXELS], *taps[TAPS];
   int64_t out[PIXELS], at[NR], unit[NR];
   int64_t count = g->taps_h * g->taps_w, vectors = (g->units + LANES - 1) / LANES;
-  int lanes = g->units < LANES ? (int)g->units : LANES;
-  int packed = g->unit_stride != 1 || g->units < LANES;
+  int64_t begin_at = 0, end_at = vectors;
+  int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0;
   int64_t step = packed ? LANES : g->depth_stride;
-  F(finish) f = {bias, gate, clamp, lo, hi};
-  if (packed) F(pack)(g, w, panel);
+  place where = begin(g, MANY_TILES(g, parts) ? part : 0, MANY_TILES(g, parts) ? parts : 1);
+  if (!MANY_TILES(g, parts)) begin_at = cut(vectors, part, parts), end_at = cut(vectors, part + 1, parts);
   for (int64_t a = 0, t = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < g->taps_w; b++, t++)
-      taps[t] = packed ? panel + t * g->depth * LANES : w + g->row_weights[a] + g->col_weights[b];
-  place where = begin(g);
-  for (int pixels; (pixels = next_tile(g, &where, x, nothing, MR, in, out));) {
-    for (int64_t j = 0, n; j < vectors; j += n) {
-      int64_t left = vectors - j;
+      taps[t] = packed ? c->panel + t * g->depth * LANES
+                       : c->w + g->row_weights[a] + g->col_weights[b];
+  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, MR, in, out));) {
+    for (int64_t j = begin_at, n; j < end_at; j += n) {
+      int64_t left = end_at - j;
       n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
       for (int i = 0; i < n; i++) {
         unit[i] = lanes < LANES ? 0 : F(start)(j + i, g->units);
         at[i] = packed ? (j + i) * count * g->depth * LANES : unit[i];
       }
       for (int p = 0; p < pixels; p += MR) {
-#define RUN(n) F(block##n)((int)count, g->depth, in + p, taps, step, at, y, out + p, unit, lanes, &f)
+#define RUN(n)                                                                                     \
+  F(block##n)((int)count, g->depth, in + p, taps, step, at, c->y, out + p, unit, lanes, &c->finish)
         if (n == 1) RUN(1);
         else if (n == 2) RUN(2);
 #if NR == 3
@@ -127,6 +136,15 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
       }
     }
   }
+}
+
+void F(correlate)(const float *x, const float *w, const float *bias, const float *gate, float *y,
+                  float *panel, const walk *g, int64_t clamp, float lo, float hi) {
+  int packed = g->unit_stride != 1 || g->units < LANES;
+  F(correlation) c = {x, w, packed ? panel : 0, y, g, {bias, gate, clamp, lo, hi}};
+  if (packed) F(pack)(g, w, panel);
+  share(F(correlate_part), &c,
+        parts_of(results(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES));
 }
 
 /* sums[o][vector] += Σ over pixels of dy[p][o] x[p][vector], for m values of o and n vectors. */
@@ -175,7 +193,8 @@ SUM(rest, 1, 3)
 
 /* Every unit's sums with `vectors` vectors of what `in` points to. */
 static void F(tile_sums)(int pixels, const float *const *in, const float *dy, int64_t units,
-                         int64_t size, float *sums, int64_t unit_step, int padded, int first) {
+                         int64_t begin_at, int64_t end_at, int64_t size, float *sums,
+                         int64_t unit_step, int padded, int first) {
   int64_t vectors = (size + LANES - 1) / LANES;
   for (int64_t j = 0, n; j < vectors; j += n) {
     int64_t left = vectors - j, at[NR], to[NR];
@@ -184,9 +203,9 @@ static void F(tile_sums)(int pixels, const float *const *in, const float *dy, in
       at[i] = F(start)(j + i, size);
       to[i] = padded ? (j + i) * LANES : at[i];
     }
-    for (int64_t o = 0; o < units;) {
+    for (int64_t o = begin_at; o < end_at;) {
       float *here = sums + o * unit_step;
-      int whole = units - o >= MR;
+      int whole = end_at - o >= MR;
 #define RUN(name) F(name)(pixels, in, dy + o, units, at, here, unit_step, to, first)
       if (n == 1) whole ? RUN(sum1) : RUN(rest1);
       else if (n == 2) whole ? RUN(sum2) : RUN(rest2);
@@ -199,9 +218,10 @@ static void F(tile_sums)(int pixels, const float *const *in, const float *dy, in
   }
 }
 
-static void F(add_columns)(int pixels, const float *dy, int64_t units, float *db, int first) {
-  for (int64_t o = 0; o < units;) {
-    if (units - o >= LANES) {
+static void F(add_columns)(int pixels, const float *dy, int64_t units, int64_t begin_at,
+                           int64_t end_at, float *db, int first) {
+  for (int64_t o = begin_at; o < end_at;) {
+    if (end_at - o >= LANES) {
       F(vec) acc = first ? (F(vec)){0} : F(load)(db + o);
       for (int p = 0; p < pixels; p++) acc += F(load)(dy + p * units + o);
       F(store)(db + o, acc);
@@ -214,16 +234,25 @@ static void F(add_columns)(int pixels, const float *dy, int64_t units, float *db
   }
 }
 
-void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
-                    const walk *g) {
+typedef struct {
+  const float *dy, *x;
+  float *dw, *db, *room;
+  const walk *g;
+} F(summing);
+
+/* One part's units: gathered windows have room for each part. */
+static void F(filter_sums_part)(void *job, int part, int parts) {
+  const F(summing) *c = job;
+  const walk *g = c->g;
   const float *in[TAPS * PIXELS], *row[PIXELS];
-  int64_t out[PIXELS];
+  int64_t out[PIXELS], begin_at = cut(g->units, part, parts), end_at = cut(g->units, part + 1, parts);
   int64_t taps = g->taps_h * g->taps_w, size = g->depth, count = taps;
   int gather = g->depth < LANES; /* a window's values side by side, to fill vectors */
   if (gather) size = (taps * g->depth + LANES - 1) / LANES * LANES, count = 1;
   int64_t padded = (size + LANES - 1) / LANES * LANES;
   int direct = !gather && padded == size;
-  float *columns = room, *sums = direct ? dw : gather ? room + PIXELS * size : room;
+  float *columns = c->room + part * PIXELS * size;
+  float *sums = direct ? c->dw : gather ? c->room + parts * PIXELS * size : c->room;
   int64_t unit_step = direct ? g->unit_stride : count * padded;
   if (gather) {
     for (int p = 0; p < PIXELS; p++) {
@@ -231,31 +260,30 @@ void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float
       for (int64_t k = taps * g->depth; k < size; k++) columns[p * size + k] = 0;
     }
   }
-  place where = begin(g);
+  place where = begin(g, 0, 1);
   int first = 1;
-  for (int pixels; (pixels = next_tile(g, &where, x, nothing, 1, in, out)); first = 0) {
-    const float *here = dy + out[0];
-    if (db) F(add_columns)(pixels, here, g->units, db, first);
+  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, 1, in, out)); first = 0) {
+    const float *here = c->dy + out[0];
+    if (c->db) F(add_columns)(pixels, here, g->units, begin_at, end_at, c->db, first);
     if (gather) {
       for (int p = 0; p < pixels; p++)
         for (int64_t t = 0; t < taps; t++)
           for (int64_t k = 0; k < g->depth; k++)
             columns[p * size + t * g->depth + k] = in[t * PIXELS + p][k];
-      F(tile_sums)(pixels, row, here, g->units, size, sums, unit_step, 1, first);
+      F(tile_sums)(pixels, row, here, g->units, begin_at, end_at, size, sums, unit_step, 1, first);
       continue;
     }
     for (int64_t a = 0, t = 0; a < g->taps_h; a++)
       for (int64_t b = 0; b < g->taps_w; b++, t++) {
         int64_t to = direct ? g->row_weights[a] + g->col_weights[b] : t * padded;
-        F(tile_sums)(pixels, in + t * PIXELS, here, g->units, size, sums + to, unit_step, !direct,
-                     first);
+        F(tile_sums)(pixels, in + t * PIXELS, here, g->units, begin_at, end_at, size, sums + to,
+                     unit_step, !direct, first);
       }
   }
-  if (direct) return;
-  for (int64_t o = 0; o < g->units; o++)
+  for (int64_t o = begin_at; o < end_at && !direct; o++)
     for (int64_t a = 0, t = 0; a < g->taps_h; a++)
       for (int64_t b = 0; b < g->taps_w; b++, t++) {
-        float *to = dw + o * g->unit_stride + g->row_weights[a] + g->col_weights[b];
+        float *to = c->dw + o * g->unit_stride + g->row_weights[a] + g->col_weights[b];
         const float *from = sums + o * unit_step + (gather ? t * g->depth : t * padded);
         for (int64_t j = 0; j < size && !gather; j += LANES) {
           int64_t at = F(start)(j / LANES, size);
@@ -263,6 +291,15 @@ void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float
         }
         for (int64_t k = 0; k < g->depth && gather; k++) to[k] = from[k];
       }
+}
+
+void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
+                    const walk *g) {
+  F(summing) c = {dy, x, dw, db, room, g};
+  int parts = parts_of(results(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES);
+  int most = g->units < 2 * MR ? 1 : g->units / MR < TEAM ? (int)(g->units / MR) : TEAM;
+  if (g->depth < LANES && most > GATHERING) most = GATHERING;
+  share(F(filter_sums_part), &c, parts < most ? parts : most);
 }
 
 /* y[r][u] = x[r] · w[u] for m rows and n units: vectors lie along the depth, and w needs no
@@ -310,16 +347,26 @@ DOT(dots_of_unit, ROWS, 1)
 DOT(dots_of_one, 1, 1)
 #undef DOT
 
-void F(connect)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
-                int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
-  for (int64_t u = 0; u < units;) {
-    int wide = units - u >= UNITS;
-    const float *b = bias ? bias + u : 0;
-    for (int64_t r = 0; r < rows;) {
-      int tall = rows - r >= ROWS;
-      const float *from = x + r * depth, *with = w + u * depth;
-      float *to = y + r * units + u;
-#define RUN(name) F(name)(from, with, b, to, depth, units, clamp, lo, hi)
+typedef struct {
+  const float *x, *w, *bias;
+  float *y;
+  int64_t rows, depth, units, clamp;
+  float lo, hi;
+} F(connection);
+
+static void F(connect_part)(void *job, int part, int parts) {
+  const F(connection) *c = job;
+  int64_t depth = c->depth, units = c->units, groups = units / UNITS;
+  int64_t u = cut(groups, part, parts) * UNITS;
+  int64_t end = part + 1 < parts ? cut(groups, part + 1, parts) * UNITS : units;
+  while (u < end) {
+    int wide = end - u >= UNITS;
+    const float *bias = c->bias ? c->bias + u : 0;
+    for (int64_t r = 0; r < c->rows;) {
+      int tall = c->rows - r >= ROWS;
+      const float *from = c->x + r * depth, *with = c->w + u * depth;
+      float *to = c->y + r * units + u;
+#define RUN(name) F(name)(from, with, bias, to, depth, units, c->clamp, c->lo, c->hi)
       if (tall) wide ? RUN(dots) : RUN(dots_of_unit);
       else wide ? RUN(dots_of_row) : RUN(dots_of_one);
 #undef RUN
@@ -327,4 +374,10 @@ void F(connect)(const float *x, const float *w, const float *bias, float *y, int
     }
     u += wide ? UNITS : 1;
   }
+}
+
+void F(connect)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
+                int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
+  F(connection) c = {x, w, bias, y, rows, depth, units, clamp, lo, hi};
+  share(F(connect_part), &c, parts_of(rows * depth * units / LANES));
 }

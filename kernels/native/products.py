@@ -10,7 +10,8 @@ from odt.kernels.opdef import Array, Specs, TensorSpec
 from odt.kernels.window import Axis, Phase
 
 FLOAT = np.dtype(np.float32)
-PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in walk.h
+PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in walk.h, as is GATHERING
+GATHERING = 4  # cores that share a gradient whose windows are gathered
 WIDEST = 16  # floats of the widest vector
 
 Gate = tuple[Array, float, float]
@@ -136,7 +137,7 @@ def panel(depth: int, units: int) -> Specs:
 
 def sums(units: int, taps: int, depth: int) -> Specs:
     """Room in which the gradient of filters is summed, whatever the instruction set."""
-    gathered = PIXELS * (taps * depth + WIDEST) if depth < WIDEST else 0
+    gathered = GATHERING * PIXELS * (taps * depth + WIDEST) if depth < WIDEST else 0
     in_place = depth % WIDEST == 0 and depth >= WIDEST
     summed = 0 if in_place else units * taps * (depth + WIDEST)
     return {"room": TensorSpec((gathered + summed,), FLOAT)}

@@ -1,10 +1,11 @@
 /* How windows of images are read and where their results go: what every kernel here walks along. */
 
-#include <stdint.h>
+#include "team.h"
 
 #define PIXELS 128 /* of a tile: a multiple of every MR */
 #define TAPS 64    /* of a window, at most */
 #define DEPTH 8192 /* channels, at most */
+#define GATHERING 4 /* parts with room for gathered windows of their own, at most */
 
 /* Result (n, r, c) reads the input rows start_h + r·step_h + row_taps[a], and columns likewise; what
    lies outside of height × width is the border. Strides are in floats. The weights of tap (a, b)
@@ -19,6 +20,9 @@ typedef struct {
   int64_t taps_h, taps_w;
   const int64_t *row_taps, *row_weights, *col_taps, *col_weights;
 } walk;
+
+/* Whether there are tiles enough to share. */
+#define MANY_TILES(g, parts) (results(g) >= 2 * PIXELS * (parts))
 
 /* Where a walk stands. */
 typedef struct {
@@ -42,8 +46,16 @@ static inline int64_t largest(const int64_t *a, int64_t n) {
   return found;
 }
 
-static inline place begin(const walk *g) {
-  place at = {0, 0, 0, g->images * g->rows * g->cols, 0, 0, 0, 0, {0}};
+static inline int64_t results(const walk *g) { return g->images * g->rows * g->cols; }
+
+/* At the tiles of one part of a shared walk. */
+static inline place begin(const walk *g, int part, int parts) {
+  int64_t all = results(g), tiles = (all + PIXELS - 1) / PIXELS;
+  int64_t first = cut(tiles, part, parts) * PIXELS, end = cut(tiles, part + 1, parts) * PIXELS;
+  place at = {0};
+  at.image = first / (g->rows * g->cols);
+  at.row = first / g->cols % g->rows, at.col = first % g->cols;
+  at.left = (end < all ? end : all) - first;
   at.inner_h = largest(g->row_taps, g->taps_h), at.first_h = smallest(g->row_taps, g->taps_h);
   at.inner_w = largest(g->col_taps, g->taps_w), at.first_w = smallest(g->col_taps, g->taps_w);
   for (int64_t a = 0; a < g->taps_h; a++)
