@@ -63,3 +63,37 @@ def test_no_integer_has_a_negative_exponent() -> None:
 def test_no_integer_is_divided_by_zero(op: str) -> None:
     with pytest.raises(DataError, match=f"{op}: b must not be 0"):
         computed(op, a=np.array([1, 2]), b=np.array([1, 0]))
+
+
+def ints(values: Any) -> Array:
+    return np.array(values, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("mode", "pads", "wanted"),
+    [(0, [[2, 1]], [3, 2, 1, 2, 3, 2]), (1, [[3, 1]], [3, 2, 1, 1, 2, 3, 3])],
+    ids=["REFLECT", "SYMMETRIC"],
+)
+def test_a_mirror_stands_on_the_last_value_or_behind_it(
+    mode: int, pads: list[list[int]], wanted: list[int]
+) -> None:
+    x = np.array([1, 2, 3], np.float32)
+    got = computed("MIRROR_PAD", x=x, options={"mode": mode}, statics={"paddings": ints(pads)})
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_list_selects_whole_rows_and_selects_columns_where_it_is_stretched() -> None:
+    c, a, b = np.array([True, False]), np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])
+    np.testing.assert_array_equal(computed("SELECT", c=c, a=a, b=b), [[1, 2], [7, 8]])
+    np.testing.assert_array_equal(computed("SELECT_V2", c=c, a=a, b=b), [[1, 6], [3, 8]])
+
+
+@pytest.mark.parametrize(
+    ("start", "limit", "delta", "wanted"),
+    [(1, 10, 4, [1, 5, 9]), (5, -1, -3, [5, 2]), (3, 3, 1, [])],
+)
+def test_a_range_ends_before_its_limit(
+    start: int, limit: int, delta: int, wanted: list[int]
+) -> None:
+    given = {"start": ints(start), "limit": ints(limit), "delta": ints(delta)}
+    np.testing.assert_array_equal(computed("RANGE", statics=given), wanted)
