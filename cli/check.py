@@ -3,6 +3,7 @@
 Exit status 0 only if it will.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -20,12 +21,14 @@ from odt.core.evaluator import Data
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.heads import CROSS_ENTROPIES
+from odt.core.lower import refusals
 from odt.core.random_data import RandomData
 from odt.core.reader import read_model
+from odt.core.refusals import Refusal
 from odt.core.resolve import resolve
 from odt.core.selection import Selection, select
 from odt.core.selftest import self_test
-from odt.core.trainability import Trainability, flops, trainability
+from odt.core.trainability import Trainability, flops, tail, trainability
 from odt.core.trainer import Trainer, trainable_operators
 from odt.core.training_info import stored_training_info
 
@@ -65,6 +68,10 @@ def command(
     """
     source = read_model(model)
     graph = fold_weights(source).graph
+    refused = refusals(graph)
+    if refused:
+        click.echo("\n".join(describe_refusals(graph, refused)))
+        raise click.exceptions.Exit(1)
     stored = stored_training_info(source)
     fields = stored.given() if stored else {}
     options["batch_size"] = options["batch_size"] or fields.get("batch_size") or 8
@@ -93,6 +100,21 @@ def command(
     click.echo("It will train." if passed else "It will not train as it is.")
     if not passed:
         raise click.exceptions.Exit(1)
+
+
+def describe_refusals(graph: Graph, refused: Sequence[Refusal]) -> list[str]:
+    """All nodes that odt cannot compute, and what would train if they were left out."""
+    lines = [f"blocked: {refusal}" for refusal in refused]
+    left = tail(graph, refused)
+    if left.weights:
+        begins = ", ".join(map(graph.label, left.begins))
+        lines.append(
+            f"deepest cut that would train: the last {left.operators} operators, "
+            f"as a model that begins at {begins}"
+        )
+    else:
+        lines.append("deepest cut that would train: none, for no weights are behind these")
+    return [*lines, "It will not train as it is."]
 
 
 def describe(graph: Graph, found: Trainability) -> list[str]:

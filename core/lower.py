@@ -13,6 +13,7 @@ import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
+from odt.core.refusals import Refusal, check_tensors, refused
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator, operator_names
@@ -148,31 +149,46 @@ def _start(graph: Graph, batch: int, size: int) -> World:
     return World(batch, specs, values, batched)
 
 
+def refusals(graph: Graph) -> list[Refusal]:
+    """All nodes of a file's graph that odt cannot compute."""
+    graph = _one_tensor_a_buffer(graph)
+    size = file_batch(graph)
+    return _walk(graph, _start(graph, size, size), None)
+
+
 def _infer(graph: Graph, world: World, at_file: World | None) -> World:
     """Fills a world, node by node."""
-    problems: list[str] = []
-    unknown: set[int] = set()
-    without_row = False
-    for k, node in enumerate(graph.nodes):
-        where = f"node {node.origin} ({node.op})"
-        row = find_operator(node.op)
-        if row is None:
-            problems.append(f"{where} has no row")
-            without_row = True
-        elif not unknown.intersection(node.inputs):
-            try:
-                _infer_node(graph, k, row, world, at_file)
-            except ShapeError as e:
-                problems.append(f"{where}: {e}")
-        if row is None or k not in world.attrs:
-            unknown.update(node.outputs)
-    if problems:
-        known = f" It has: {', '.join(operator_names())}." if without_row else ""
+    found = _walk(graph, world, at_file)
+    if found:
+        rowless = any(r.rowless for r in found)
+        known = f" It has: {', '.join(operator_names())}." if rowless else ""
         raise UnsupportedError(
             f"{graph.name}: operators must be ones odt computes, "
-            f"but got {'; '.join(problems)}.{known}"
+            f"but got {'; '.join(map(str, found))}.{known}"
         )
     return world
+
+
+def _walk(graph: Graph, world: World, at_file: World | None) -> list[Refusal]:
+    """The same; gives the nodes in the way, and what is known to be wrong with those behind."""
+    found: list[Refusal] = []
+    unknown: set[int] = set()
+    for k, node in enumerate(graph.nodes):
+        row = find_operator(node.op)
+        if row is None:
+            found.append(refused(graph, node))
+        else:
+            try:
+                if unknown.intersection(node.inputs):
+                    names = {**bind_operands(row, node), **bind_outputs(row, node)}
+                    check_tensors(graph, names.values())
+                else:
+                    _infer_node(graph, k, row, world, at_file)
+            except ShapeError as e:
+                found.append(refused(graph, node, e))
+        if k not in world.attrs:
+            unknown.update(node.outputs)
+    return found
 
 
 def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World | None) -> None:
@@ -184,16 +200,9 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
     attrs = row.attrs({**node.options, "output_types": types}, statics)
     outputs = bind_outputs(row, node)
     _zero_state(graph, row, bound)
+    check_tensors(graph, (*operands.values(), *outputs.values()))
     for i in (*operands.values(), *outputs.values()):
-        tensor = graph.tensors[i]
-        if tensor.quantized and tensor.spec.dtype.kind in "iu":
-            raise ShapeError(
-                f"tensors must be float, but got {graph.label(i)} quantized to {tensor.spec.dtype}"
-            )
-        if tensor.spec.dtype.kind not in "fiub":
-            kind = (tensor.spec.dtype.names or [str(tensor.spec.dtype)])[0]
-            raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
-        if tensor.variable:
+        if graph.tensors[i].variable:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
     grown = world.batched.intersection(bound.values())

@@ -80,7 +80,7 @@ def self_test(
     wide = in_float64(graph)
     sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0)
     try:
-        with Trainer(wide, sgd, micro_batch=info.batch_size, workers=1) as trainer:
+        with Trainer(wide, sgd, workers=1) as trainer:
             return _Test(trainer, data, wide).run(weights, np.random.default_rng(seed))
     except TrainingError as e:
         return [Finding("loss", False, str(e))]

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from odt.core.autodiff import gradient_of, trainable_tensors
-from odt.core.graph import Graph, Node
+from odt.core.graph import ABSENT, Graph, Node
 from odt.core.names import bind_inputs, bind_operands, bind_outputs
 from odt.core.plan import Plan
+from odt.core.refusals import Refusal
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
 
@@ -66,6 +67,34 @@ def trainability(
             break
         deepest += 1
     return Trainability(found, missing, _blocked(lowered, missing), deepest)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What is left of a model behind the last node that odt cannot compute.
+
+    Attributes:
+        operators: how many, counted from the end.
+        begins: tensors that it reads from before.
+        weights: constants in it that would train.
+    """
+
+    operators: int
+    begins: tuple[int, ...]
+    weights: tuple[int, ...]
+
+
+def tail(graph: Graph, refusals: Collection[Refusal]) -> Tail:
+    """The part of a file's graph behind all refusals: a model of its own would train it."""
+    last = max(r.node.origin for r in refusals)
+    nodes = [n for n in graph.nodes if n.origin > last]
+    made = {i for n in nodes for i in n.outputs}
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i != ABSENT and i not in made)
+    return Tail(
+        len(nodes),
+        tuple(i for i in read if graph.tensors[i].data is None),
+        trainable_tensors(graph, {n.origin for n in nodes}),
+    )
 
 
 def _blocked(graph: Graph, missing: Sequence[int]) -> tuple[Blocked, ...]:

@@ -45,6 +45,7 @@ CORE = [
     "circle_plus",
     "exporter",
     "names",
+    "refusals",
     "lower",
     "cut",
     "sparse",

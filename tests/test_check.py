@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from circle_schema.v0_10 import circle as schema
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from networks import Net
@@ -76,7 +77,81 @@ def test_a_dead_network_is_found(tmp_path: Path) -> None:
 def test_operators_without_a_row_are_all_named() -> None:
     result = check(MODELS / "while_000.circle")
     assert result.exit_code == 1
-    assert "node 0 (WHILE)" in result.stderr
+    assert 'blocked: node 0 (WHILE), tensor 2 ("ofm1"): is control flow' in result.stdout
+    assert result.stdout.endswith("It will not train as it is.\n")
+
+
+def blocked(model: ModelBuilder, path: Path, *outputs: int) -> list[str]:
+    """What check says of a model that it refuses."""
+    model.write(path / "m.circle", *outputs)
+    result = check(path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 1
+    assert result.stdout.endswith("\nIt will not train as it is.\n")
+    return result.stdout.splitlines()[:-1]
+
+
+def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
+    """Each kind of node that odt cannot compute, one behind the other; two layers at the end."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_dense(model.add_input((1, 4)), 4)
+    y = model.add_operator("CUSTOM:FlexErf", (x,), (1, 4))
+    y = model.add_operator("CUSTOM:Magic", (y,), (1, 4))
+    y = model.add_operator("IF", (y,), (1, 4))
+    kept = model.add_operator("VAR_HANDLE", (), (1,))
+    y = model.add_operator("ADD", (y, kept), (1, 4))
+    text = model.add_operator("CAST", (y,), (1, 4), dtype="int32")
+    model.graph.tensors[text].type = schema.TensorType.TensorType.STRING
+    y = model.add_operator("CAST", (text,), (1, 4))
+    small = model.add_operator("FULLY_CONNECTED", (y, model.add_weight((4, 4), 4)), (1, 4))
+    model.graph.tensors[small].type = schema.TensorType.TensorType.INT8
+    model.quantize(small, [0.5], [0])
+    y = model.add_operator("HASHTABLE_SIZE", (small,), (1, 4))
+    begin = model.add_operator("ABS", (y,), (1, 4))
+    z = model.add_dense(model.add_dense(begin, 3), 2)
+    assert blocked(model, tmp_path, z) == [
+        'blocked: node 1 (CUSTOM:FlexErf), tensor 4 ("tensor_4"): is TensorFlow\'s own (Flex), '
+        "which only TensorFlow computes",
+        'blocked: node 2 (CUSTOM:Magic), tensor 5 ("tensor_5"): is a custom operator, which only '
+        "its own library computes",
+        'blocked: node 3 (IF), tensor 6 ("tensor_6"): is control flow, which has no plan of '
+        "memory and no gradient here",
+        'blocked: node 4 (VAR_HANDLE), tensor 7 ("tensor_7"): keeps weights in a variable, which '
+        "is no constant of the file",
+        'blocked: node 6 (CAST), tensor 9 ("tensor_9"): tensors must be real numbers, but got '
+        'tensor 9 ("tensor_9") of STRING',
+        'blocked: node 7 (CAST), tensor 10 ("tensor_10"): tensors must be real numbers, but got '
+        'tensor 9 ("tensor_9") of STRING',
+        'blocked: node 8 (FULLY_CONNECTED), tensor 12 ("tensor_12"): tensors must be float, but '
+        'got tensor 12 ("tensor_12") quantized to int8',
+        'blocked: node 9 (HASHTABLE_SIZE), tensor 13 ("tensor_13"): keeps a table between runs',
+        "deepest cut that would train: the last 3 operators, as a model that begins at "
+        'tensor 13 ("tensor_13")',
+    ]
+
+
+def test_no_cut_is_named_where_no_weights_are_behind(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("CUSTOM:Magic", (model.add_dense(model.add_input((1, 4)), 3),), (1, 3))
+    *_, cut = blocked(model, tmp_path, model.add_operator("TANH", (y,), (1, 3)))
+    assert cut == "deepest cut that would train: none, for no weights are behind these"
+
+
+def test_where_no_gradient_passes_the_weights_in_front_are_named(tmp_path: Path) -> None:
+    """A CAST to integers is computed and lets no gradient through."""
+    model = ModelBuilder("circle", seed=0)
+    first = model.add_dense(model.add_input((1, 4)), 3)
+    whole = model.add_operator("CAST", (first,), (1, 3), dtype="int32")
+    model.write(
+        tmp_path / "m.circle",
+        model.add_dense(model.add_operator("CAST", (whole,), (1, 3)), 2),
+    )
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[1].startswith("blocked: node 1 (CAST)")
+    assert f'tensor {first} ("tensor_{first}") gets no gradient through it' in lines[1]
+    assert lines[2] == 'not trained: tensor 1 ("dense_0/w"), tensor 2 ("dense_0/b")'
+    assert lines[3] == "deepest cut that trains whole: --num-of-trainable-ops 3"
 
 
 def test_random_samples_depend_on_their_number_alone() -> None:

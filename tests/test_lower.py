@@ -128,7 +128,7 @@ def test_every_operator_that_cannot_be_computed_is_named_at_once() -> None:
         lower(net.graph(a, b, c), 1)
     assert "node 0 (WHILE)" in str(e.value)
     assert "node 1 (CUSTOM:Magic)" in str(e.value)
-    assert "node 2 (FULLY_CONNECTED): x must be (…, I)" in str(e.value)
+    assert 'node 2 (FULLY_CONNECTED), tensor 4 ("x4"): x must be (…, I)' in str(e.value)
     assert "\n" not in str(e.value)
 
 

@@ -1,0 +1,74 @@
+"""Nodes that odt cannot compute, and why."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from odt.core.graph import Graph, Node
+from odt.errors import ShapeError
+
+# Families of operators without a row; the others are simply not there.
+_CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
+_STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+_TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A node that cannot be computed.
+
+    Attributes:
+        node: as in the file.
+        where: how messages name it, with the tensor that it makes.
+        reason: why not.
+        rowless: odt does not have the operator.
+    """
+
+    node: Node
+    where: str
+    reason: str
+    rowless: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+def refused(graph: Graph, node: Node, error: ShapeError | None = None) -> Refusal:
+    """A node that its row refuses with an error, or that has no row."""
+    where = f"node {node.origin} ({node.op})"
+    if node.outputs:
+        where += f", {graph.label(node.outputs[0])}"
+    if error is not None:
+        return Refusal(node, where, str(error))
+    return Refusal(node, where, _without_row(node.op), rowless=True)
+
+
+def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
+    """Looks at what can be said of tensors before any shape is known.
+
+    Raises:
+        ShapeError: if a tensor holds no real numbers, or stands for others than it holds.
+    """
+    for i in tensors:
+        tensor = graph.tensors[i]
+        if tensor.quantized and tensor.spec.dtype.kind in "iu":
+            raise ShapeError(
+                f"tensors must be float, but got {graph.label(i)} quantized to {tensor.spec.dtype}"
+            )
+        if tensor.spec.dtype.kind not in "fiub":
+            kind = (tensor.spec.dtype.names or [str(tensor.spec.dtype)])[0]
+            raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
+
+
+def _without_row(op: str) -> str:
+    kind, _, name = op.partition(":")
+    if kind == "CUSTOM" and name.startswith("Flex"):
+        return "is TensorFlow's own (Flex), which only TensorFlow computes"
+    if kind == "CUSTOM":
+        return "is a custom operator, which only its own library computes"
+    if op in _CONTROL_FLOW:
+        return "is control flow, which has no plan of memory and no gradient here"
+    if op in _STATE:
+        return "keeps weights in a variable, which is no constant of the file"
+    if op in _TABLES:
+        return "keeps a table between runs"
+    return "has no row"
