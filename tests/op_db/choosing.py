@@ -54,7 +54,7 @@ def ints(**named: Any) -> dict[str, Array]:
 
 
 def hot(label: str, indices: Any, depth: int, **more: Any) -> Sample:
-    inputs = {"indices": np.array(indices, np.int32), "on": (), "off": ()}
+    inputs: dict[str, Any] = {"indices": np.array(indices, np.int32), "on": (), "off": ()}
     return Sample(label, inputs, statics=ints(depth=depth), constants=("on", "off"), **more)
 
 
