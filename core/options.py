@@ -26,6 +26,7 @@ _SHARED = {
     "L2_POOL_2D": _POOL,
     "L2_NORMALIZATION": "L2NormOptions",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    "ROPE": "RoPEOptions",
     "MAXIMUM": "MaximumMinimumOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "MEAN": _REDUCER,

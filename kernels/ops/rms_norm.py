@@ -1,0 +1,101 @@
+"""RMS_NORM: rows divided by the root of their mean square, and scaled.
+
+x, y (…, K)    gamma (K)    inv (…, 1), for backward
+
+With means over the last axis, inv = 1 / √(mean(x²) + ε), x̂ = x inv:
+y = γ x̂      dγ = Σ dy x̂      dx = inv (γ dy − x̂ mean(γ dy x̂))
+
+Source: RmsNormOptions in the Circle schema.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> float:
+    """ε, which is 1e-6 where the file does not say."""
+    return float(options.get("epsilon", 1e-6))
+
+
+def infer(epsilon: float, s: Specs) -> Specs:
+    x, gamma = s["x"], s["gamma"]
+    if not x.shape or not x.size or x.dtype.kind != "f" or gamma.shape != x.shape[-1:]:
+        raise ShapeError(
+            f"x must be (…, K) of a float type, and gamma (K), but got x {x}, gamma {gamma}"
+        )
+    return {"y": x}
+
+
+def mixes(epsilon: float, s: Specs, batched: Names) -> bool:
+    return len(s["x"].shape) == 1 or "gamma" in batched
+
+
+def inverses(epsilon: float, s: Specs) -> Specs:
+    x = s["x"]
+    return {"inv": TensorSpec((*x.shape[:-1], 1), x.dtype)}
+
+
+def forward(epsilon: float, *, x: Array, gamma: Array, y: Array, inv: Array) -> None:
+    np.multiply(x, x, out=y)
+    np.mean(y, axis=-1, keepdims=True, out=inv)
+    np.add(inv, epsilon, out=inv)
+    np.sqrt(inv, out=inv)
+    np.reciprocal(inv, out=inv)
+    np.multiply(x, inv, out=y)
+    np.multiply(y, gamma, out=y)
+
+
+def back_room(epsilon: float, s: Specs) -> Specs:
+    return {"part": s["x"], "row": s["inv"]}
+
+
+def grad_x(
+    epsilon: float,
+    *,
+    dy: Array,
+    x: Array,
+    gamma: Array,
+    inv: Array,
+    dx: Array,
+    part: Array,
+    row: Array,
+) -> None:
+    np.multiply(dy, gamma, out=dx)
+    np.multiply(dx, x, out=part)
+    np.mean(part, axis=-1, keepdims=True, out=row)
+    np.multiply(row, inv, out=row)
+    np.multiply(row, inv, out=row)
+    np.multiply(x, row, out=part)
+    np.subtract(dx, part, out=dx)
+    np.multiply(dx, inv, out=dx)
+
+
+def like_x(epsilon: float, s: Specs) -> Specs:
+    return {"part": s["x"]}
+
+
+def grad_gamma(
+    epsilon: float, *, dy: Array, x: Array, inv: Array, dgamma: Array, part: Array
+) -> None:
+    np.multiply(x, inv, out=part)
+    np.multiply(part, dy, out=part)
+    np.sum(part, axis=tuple(range(x.ndim - 1)), out=dgamma)
+
+
+OP = OpDef(
+    "RMS_NORM",
+    inputs=("x", "gamma"),
+    infer=infer,
+    forward=Kernel(forward, reads=("x", "gamma"), writes=("y", "inv")),
+    grads={
+        "x": Kernel(grad_x, reads=("dy", "x", "gamma", "inv"), writes=("dx",), workspace=back_room),
+        "gamma": Kernel(grad_gamma, reads=("dy", "x", "inv"), writes=("dgamma",), workspace=like_x),
+    },
+    aux=inverses,
+    attrs=attrs,
+    mixes=mixes,
+)
