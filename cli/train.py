@@ -30,6 +30,7 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
+from odt.core.budget import DATA_PAGES
 from odt.core.data import DataSet, EpochOrder, Split, split
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
@@ -183,6 +184,8 @@ def command(
             click.echo(f"Warning: {warning}", err=True)
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
         data = open_data(load_input, load_expected, trainer.runtime)
+        if memory_budget is not None:
+            data.keep_pages(DATA_PAGES)
         for note in filter(None, (folded.note, *data.notes)):
             click.echo(note, err=True)
         if check_data:

@@ -11,6 +11,7 @@ from odt.core.schedule import Schedule, available_cores, choose_schedule
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
 
+DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time
 # A worker's arena is a little larger than what is alive in it at once.
 MARGINS = (1.0, 0.97, 0.93, 0.88)
 

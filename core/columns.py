@@ -21,6 +21,7 @@ from typing import IO, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from odt.core.pages import Pages
 from odt.core.sidecar import read_sidecar
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -45,6 +46,7 @@ class Column:
         length: number of samples.
         rows: where they are; the first axis counts samples.
         notes: what a user should know of the file.
+        pages: of the file, where it is mapped.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Column:
     length: int
     rows: Rows
     notes: tuple[str, ...] = ()
+    pages: Pages | None = None
 
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         """Fills out with one row a sample; allocates nothing that grows with the file.
@@ -72,6 +75,8 @@ class Column:
         else:
             for row, k in zip(out, samples, strict=True):
                 np.copyto(row, self.rows[k], casting="same_kind")
+        if self.pages is not None:
+            self.pages.count(len(out))
 
     def _is_plain(self, dtype: np.dtype[Any]) -> bool:
         """Whether rows can be taken as they are; else NumPy would first copy all of them."""
@@ -142,7 +147,8 @@ def _column(name: str, spec: TensorSpec, rows: Rows) -> Column:
     notes: tuple[str, ...] = ()
     if rows.dtype.newbyteorder("=") != spec.dtype:
         notes = (f"{name}: {rows.dtype} is converted to {spec.dtype} as it is read.",)
-    return Column(name, spec, rows.shape[0], rows, notes)
+    pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
+    return Column(name, spec, rows.shape[0], rows, notes, pages)
 
 
 def _raw_columns(

@@ -146,6 +146,12 @@ class DataSet:
         """The targets alone."""
         return DataSet((), self.targets, self._checks[len(self.inputs) :])
 
+    def keep_pages(self, nbytes: int) -> None:
+        """Lets so many bytes of each file be mapped at a time, at most."""
+        for column in self.inputs + self.targets:
+            if column.pages is not None:
+                column.pages.kept = nbytes
+
     def check_all(self) -> None:
         """Reads everything once.
 

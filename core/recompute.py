@@ -97,7 +97,7 @@ class _Droppable:
 
     def order(self, dropped: Collection[str]) -> Order:
         """The plan's steps, and before each that needs it what is made again."""
-        gone = {self.maker[name] for name in dropped}
+        gone = {self.maker[name] for name in dropped if name in self.maker}
         order = [(k, False) for k in range(self.forward)]
         again: set[int] = set()
         for k in range(self.forward, len(self.plan.steps)):
