@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,12 +34,14 @@ def test_a_fused_activation_becomes_a_node_of_the_same_origin() -> None:
     assert lowered.nodes[1].outputs == (y,)
 
 
-def rnn_net(*, variable: bool, readers: int = 1) -> tuple[Net, list[int]]:
-    """RNNs of 3 units that share one state."""
+def rnn_net(
+    *, variable: bool = True, given: bool = False, readers: int = 1
+) -> tuple[Net, list[int]]:
+    """RNNs of 3 units that share one state, which may be an input of the model."""
     net = Net()
     x, state = net.input(1, 4, 2), net._tensor((1, 3))
     net.tensors[state] = replace(net.tensors[state], variable=variable)
-    if not variable:
+    if given:
         net.inputs.append(state)
     weights = (net.weight(3, 2), net.weight(3, 3), net.weight(3))
     options = {"fused_activation_function": RELU}
@@ -48,16 +51,18 @@ def rnn_net(*, variable: bool, readers: int = 1) -> tuple[Net, list[int]]:
 
 
 def test_an_activation_that_is_part_of_the_formula_stays() -> None:
-    net, ys = rnn_net(variable=True)
+    net, ys = rnn_net()
     lowered = lower(net.graph(*ys), 5)
     assert [n.op for n in lowered.nodes] == ["UNIDIRECTIONAL_SEQUENCE_RNN"]
     assert shapes(lowered) == [(5, 4, 3)]
     assert not mixing_nodes(lowered)
 
 
-@pytest.mark.parametrize(("variable", "readers"), [(False, 1), (True, 2)])
-def test_a_state_that_may_not_be_zero_at_first_is_refused(variable: bool, readers: int) -> None:
-    net, ys = rnn_net(variable=variable, readers=readers)
+@pytest.mark.parametrize(
+    "how", [{"variable": False, "given": True}, {"given": True}, {"readers": 2}]
+)
+def test_a_state_that_may_not_be_zero_at_first_is_refused(how: Any) -> None:
+    net, ys = rnn_net(**how)
     with pytest.raises(UnsupportedError, match="h must be a variable of this operator alone"):
         lower(net.graph(*ys), 1)
 
@@ -74,7 +79,7 @@ def test_the_basic_lstm_is_refused_by_its_name() -> None:
 
 
 def test_any_other_variable_is_refused() -> None:
-    net, _ = rnn_net(variable=True)
+    net, _ = rnn_net()
     state = net.add("RELU", (1,), (1, 3))
     with pytest.raises(UnsupportedError, match="is a variable, which odt does not keep"):
         lower(net.graph(state), 1)
