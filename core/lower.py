@@ -45,13 +45,14 @@ def file_batch(graph: Graph) -> int:
     """The batch the file's shapes were written for: the inputs' leading entry, usually 1.
 
     1 too where no axis is the batch, as in a model that takes weights or scalars as inputs: what
-    the file has is then one sample.
+    the file has is then one sample. So is a vector, unless more of its values can be computed.
     """
     leads = {max(t.spec.shape[0], 1) if t.spec.shape else 0 for t in _inputs(graph)}
     size = leads.pop() if len(leads) == 1 else 1
     if size < 2:
         return 1
-    if all(graph.tensors[i].spec.shape[:1] == (size,) for i in graph.outputs):
+    vectors = any(len(t.spec.shape) == 1 for t in _inputs(graph))
+    if not vectors and all(graph.tensors[i].spec.shape[:1] == (size,) for i in graph.outputs):
         return size
     try:
         _lower(graph, size, size)

@@ -7,7 +7,7 @@ from networks import ArrayData, InOrder, Net
 
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.inference import Predictor
-from odt.core.lower import lower, mixing_nodes
+from odt.core.lower import file_batch, lower, mixing_nodes
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -257,6 +257,15 @@ def test_one_sample_at_a_time_trains_as_a_batch_by_hand() -> None:
     by_b = (2 * (wide * before_b - t) * wide).sum(axis=(0, 1)) / (3 * 10)
     np.testing.assert_allclose(a, before_a - by_a, rtol=1e-5)
     np.testing.assert_allclose(b, before_b - by_b, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("constant", "batch"), [((6,), 1), ((1,), 6)])
+def test_a_vector_is_a_batch_where_more_of_it_can_be_computed(
+    constant: tuple[int, ...], batch: int
+) -> None:
+    net = Net()
+    graph = net.graph(net.add("MUL", (net.input(6), net.weight(*constant)), (6,)))
+    assert file_batch(graph) == batch
 
 
 def test_a_micro_batch_of_what_holds_one_sample_is_refused() -> None:
