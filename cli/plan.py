@@ -97,7 +97,10 @@ def describe_memory(found: Forecast, optimizer: str, slots: tuple[str, ...]) -> 
             "kept until the batch is done" if found.gradients else "in the arena, used at once",
         ),
         ("arenas", found.arena, f"{apart:,} if each value had its own memory"),
-        ("peak", found.total, report.size(found.total)),
+        ("constants", found.constants, "of the model's file, not trained"),
+        ("data", found.data, "of the data files, mapped; more without a budget"),
+        ("other", found.overhead, "objects and libraries, by experience"),
+        ("peak", found.peak, f"{report.size(found.peak)} beyond Python and its modules"),
     ]
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return report.table(cells, right=(1,))

@@ -137,6 +137,13 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
     return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
 
 
+def budget_line(predicted: int, budget: int) -> str:
+    """What is promised."""
+    return (
+        f"predicted peak: {predicted:,} bytes beyond Python and its modules, of {budget:,} allowed"
+    )
+
+
 def cache_line(samples: int, nbytes: int, arenas: int, where: str) -> str:
     """What keeping the frozen part's outputs takes."""
     place = {"ram": "in memory", "disk": "on disk"}[where]

@@ -30,12 +30,12 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
-from odt.core.budget import DATA_PAGES
 from odt.core.data import DataSet, EpochOrder, Split, split
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
 from odt.core.folding import fold_weights
+from odt.core.forecast import DATA_PAGES
 from odt.core.metrics import find_metric
 from odt.core.phases import Phases
 from odt.core.reader import Model, read_model
@@ -183,6 +183,8 @@ def command(
         if warning:
             click.echo(f"Warning: {warning}", err=True)
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
+        if memory_budget is not None and trainer.predicted is not None:
+            click.echo(report.budget_line(trainer.predicted, memory_budget))
         data = open_data(load_input, load_expected, trainer.runtime)
         if memory_budget is not None:
             data.keep_pages(DATA_PAGES)

@@ -11,7 +11,6 @@ from odt.core.schedule import Schedule, available_cores, choose_schedule
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
 
-DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time
 # A worker's arena is a little larger than what is alive in it at once.
 MARGINS = (1.0, 0.97, 0.93, 0.88)
 
@@ -42,13 +41,13 @@ def fit(
     batch = info.batch_size
     usual = choose_schedule(batch, lambda n: plans.at(works[0], n), micro_batch, workers)
     found = forecast(plans, works, info, usual)
-    if budget is None or found.total <= budget:
+    if budget is None or found.peak <= budget:
         return found
     schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
     ways = [way for s in schedules for way in _ways(plans, works, info, s, budget)]
-    fitting = [way for way in ways if way.total <= budget]
+    fitting = [way for way in ways if way.peak <= budget]
     if not fitting:
-        least = min(way.total for s in schedules for way in _ways(plans, works, info, s, 0))
+        least = min(way.peak for s in schedules for way in _ways(plans, works, info, s, 0))
         raise OptionError(
             f"--memory-budget: must be at least {_megabytes(least)} to train this in batches of "
             f"{batch}, but got {_megabytes(budget)}"
@@ -62,14 +61,14 @@ def _ways(
     """With a schedule as it is, and with as few savings as make it fit."""
     plain = forecast(plans, works, info, schedule)
     yield plain
-    if plain.total <= budget:
+    if plain.peak <= budget:
         return
-    room = max(budget - (plain.total - plain.arena), 0) // schedule.workers
+    room = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
     for margin in MARGINS:
         dropped = choose_dropped(plain.plan, int(room * margin))
         lean = forecast(LeanPlans(plans, dropped), works, info, schedule)
         yield lean
-        if lean.total <= budget or not room:
+        if lean.peak <= budget or not room:
             return
 
 

@@ -5,10 +5,19 @@ from dataclasses import dataclass, replace
 from odt.core.engine import Plans, Work
 from odt.core.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.memory import MemoryPlan
-from odt.core.plan import Call, Plan
+from odt.core.plan import Call, Plan, Region
 from odt.core.schedule import Schedule
 from odt.core.training_info import TrainingInfo
 from odt.kernels.registry import find_optimizer
+
+DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time, within a budget
+# What else a process grows by, as measured: code that is used for the first time, the plans and
+# programs themselves, and what BLAS sets aside for each thread that multiplies.
+START = 1_000_000
+STEP = 8_000  # for each step of the plan
+BOUND_STEP = 3_000  # and for each worker
+BLAS = 2_000_000
+PRODUCT = 1_000_000  # arithmetic from which a call without a compiled form is BLAS's
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,9 @@ class Forecast:
         slots: optimizer state.
         gradients: where micro-batches add up; 0 if each weight is updated at once.
         arena: of all workers together; validation uses the same.
+        constants: pages of the mapped model that stay in use: weights that do not train.
+        data: pages of mapped data files.
+        overhead: objects and libraries.
     """
 
     plans: Plans
@@ -34,10 +46,23 @@ class Forecast:
     slots: int
     gradients: int
     arena: int
+    constants: int
+    data: int
+    overhead: int
 
     @property
     def total(self) -> int:
+        """What is allocated for training."""
         return self.parameters + self.slots + self.gradients + self.arena
+
+    @property
+    def peak(self) -> int:
+        """What the process grows by, beyond Python, its modules and libraries.
+
+        While weights are copied the file's pages are there, but nothing of arenas yet.
+        """
+        later = self.arena + self.constants + self.data
+        return self.total - self.arena + max(later, self.parameters) + self.overhead
 
 
 def forecast(
@@ -68,7 +93,26 @@ def forecast(
         slots=len(slots) * wanted,
         gradients=0 if at_once else wanted,
         arena=schedule.workers * max(plans.at(work, size)[1].nbytes for work in works),
+        constants=sum(
+            v.spec.nbytes
+            for v in plan.values.values()
+            if v.region is Region.CONSTANT and v.base is None
+        ),
+        data=DATA_PAGES + schedule.workers * _read_at_once(plan),
+        overhead=_overhead(plan, schedule),
     )
+
+
+def _read_at_once(plan: Plan) -> int:
+    return sum(plan.values[name].spec.nbytes for name in (*plan.inputs, *plan.targets))
+
+
+def _overhead(plan: Plan, schedule: Schedule) -> int:
+    multiplies = any(
+        isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in plan.steps
+    )
+    threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
+    return START + len(plan.steps) * (STEP + BOUND_STEP * schedule.workers) + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ system's cache, where they are found again, at the cost of a page fault.
 """
 
 import mmap
+from typing import Any
 
 from odt.kernels.opdef import Array
 
@@ -26,7 +27,7 @@ class Pages:
         Args:
             rows: the file, mapped; of what is no map, nothing is given back.
         """
-        found = rows
+        found: Any = rows
         while found is not None and not isinstance(found, mmap.mmap):
             found = getattr(found, "base", None)
         self._map = found if hasattr(mmap, "MADV_DONTNEED") else None

@@ -85,6 +85,7 @@ class Trainer:
         loss: the first loss's name.
         parameters: weights and optimizer state.
         runtime: schedule, and the specs of a sample.
+        predicted: bytes by which the process grows at most, where a budget was given.
     """
 
     def __init__(
@@ -121,9 +122,10 @@ class Trainer:
         self.info = info if info.output_losses else replace(info, loss=self.loss)
         self._budget = budget
         self._plans = plans = Plans(graph)
+        self.predicted: int | None = None
         if budget is not None:
             way = fit(plans, (work, validation), info, budget, micro_batch, workers)
-            plans = way.plans
+            plans, self.predicted = way.plans, way.peak
             micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
         plan = plans.at(work, file_batch(graph))[0]
         trained = [plan.values[name].tensor for name in plan.parameters]

@@ -1,6 +1,8 @@
 """`--memory-budget`: training keeps to it, or says what it takes."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,9 +77,9 @@ def test_the_commands_take_it(tmp_path: Path) -> None:
     files = ("--load-input", MNIST / "input.bin", "--load-expected", MNIST / "expected.bin")
     trained = command("train", *LOSS, *budget, *files, "--epochs", 1)
     assert trained.exit_code == 0, trained.output
-    said = re.search(r"total +=\s+([\d,]+) bytes", trained.stdout)
+    said = re.search(r"predicted peak: ([\d,]+) bytes", trained.stdout)
     assert said
-    assert f"{said[1]} bytes" in planned.stdout
+    assert re.search(rf"^peak +{said[1]} bytes", planned.stdout, re.MULTILINE)
     refused = command("train", *LOSS, *files, "--memory-budget", "1kB")
     assert refused.exit_code == 1
     assert "--memory-budget: must be at least" in refused.stderr
@@ -95,9 +97,47 @@ def test_activations_are_computed_again_where_that_makes_it_fit() -> None:
     x = rng.random((2, 32, 32, 3), np.float32)
     samples = ArrayData([x], [np.eye(10, dtype=np.float32)[[3, 7]]])
     with resnet(None) as usual:
-        room = usual.memory().total - usual.memory().arena // 8
+        arena = usual.memory().arena
         losses = [usual.step(samples, 2) for _ in range(3)]
+    with resnet(10**9) as t:
+        assert t.predicted is not None
+        room = t.predicted - arena // 8
     with resnet(room) as t:
-        assert t.memory().total <= room
+        assert t.memory().arena <= arena - arena // 8
         assert any("again" in line for line in str(t.plan).splitlines())
         assert [t.step(samples, 2) for _ in range(3)] == losses
+
+
+MEASURED = """
+import sys
+import tqdm
+import odt.cli.train
+from odt.cli.main import main
+
+try:
+    main(sys.argv[1:], standalone_mode=False)
+except SystemExit:
+    pass
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
+"""
+
+
+def grown(*arguments: object) -> tuple[str, int]:
+    """What a process of its own prints, and the most that was resident, in bytes."""
+    line = [sys.executable, "-c", MEASURED, *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    return done.stdout, int(done.stdout.split()[-1]) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("budget", ["5MB", "10MB", "100MB"])
+def test_the_process_grows_by_what_was_predicted(budget: str) -> None:
+    """Within 4 MB, above a process that has imported the same modules."""
+    files = ("--load-input", MNIST / "input.bin", "--load-expected", MNIST / "expected.bin")
+    model = (MNIST / "model.circle", *LOSS, "--batch-size", 64, "--epochs", 2)
+    _, before = grown("train", "--help")
+    text, most = grown("train", *model, *files, "--memory-budget", budget)
+    said = re.search(r"predicted peak: ([\d,]+) bytes", text)
+    assert said
+    predicted = int(said[1].replace(",", ""))
+    assert abs(most - before - predicted) < max(4e6, 0.05 * predicted)
