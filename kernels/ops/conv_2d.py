@@ -8,6 +8,8 @@ dx: for each phase (kernels/window.py), windows of dy as columns times the taps 
 
 A 1×1 convolution with stride 1 is a product of x itself. Backward makes the columns again: x is
 there anyway, and columns are KH·KW times larger. Source: Conv2DOptions in the TFLite schema.
+
+Over 150 lines because each kernel has a short form for products.
 """
 
 import numpy as np
