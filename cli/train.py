@@ -34,7 +34,7 @@ from odt.core.data import DataSet, EpochOrder, Split, split
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
-from odt.core.folding import fold_weights
+from odt.core.folding import as_stored, fold_weights
 from odt.core.forecast import DATA_PAGES
 from odt.core.metrics import find_metric
 from odt.core.phases import Phases
@@ -94,6 +94,13 @@ from odt.errors import DataError, OptionError
     metavar="FILE",
     help="Writes the trained model as circle+, with the values that trained it.",
 )
+@click.option(
+    "--export-weights",
+    type=click.Choice(["as-stored", "float"]),
+    default="as-stored",
+    show_default=True,
+    help="How weights are written that the file has as float16 or int8.",
+)
 @click.option("--mem-poll", is_flag=True, help="Reports the process's memory in each phase.")
 def command(
     model: str,
@@ -125,6 +132,7 @@ def command(
     export_circle: str | None,
     export_tflite: str | None,
     export_circleplus: str | None,
+    export_weights: str,
     mem_poll: bool,
     **options: Any,
 ) -> None:
@@ -172,6 +180,9 @@ def command(
         used = values_used(source.graph, trainer.info)
         if export_circleplus:
             encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
+        floats = export_weights == "float"
+        if any(exports.values()) and not floats:
+            as_stored(source, folded, trainer.buffers())  # refused now if it cannot be stored
         block = _block(source, trainer.info)
         block["loss"] = ", ".join(dict.fromkeys(name for name, _ in trainer.runtime.losses))
         if verbose_level:
@@ -238,7 +249,9 @@ def command(
         for kind, target in exports.items():
             if target:
                 plus = used if kind == "circle+" else None
-                export_model(source, buffers, target, kind.rstrip("+"), plus)
+                export_model(
+                    source, buffers, target, kind.rstrip("+"), plus, float_weights=floats
+                )
     click.echo(report.timing_table(phases.times_ms, times))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))

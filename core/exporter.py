@@ -3,6 +3,7 @@
 import os
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from odt.core.flatbuffer_edit import (
     original,
     patched,
 )
+from odt.core.float_weights import removed, with_float_weights
 from odt.core.folding import as_stored, fold_weights
 from odt.core.options import operator_name, tensor_type
 from odt.core.reader import FORMATS, Model
@@ -36,6 +38,8 @@ def export_model(
     path: str | os.PathLike[str],
     file_format: str | None = None,
     info: TrainingInfo | None = None,
+    *,
+    float_weights: bool = False,
 ) -> None:
     """Writes the model with other weights; whole or not at all, also over its own file.
 
@@ -44,11 +48,14 @@ def export_model(
             stored as float16 or int8, which gets new scales.
         file_format: circle or tflite; None for the model's own.
         info: makes the file a circle+; None leaves training info as it is.
+        float_weights: writes what is stored as float16 or int8 as float32 instead.
 
     Raises:
         ModelError: if the format cannot hold the model, or the file cannot be written.
         OptionError: if a circle+ cannot hold the info.
     """
+    if float_weights:
+        model, info = _in_float(model, info)
     file_format = file_format or ("circle" if info else model.format)
     assert info is None or file_format == "circle", "training info is for circle files"
     edit = convert(model, file_format)
@@ -61,6 +68,18 @@ def export_model(
         parameters, scales = as_stored(model, fold_weights(model), parameters)
     weights = [_weights(model, buffer, values) for buffer, values in parameters.items()]
     write_atomically(path, _chunks(model, edit, weights + scales))
+
+
+def _in_float(model: Model, info: TrainingInfo | None) -> tuple[Model, TrainingInfo | None]:
+    """The model with float32 weights, and the info with the positions its operators then have."""
+    folded = fold_weights(model)
+    if not folded.stored:
+        return model, info
+    if info is not None and info.trainable_ops is not None:
+        gone = removed(model, folded)
+        kept = [k for k in info.trainable_ops if k not in gone]
+        info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
+    return with_float_weights(model, folded), info
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:

@@ -38,7 +38,8 @@ class Folded:
             return ""
         return (
             f"{self.graph.name}: {len(self.stored)} weights are stored as float16 or int8; they "
-            "train as float32 and are exported as they were stored, with new scales."
+            "train as float32 and are exported as they were stored, with new scales, "
+            "or as float32 with --export-weights float."
         )
 
 
@@ -95,7 +96,7 @@ def as_stored(
         if found.zero_point.any():
             raise UnsupportedError(
                 f"{model.path}: {model.graph.label(i)}: zero points must be 0 to store new "
-                f"weights, but got {found.zero_point.tolist()[:4]}"
+                f"weights, but got {found.zero_point.tolist()[:4]}. Give --export-weights float."
             )
         shape = _along(found, a.ndim)
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)

@@ -40,6 +40,7 @@ CORE = [
     "reader",
     "folding",
     "flatbuffer_edit",
+    "float_weights",
     "training_info",
     "training_json",
     "circle_plus",
