@@ -5,6 +5,7 @@ below the deepest trainable operator has a backward. Kernels write and never add
 contribution to a gradient goes to a value of its own, and a call of ADD adds it.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -140,6 +141,7 @@ class _Builder:
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
         self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
         self.gradients: dict[int, str] = {}
+        self.made: Counter[int] = Counter()  # values that are gradients of a tensor
         self.aux: dict[tuple[int, str], str] = {}
         self.losses: list[str] = []
         self.targets: list[str] = []
@@ -347,6 +349,7 @@ class _Builder:
         """An output that no loss depends on, of a node with others that one does."""
         spec = self.graph.tensors[i].spec
         self.gradients[i] = self._new(f"d.t{i}", spec)
+        self.made[i] += 1
         self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
 
     def _contribute(
@@ -364,7 +367,7 @@ class _Builder:
         if i in self.channels:
             spec = narrowed("w", spec, len(self.channels[i]))
         before = self.gradients.get(i)
-        count = sum(v == f"d.t{i}" or v.startswith(f"d.t{i}#") for v in self.values)
+        count = self.made[i]
         made = f"d.t{i}#{count}" if count else f"d.t{i}"
         specs = {n: self.values[v].spec for n, v in arrays.items()}
         if kernel.view(attrs, specs):
@@ -372,10 +375,12 @@ class _Builder:
         else:
             self._new(made, spec)
             self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made}, row)
+        self.made[i] += 1
         if before is None:
             self.gradients[i] = made
             return
         total = self._new(f"d.t{i}#{count + 1}", spec)
         arrays = {"a": before, "b": made, "y": total}
         self._call(f"{label} +", Phase.BACKWARD, ADD, None, arrays)
+        self.made[i] += 1
         self.gradients[i] = total

@@ -4,6 +4,7 @@
 """
 
 import os
+from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,8 +95,7 @@ def place(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
                 if start - offset >= size:
                     break
                 offset = max(offset, stop)
-        placed.append((offset, offset + size, block.lifetime))
-        placed.sort(key=lambda p: p[0])
+        insort(placed, (offset, offset + size, block.lifetime), key=lambda p: p[0])
         offsets.update((name, offset) for name in block.values)
         end = max(end, offset + size)
     return offsets, end
