@@ -1,4 +1,6 @@
 import gc
+import os
+import threading
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -239,3 +241,28 @@ def test_an_arena_is_a_fraction_of_its_values() -> None:
         assert memory.nbytes < 1.05 * bound
     with convolutional(128) as trainer:
         assert trainer.memory().arena < 0.15 * everything
+
+
+def resident() -> int:
+    """Bytes of the process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+def test_a_hundred_trainers_leave_nothing_behind() -> None:
+    samples, graph = data(16), network()
+
+    def once(workers: int) -> None:
+        with Trainer(graph, info(16), micro_batch=4, workers=workers) as trainer:
+            trainer.step(samples, 16)
+
+    for k in range(10):
+        once(1 + k % 2)
+    gc.collect()
+    before, threads = resident(), threading.active_count()
+    for k in range(100):
+        once(1 + k % 2)
+    gc.collect()
+    assert threading.active_count() == threads
+    assert resident() - before < 2 * 2**20  # an arena each would be three times as much
