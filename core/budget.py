@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from odt.core.compact import choose_compact
 from odt.core.cost import step_seconds
 from odt.core.engine import Plans, Work
 from odt.core.forecast import Forecast, forecast
@@ -64,9 +65,14 @@ def _ways(
     if plain.peak <= budget:
         return
     room = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
+    compacted = choose_compact(plain.plan)
+    small = forecast(LeanPlans(plans, compacted), works, info, schedule)
+    yield small
+    if small.peak <= budget:
+        return
     for margin in MARGINS:
-        dropped = choose_dropped(plain.plan, int(room * margin))
-        lean = forecast(LeanPlans(plans, dropped), works, info, schedule)
+        dropped = choose_dropped(small.plan, int(room * margin))
+        lean = forecast(LeanPlans(plans, compacted, dropped), works, info, schedule)
         yield lean
         if lean.peak <= budget or not room:
             return

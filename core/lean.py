@@ -1,5 +1,6 @@
 """Plans that keep less from the forward phase for the backward phase."""
 
+from odt.core.compact import compact
 from odt.core.engine import Plans, Work
 from odt.core.memory import MemoryPlan, plan_memory
 from odt.core.plan import Plan
@@ -12,12 +13,18 @@ class LeanPlans(Plans):
     What is saved is said by the names of values, so that it is the same for a batch's shorter rest.
 
     Attributes:
+        compacted: gradients that read a digest.
         dropped: values that are computed again.
     """
 
-    def __init__(self, plans: Plans, dropped: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        plans: Plans,
+        compacted: frozenset[str] = frozenset(),
+        dropped: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(plans.graph)
-        self.dropped = dropped
+        self.compacted, self.dropped = compacted, dropped
         self._plans = plans
         self._lean: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
@@ -27,6 +34,6 @@ class LeanPlans(Plans):
             return found
         key = (repr(work), batch)
         if key not in self._lean:
-            plan = recompute(found[0], self.dropped)
+            plan = recompute(compact(found[0], self.compacted), self.dropped)
             self._lean[key] = plan, plan_memory(plan)
         return self._lean[key]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from odt.kernels.compacting import clamp_bits
 from odt.kernels.elementwise import (
     IN_PLACE,
     IN_PLACE_BACK,
@@ -55,6 +56,7 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
                 workspace=masks_like_y if bounded else mask_like_y,
                 may_alias=IN_PLACE_BACK,
                 compiled=compiled.gate(lo, hi),
+                compact=clamp_bits(lo, hi),
                 finish=Finish("gate", lo, hi),
             )
         },

@@ -93,6 +93,7 @@ class Kernel:
             index tables); made once, when the program is bound.
         compiled: the same computation in compiled code, where there is any for these specs.
         finish: what a kernel before this one may do in its place.
+        compact: of a gradient, a second form that keeps less.
     """
 
     run: Callable[..., None]
@@ -104,6 +105,24 @@ class Kernel:
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     compiled: "Compiled | None" = None
     finish: "Finish | None" = None
+    compact: "Compact | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """A gradient by x that reads a digest of forward values in their place, to the same bits.
+
+    Attributes:
+        keep: makes the digest, `kept`, in the forward phase, of the values the gradient reads.
+        back: the gradient, from dy and kept.
+        spec: of the digest.
+        fits: whether it can, for these specs.
+    """
+
+    keep: Kernel
+    back: Kernel
+    spec: Callable[[Attrs, Specs], TensorSpec]
+    fits: Callable[[Attrs, Specs], bool] = always
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ CORE = [
     "lifetimes",
     "memory",
     "cost",
+    "compact",
     "recompute",
     "fusion",
     "program",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.columns import Source, fitting_images, image_tiles
+from odt.kernels.compacting import POOL_BYTES
 from odt.kernels.native import pooling as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.pooling import PoolAttrs, geometry, infer, pool_attrs, source_of
@@ -131,6 +132,7 @@ OP = OpDef(
             workspace=back_scratch,
             prepare=back_geometry,
             compiled=compiled.MAX_BACK,
+            compact=POOL_BYTES,
         )
     },
     attrs=pool_attrs,
