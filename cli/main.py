@@ -18,7 +18,9 @@ import odt.cli
 from odt import __version__
 from odt.errors import OdtError
 
-NOT_COMMANDS = frozenset({"datafile_options", "main", "one_command", "options", "report"})
+NOT_COMMANDS = frozenset(
+    {"datafile_options", "main", "one_command", "options", "plan_picture", "report"}
+)
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
 
 

@@ -1,5 +1,6 @@
 """Says what memory training takes and what for; nothing is allocated."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
+from odt.cli.plan_picture import draw
 from odt.core.budget import fit
 from odt.core.engine import Plans
 from odt.core.folding import fold_weights
@@ -24,6 +26,7 @@ from odt.core.plan import Call, Plan
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
 from odt.core.selection import Selection, choose_channels, select
+from odt.core.shares import Share, shares
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
 from odt.kernels.registry import find_optimizer
@@ -39,6 +42,9 @@ SHOWN = 12  # values alive at the peak
 @hyper_parameter_options
 @schedule_options
 @budget_option
+@click.option(
+    "--png", type=click.Path(), metavar="FILE", help="Draws memory over the calls of a step."
+)
 def command(
     model: str,
     num_of_trainable_ops: int | None,
@@ -49,6 +55,7 @@ def command(
     micro_batch: int | None,
     workers: int | None,
     memory_budget: int | None,
+    png: str | None,
     **options: Any,
 ) -> None:
     """Says how MODEL would train: how a batch is cut, and what memory is needed for what.
@@ -70,7 +77,10 @@ def command(
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     for lines in (describe_schedule(found), describe_memory(found, info.optimizer, slots)):
         click.echo("\n".join(lines))
+    click.echo("\n".join(describe_shares(shares(found, work[0]))))
     click.echo("\n".join(describe_peak(found.plan)))
+    if png:
+        draw(found, png)
 
 
 def describe_schedule(found: Forecast) -> list[str]:
@@ -104,6 +114,12 @@ def describe_memory(found: Forecast, optimizer: str, slots: tuple[str, ...]) -> 
     ]
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return report.table(cells, right=(1,))
+
+
+def describe_shares(found: Sequence[Share]) -> list[str]:
+    """What each way of saving memory saves."""
+    rows = [(share.name, f"{share.nbytes:,} bytes", share.note) for share in found]
+    return ["", "saved by", *report.table(rows, right=(1,))] if rows else []
 
 
 def describe_peak(plan: Plan) -> list[str]:

@@ -13,6 +13,7 @@ class LeanPlans(Plans):
     What is saved is said by the names of values, so that it is the same for a batch's shorter rest.
 
     Attributes:
+        usual: the others.
         compacted: gradients that read a digest.
         dropped: values that are computed again.
     """
@@ -25,11 +26,11 @@ class LeanPlans(Plans):
     ) -> None:
         super().__init__(plans.graph)
         self.compacted, self.dropped = compacted, dropped
-        self._plans = plans
+        self.usual = plans
         self._lean: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
     def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
-        found = self._plans.at(work, batch)
+        found = self.usual.at(work, batch)
         if not work.backward:
             return found
         key = (repr(work), batch)

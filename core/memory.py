@@ -47,13 +47,14 @@ class MemoryPlan:
     separate: int
 
 
-def plan_memory(plan: Plan, planner: str | None = None) -> MemoryPlan:
+def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True) -> MemoryPlan:
     """Places all values of the plan's arena, and its inputs.
 
     Args:
         plan: what is computed.
         planner: "none" (every value its own memory), "first_fit", or None for what the
             environment variable ODT_PLANNER says, else first_fit.
+        overlays: whether a call's result may take over the place of what it reads.
 
     Raises:
         OptionError: if there is no planner of that name.
@@ -69,7 +70,7 @@ def plan_memory(plan: Plan, planner: str | None = None) -> MemoryPlan:
         blocks = [Block((name,), sizes[name], forever) for name in alive]
         offsets, nbytes = place(blocks)
     else:
-        blocks = _blocks(alive, sizes, replacements(plan, alive))
+        blocks = _blocks(alive, sizes, replacements(plan, alive) if overlays else {})
         offsets, nbytes = min((place(order) for order in _orders(blocks)), key=lambda o: o[1])
     return MemoryPlan(offsets, sizes, nbytes, separate)
 

@@ -66,6 +66,8 @@ CORE = [
     "engine",
     "forecast",
     "lean",
+    "shares",
+    "timeline",
     "budget",
     "runtime",
     "heads",

@@ -1,13 +1,16 @@
 """`odt plan` says what training then takes."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
 
 from odt.cli.main import main
 from odt.core.reader import read_model
+from odt.core.timeline import timeline
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 
@@ -21,8 +24,9 @@ def plan(*arguments: object) -> Result:
 
 
 def rows(text: str) -> dict[str, int]:
-    """First word of each line → its bytes."""
-    found = re.findall(r"^(\w+) +([\d,]+) bytes", text, re.MULTILINE)
+    """First word of each line of the first table → its bytes."""
+    table = text.partition("saved by")[0]
+    found = re.findall(r"^(\w+) +([\d,]+) bytes", table, re.MULTILINE)
     return {name: int(number.replace(",", "")) for name, number in found}
 
 
@@ -68,3 +72,47 @@ def test_a_model_that_cannot_train_is_refused_in_a_line() -> None:
     result = plan(MNIST)
     assert result.exit_code == 1
     assert "--loss: must be given" in result.stderr
+
+
+def test_what_is_saved_adds_up() -> None:
+    """Own memory for each value, less what each way saves, is the arenas."""
+    cut = ("--micro-batch", 4, "--workers", 2)
+    usual = plan(MNIST, *LOSS, *cut).stdout
+    less = plan(MNIST, *LOSS, *cut, "--memory-budget", rows(usual)["peak"] - 100_000).stdout
+    (apart,) = re.findall(r"([\d,]+) if each value had its own memory", usual)
+    for text, ways in ((usual, 2), (less, 3)):
+        saved = re.findall(
+            r"^(one place|overlays|digests|again) +([\d,]+) bytes", text, re.MULTILINE
+        )
+        assert len(saved) == ways
+        numbers = [int(n.replace(",", "")) for n in (apart, *(n for _, n in saved))]
+        assert numbers[0] - sum(numbers[1:]) == rows(text)["arenas"]
+
+
+def test_the_picture_is_a_png(tmp_path: Path) -> None:
+    path = tmp_path / "memory.png"
+    result = plan(MNIST, *LOSS, "--png", path)
+    assert result.exit_code == 0, result.output
+    with Image.open(path) as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) > 300
+
+
+def test_matplotlib_is_named_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = plan(MNIST, *LOSS, "--png", tmp_path / "memory.png")
+    assert result.exit_code == 1
+    assert "pip install 'odt[plot]'" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_fullest_step_of_the_timeline_fills_the_arena() -> None:
+    graph = read_model(str(MNIST)).graph
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=16)
+    with Trainer(graph, info, micro_batch=8, workers=2) as trainer:
+        kinds = timeline(trainer.plan, 2)
+        most = max(map(sum, zip(*kinds.values(), strict=True)))
+        assert 0.95 * trainer.runtime.arena_nbytes < most <= trainer.runtime.arena_nbytes
+    assert all(max(numbers) > 0 for numbers in kinds.values())

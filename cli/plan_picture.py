@@ -1,0 +1,48 @@
+"""Memory over the calls of a step, as a picture."""
+
+from io import BytesIO
+
+from odt.core.files import AtomicFile
+from odt.core.forecast import Forecast
+from odt.core.timeline import timeline
+from odt.errors import OptionError
+
+MB = 1e6
+
+
+def draw(found: Forecast, path: str) -> None:
+    """Writes a PNG: what is held all the time, and on it what is alive at each call.
+
+    Raises:
+        OptionError: if matplotlib is not there, or the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as e:
+        raise OptionError(
+            "--png: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
+        ) from e
+    layers = {
+        "parameters": [found.parameters],
+        "optimizer": [found.slots],
+        "gradients, added up": [found.gradients],
+    }
+    alive = timeline(found.plan, found.schedule.workers)
+    calls = range(len(found.plan.steps))
+    heights = [[n / MB for n in (each * len(calls))] for each in layers.values()]
+    heights += [[n / MB for n in each] for each in alive.values()]
+    names = [*layers, *(f"{name} in arenas" for name in alive)]
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    axes = figure.add_subplot()
+    axes.stackplot(calls, heights, labels=names, step="post")
+    axes.axhline(found.total / MB, color="black", linewidth=1, label="allocated")
+    axes.axvline(found.plan.forward_steps, color="gray", linestyle=":", label="forward | backward")
+    s = found.schedule
+    axes.set_title(f"micro-batches of {s.micro_batch} of {s.batch}, workers: {s.workers}")
+    axes.set_xlabel("call")
+    axes.set_ylabel("MB")
+    figure.legend(loc="outside right upper", fontsize="small")
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    with AtomicFile(path, OptionError) as file:
+        file.write(picture.getvalue())
