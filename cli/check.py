@@ -54,6 +54,7 @@ def command(
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
+    freeze_norm: bool,
     seed: int,
     micro_batch: int | None,
     workers: int | None,
@@ -76,7 +77,7 @@ def command(
     fields = stored.given() if stored else {}
     options["batch_size"] = options["batch_size"] or fields.get("batch_size") or 8
     info = resolve(graph, fields, options, {}, num_of_trainable_ops)
-    selection = Selection(trainable, freeze, bias_only)
+    selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan

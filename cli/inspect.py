@@ -25,7 +25,11 @@ ALL = Selection()
 @model_argument
 @selection_options
 def command(
-    model: str, trainable: tuple[str, ...], freeze: tuple[str, ...], bias_only: bool
+    model: str,
+    trainable: tuple[str, ...],
+    freeze: tuple[str, ...],
+    bias_only: bool,
+    freeze_norm: bool,
 ) -> None:
     """Shows what MODEL holds: operators with their shapes, parameters, training info, metadata.
 
@@ -33,7 +37,8 @@ def command(
     after it; TRAINS is how many values that would train. With --trainable, --freeze or
     --bias-only both count and list only what is so selected.
     """
-    click.echo(describe(read_model(model), Selection(trainable, freeze, bias_only)))
+    selection = Selection(trainable, freeze, bias_only, freeze_norm)
+    click.echo(describe(read_model(model), selection))
 
 
 def describe(model: Model, selection: Selection = ALL) -> str:

@@ -331,6 +331,11 @@ selection_options = stack(
         help="Leave weights as they are whose name or operator matches; likewise.",
     ),
     click.option("--bias-only", is_flag=True, help="Train biases and no other weights."),
+    click.option(
+        "--freeze-norm",
+        is_flag=True,
+        help="Leave BatchNorm as it is, where it is MUL and ADD by constants behind a product.",
+    ),
 )
 
 sparse_option = click.option(

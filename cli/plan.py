@@ -51,6 +51,7 @@ def command(
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
+    freeze_norm: bool,
     sparse: tuple[tuple[str, float], ...],
     micro_batch: int | None,
     workers: int | None,
@@ -68,7 +69,7 @@ def command(
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
     given = {name: options.pop(name) for name in fields}
     info = resolve(graph, stored.given() if stored else {}, given, options, num_of_trainable_ops)
-    selection = Selection(trainable, freeze, bias_only)
+    selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     info = choose_channels(graph, info, sparse)
     work = works(graph, info)

@@ -113,6 +113,7 @@ def command(
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
+    freeze_norm: bool,
     sparse: tuple[tuple[str, float], ...],
     data_length: int | None,
     verbose_level: int,
@@ -154,7 +155,7 @@ def command(
         folded = fold_weights(source)
         resume = read_resume(checkpoint) if checkpoint else Resume("", None)
         info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, resume)
-        selection = Selection(trainable, freeze, bias_only)
+        selection = Selection(trainable, freeze, bias_only, freeze_norm)
         said = num_of_trainable_ops is not None or trainable_ops is not None
         info = select(folded.graph, info, selection, among=said)
         info = choose_channels(folded.graph, info, sparse)
@@ -249,9 +250,7 @@ def command(
         for kind, target in exports.items():
             if target:
                 plus = used if kind == "circle+" else None
-                export_model(
-                    source, buffers, target, kind.rstrip("+"), plus, float_weights=floats
-                )
+                export_model(source, buffers, target, kind.rstrip("+"), plus, float_weights=floats)
     click.echo(report.timing_table(phases.times_ms, times))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))

@@ -13,6 +13,7 @@ from odt.core.autodiff import trainable_tensors
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
 from odt.core.names import bind_inputs
+from odt.core.norms import norm_constants
 from odt.core.sparse import filters, strongest
 from odt.core.trainer import trainable_operators
 from odt.core.training_info import TrainingInfo
@@ -30,15 +31,17 @@ class Selection:
         trainable: patterns; if there are any, what none matches does not train.
         freeze: patterns; what one matches does not train.
         bias_only: what is no bias does not train.
+        freeze_norm: BatchNorm that is written as MUL and ADD with constants does not train.
     """
 
     trainable: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
     bias_only: bool = False
+    freeze_norm: bool = False
 
     @property
     def is_empty(self) -> bool:
-        return not (self.trainable or self.freeze or self.bias_only)
+        return not (self.trainable or self.freeze or self.bias_only or self.freeze_norm)
 
 
 def select(
@@ -69,10 +72,18 @@ def select(
     chosen = {i for i in before if _is_chosen(names[i], selection)}
     if selection.bias_only:
         chosen &= biases(lowered)
+    if selection.freeze_norm:
+        frozen = norm_constants(lowered)
+        if not frozen:
+            raise OptionError(
+                "--freeze-norm: there must be a MUL by one constant a channel behind a convolution "
+                "or a matrix product, but got none. Leave it out."
+            )
+        chosen -= frozen
     if not chosen:
         raise OptionError(
-            "--trainable, --freeze, --bias-only: must leave something to train, but got none of "
-            f"the {len(before)} weights that train without them"
+            "--trainable, --freeze, --bias-only, --freeze-norm: must leave something to train, "
+            f"but got none of the {len(before)} weights that train without them"
         )
     if len(chosen) == len(before):
         return info

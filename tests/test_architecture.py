@@ -83,6 +83,7 @@ CORE = [
     "inference",
     "datasets",
     "trainer",
+    "norms",
     "selection",
     "random_data",
     "selftest",
