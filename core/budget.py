@@ -45,34 +45,37 @@ def fit(
     if budget is None or found.peak <= budget:
         return found
     schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
-    ways = [way for s in schedules for way in _ways(plans, works, info, s, budget)]
-    fitting = [way for way in ways if way.peak <= budget]
-    if not fitting:
+    best: Forecast | None = None
+    for s in schedules:
+        for way in _ways(Plans(plans.graph), works, info, s, budget):  # what loses is freed
+            if way.peak <= budget and (best is None or _seconds(way) < _seconds(best)):
+                best = way
+    if best is None:
         least = min(way.peak for s in schedules for way in _ways(plans, works, info, s, 0))
         raise OptionError(
             f"--memory-budget: must be at least {_megabytes(least)} to train this in batches of "
             f"{batch}, but got {_megabytes(budget)}"
         )
-    return min(fitting, key=_seconds)
+    return best
 
 
 def _ways(
     plans: Plans, works: tuple[Work, ...], info: TrainingInfo, schedule: Schedule, budget: int
 ) -> Iterator[Forecast]:
     """With a schedule as it is, and with as few savings as make it fit."""
-    plain = forecast(plans, works, info, schedule)
+    plain = forecast(plans, works, info, schedule, searched=True)
     yield plain
     if plain.peak <= budget:
         return
     room = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
     compacted = choose_compact(plain.plan)
-    small = forecast(LeanPlans(plans, compacted), works, info, schedule)
+    small = forecast(LeanPlans(plans, compacted), works, info, schedule, searched=True)
     yield small
     if small.peak <= budget:
         return
     for margin in MARGINS:
         dropped = choose_dropped(small.plan, int(room * margin))
-        lean = forecast(LeanPlans(plans, compacted, dropped), works, info, schedule)
+        lean = forecast(LeanPlans(plans, compacted, dropped), works, info, schedule, searched=True)
         yield lean
         if lean.peak <= budget or not room:
             return

@@ -15,7 +15,8 @@ DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time, with
 # programs themselves, and what BLAS sets aside for each thread that multiplies.
 START = 1_000_000
 STEP = 8_000  # for each step of the plan
-BOUND_STEP = 3_000  # and for each worker
+BOUND_STEP = 6_000  # and for each worker
+SEARCH_STEP = 5_000  # and what looking for a plan within a budget leaves behind
 BLAS = 2_000_000
 PRODUCT = 1_000_000  # arithmetic from which a call without a compiled form is BLAS's
 
@@ -66,7 +67,12 @@ class Forecast:
 
 
 def forecast(
-    plans: Plans, works: tuple[Work, ...], info: TrainingInfo, schedule: Schedule
+    plans: Plans,
+    works: tuple[Work, ...],
+    info: TrainingInfo,
+    schedule: Schedule,
+    *,
+    searched: bool = False,
 ) -> Forecast:
     """Adds up what a schedule takes.
 
@@ -75,6 +81,7 @@ def forecast(
         works: what runs, training first.
         info: its optimizer decides about slots.
         schedule: how the batch is cut.
+        searched: whether the plan was looked for.
     """
     size = schedule.micro_batch
     plan, memory = plans.at(works[0], size)
@@ -99,7 +106,7 @@ def forecast(
             if v.region is Region.CONSTANT and v.base is None
         ),
         data=DATA_PAGES + schedule.workers * _read_at_once(plan),
-        overhead=_overhead(plan, schedule),
+        overhead=_overhead(plan, schedule, SEARCH_STEP if searched else 0),
     )
 
 
@@ -107,12 +114,13 @@ def _read_at_once(plan: Plan) -> int:
     return sum(plan.values[name].spec.nbytes for name in (*plan.inputs, *plan.targets))
 
 
-def _overhead(plan: Plan, schedule: Schedule) -> int:
+def _overhead(plan: Plan, schedule: Schedule, search: int) -> int:
     multiplies = any(
         isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in plan.steps
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
-    return START + len(plan.steps) * (STEP + BOUND_STEP * schedule.workers) + threads * BLAS
+    a_step = STEP + BOUND_STEP * schedule.workers + search
+    return START + len(plan.steps) * a_step + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,25 +87,25 @@ def test_the_commands_take_it(tmp_path: Path) -> None:
 
 def resnet(budget: int | None) -> Trainer:
     graph = read_model(str(HERE / "models" / "mlperf-tiny-resnet8-cifar10.tflite")).graph
-    info = TrainingInfo(loss="categorical_crossentropy", batch_size=2)
-    return Trainer(graph, info, budget=budget, micro_batch=1, workers=1)
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=32)
+    return Trainer(graph, info, budget=budget, micro_batch=16, workers=1)
 
 
 def test_activations_are_computed_again_where_that_makes_it_fit() -> None:
-    """Two samples, one at a time: the numbers are those of the usual plan, bit for bit."""
+    """The numbers are those of the usual plan, bit for bit."""
     rng = np.random.default_rng(0)
-    x = rng.random((2, 32, 32, 3), np.float32)
-    samples = ArrayData([x], [np.eye(10, dtype=np.float32)[[3, 7]]])
+    x = rng.random((BATCH, 32, 32, 3), np.float32)
+    samples = ArrayData([x], [np.eye(10, dtype=np.float32)[np.arange(BATCH) % 10]])
     with resnet(None) as usual:
         arena = usual.memory().arena
-        losses = [usual.step(samples, 2) for _ in range(3)]
+        losses = [usual.step(samples, BATCH) for _ in range(3)]
     with resnet(10**9) as t:
         assert t.predicted is not None
         room = t.predicted - arena // 8
     with resnet(room) as t:
         assert t.memory().arena <= arena - arena // 8
         assert any("again" in line for line in str(t.plan).splitlines())
-        assert [t.step(samples, 2) for _ in range(3)] == losses
+        assert [t.step(samples, BATCH) for _ in range(3)] == losses
 
 
 MEASURED = """
