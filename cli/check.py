@@ -31,6 +31,7 @@ from odt.core.selftest import self_test
 from odt.core.trainability import Trainability, flops, tail, trainability
 from odt.core.trainer import Trainer, trainable_operators
 from odt.core.training_info import stored_training_info
+from odt.errors import DataError
 
 
 @click.command()
@@ -94,7 +95,13 @@ def command(
             data = RandomData(runtime.input_specs, runtime.target_specs, classes, seed)
         else:
             data = open_data(load_input, load_expected, trainer.runtime)
-    findings = self_test(graph, trainer.info, data, seed=seed)
+    try:
+        findings = self_test(graph, trainer.info, data, seed=seed)
+    except DataError:
+        if not isinstance(data, RandomData):
+            raise
+        data = RandomData(data.inputs, data.targets, data.classes, seed, whole=True)
+        findings = self_test(graph, trainer.info, data, seed=seed)
     for finding in findings:
         click.echo(f"{'ok  ' if finding.passed else 'FAIL'} {finding.what}: {finding.detail}")
     passed = all(f.passed for f in findings) and not found.blocked

@@ -9,7 +9,9 @@ from odt.kernels.opdef import Array, TensorSpec
 
 
 class RandomData:
-    """Inputs from a standard normal, or integers 0 and 1; targets that a loss can use.
+    """Inputs from a standard normal, or integers; targets that a loss can use.
+
+    Integers are 0 and 1, which are numbers of words as well as flags; of 8 bits any, for images.
 
     A sample's values depend on its number and the seed alone.
 
@@ -18,6 +20,7 @@ class RandomData:
         classes: whether a target is classes: one-hot rows, or numbers below 2 if integers; one
             for each.
         seed: of the values.
+        whole: inputs of floats are 0 and 1 too, for a model that takes numbers of words so.
     """
 
     def __init__(
@@ -26,11 +29,14 @@ class RandomData:
         targets: Sequence[TensorSpec],
         classes: Sequence[bool],
         seed: int = 0,
+        *,
+        whole: bool = False,
     ) -> None:
         self.inputs = inputs
         self.targets = targets
         self.classes = classes
         self.seed = seed
+        self.whole = whole
 
     def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for row, number in enumerate(samples):
@@ -41,8 +47,10 @@ class RandomData:
                 out[row] = self._target(rng, spec, classes).reshape(out[row].shape)
 
     def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
-        if spec.dtype.kind == "f":
+        if spec.dtype.kind == "f" and not self.whole:
             return rng.normal(size=spec.shape)
+        if spec.dtype in (np.uint8, np.int8):
+            return rng.integers(0, 256, spec.shape).astype(np.uint8).view(spec.dtype)
         return rng.integers(0, 2, spec.shape)
 
     def _target(self, rng: np.random.Generator, spec: TensorSpec, classes: bool) -> Array:

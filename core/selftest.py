@@ -15,7 +15,7 @@ from odt.errors import OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)
-STEP = {8: 1e-7, 4: 1e-2}  # of a central difference, as a share of the weights' size, by itemsize
+STEP = {8: 1e-5, 4: 1e-2}  # of a central difference, as a share of the weights' size, by itemsize
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
 
@@ -141,8 +141,10 @@ class _Test:
             itemsize = flat.dtype.itemsize
             h = STEP[itemsize] * max(float(abs(self.start[i]).mean()), 1e-3)
             up, down = (self._moved(i, at, sign * h) for sign in (1, -1))
-            measured = (self._loss(up) - self._loss(down)) / (2 * h)
-            scale = max(abs(measured), abs(float(flat[at])), 1e-8 / itemsize)
+            above, below = self._loss(up), self._loss(down)
+            measured = (above - below) / (2 * h)
+            rounding = 4 * float(np.finfo(flat.dtype).eps) * abs(above) / h
+            scale = max(abs(measured), abs(float(flat[at])), rounding / TOLERANCE[itemsize], 1e-30)
             error = abs(measured - float(flat[at])) / scale
             worst = max(worst, error)
             if error > TOLERANCE[itemsize]:

@@ -165,6 +165,41 @@ def test_random_samples_depend_on_their_number_alone() -> None:
     np.testing.assert_array_equal(t.sum(axis=1), 1)
 
 
+def test_random_words_are_numbers_and_random_pixels_any() -> None:
+    specs = [TensorSpec((400,), np.dtype(d)) for d in (np.float32, np.int32, np.uint8, np.int8)]
+    arrays = [np.empty((1, 400), s.dtype) for s in specs]
+    RandomData(specs, [], [], whole=True).read([0], arrays, [])
+    ranges = [(int(a.min()), int(a.max())) for a in arrays]
+    assert ranges[:2] == [(0, 1), (0, 1)]
+    assert ranges[2] == pytest.approx((0, 255), abs=9)
+    assert ranges[3] == pytest.approx((-128, 127), abs=9)
+
+
+def test_a_model_that_takes_numbers_of_words_as_floats_passes(tmp_path: Path) -> None:
+    """CAST → GATHER → mean: random reals are no rows of a table, 0 and 1 are."""
+    model = ModelBuilder("circle", seed=0)
+    words = model.add_operator("CAST", (model.add_input((1, 6)),), (1, 6), dtype="int32")
+    table = model.add_weight((2, 4), 4, "table")
+    y = model.add_operator("GATHER", (table, words), (1, 6, 4))
+    y = model.add_operator("MEAN", (y, model.add_constant([1])), (1, 4))
+    model.write(tmp_path / "words.circle", model.add_dense(y, 3))
+    result = check(tmp_path / "words.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
+    """Weights of 1e-9 behind a loss near 1: their differences are rounding, and no more."""
+    net = Net()
+    y = net.dense(net.input(1, 5), 3)
+    graph = net.graph(net.add("MUL", (y, net.constant([1e-9])), (1, 3)))
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [False])
+    info = TrainingInfo(
+        loss="mean_squared_error", batch_size=4, trainable_tensors=(graph.nodes[0].inputs[1],)
+    )
+    findings = self_test(graph, info, data)
+    assert [f.passed for f in findings if f.what == "finite differences"] == [True]
+
+
 def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
