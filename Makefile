@@ -1,5 +1,7 @@
 # make test    everything that must hold before a commit
 # make demo    trains a small network on 2,000 images of Fashion-MNIST and tries it
+# make bench   measures odt and its peers side by side, about an hour; QUICK=1: four rows, once;
+#              PEERS="onert,PyTorch" WORK=mnist-32-full REPEAT=5 choose
 # make accept  the long runs against the complete data: make accept DATA=../shared
 # make clean   removes what the others made
 
@@ -11,7 +13,7 @@ BIN := .venv/bin
 DATA ?= ../shared
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: test demo accept clean
+.PHONY: test demo accept bench clean
 
 test: .venv/test
 	$(BIN)/ruff format --check
@@ -21,6 +23,10 @@ test: .venv/test
 
 accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept
+
+bench: .venv/test
+	$(BIN)/python tools/bench/run.py $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
+		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT))
 
 demo: .venv/odt
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh

@@ -1,0 +1,101 @@
+"""What the benchmarks make of their measurements; the measuring itself is `make bench`."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from bench.networks import NETWORKS, batch_of
+from bench.report import best_peer, medians, text
+from bench.run import is_clean
+from bench.systems import HERE, SYSTEMS
+from bench.work import QUICK, WORK
+from bench.write_models import write
+
+from odt.core.reader import read_model
+
+
+def result(system: str, step: float, others: float = 0.0, work: str = "mlp-64-full") -> Any:
+    return {
+        "system": system,
+        "work": work,
+        "step_ms": step,
+        "memory_mb": 10 * step,
+        "first_loss_ms": 100.0,
+        "others": others,
+    }
+
+
+RESULTS = [
+    *(result("odt", step) for step in (1.0, 3.0, 2.0)),
+    *(result("onert", step) for step in (5.0, 4.0)),
+    result("onert", 50.0, others=0.5),
+    result("PyTorch", 6.0, others=0.3),
+    result("LiteRT, forward", 0.5),
+    {"system": "ONNX Runtime", "work": "mlp-64-full", "failed": "no wheel"},
+]
+
+
+def test_medians_leave_out_disturbed_runs_where_there_are_others() -> None:
+    assert medians(RESULTS, "step_ms") == {
+        ("mlp-64-full", "odt"): 2.0,
+        ("mlp-64-full", "onert"): 4.5,
+        ("mlp-64-full", "PyTorch"): 6.0,
+        ("mlp-64-full", "LiteRT, forward"): 0.5,
+    }
+    assert [is_clean(r) for r in RESULTS] == [True] * 5 + [False, False, True, True]
+
+
+def test_the_best_peer_trains_and_is_not_odt() -> None:
+    assert best_peer(medians(RESULTS, "step_ms"), "mlp-64-full") == ("onert", 4.5)
+    assert best_peer({}, "mlp-64-full") is None
+
+
+def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
+    more = {
+        "sizes": {"odt": 1.0},
+        "absent": {"PyTorch, compiled": "no such version"},
+        "batch": [(1, 1.0)],
+        "width": [(64, 1.0)],
+        "depth": [(1, 1.0)],
+        "workers": {"one": 30.0, "two": 20.0},
+        "overhead": {"calls": 30, "microseconds": 42.0},
+        "peak_gflops": 100.0,
+    }
+    page = text(RESULTS, more)
+    assert "| mlp, batch 64 | 2 ms | 4.5 ms (onert) | 0.44 (goal 0.8) | 20 MB (goal 12) |" in page
+    assert "1.50 times as fast" in page
+    assert "PyTorch, compiled: could not be installed: no such version" in page
+    assert "ONNX Runtime, mlp-64-full: no wheel" in page
+    # 6 × 101,632 multiplications × 64 samples in 2 ms
+    assert "| mlp, batch 64 | 20 GFLOP/s | 20% | 1.33 |" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "multiplications"),
+    [
+        ("mlp", 101_770, 101_632),
+        ("mnist", 34_826, 2_440_960),
+        ("resnet8", 77_706, 12_501_632),
+        ("mobilenet", 3_487_816, 300_774_272),
+    ],
+)
+def test_networks_are_the_published_ones(
+    name: str, parameters: int, multiplications: int, tmp_path: Any
+) -> None:
+    """MobileNetV2's 3.5 million parameters and 300 million multiplications, and so on."""
+    net = NETWORKS[name]()
+    assert net.multiplications() == multiplications
+    pairs = [(layer.w, layer.b) for _, layer in net.weights()]
+    assert sum(w.size + b.size for w, b in pairs if w is not None and b is not None) == parameters
+    write(net, tmp_path / "net.tflite")
+    graph = read_model(tmp_path / "net.tflite").graph
+    assert graph.tensors[graph.outputs[0]].spec.shape == (1, net.classes)
+    x, y, labels = batch_of(net, 3)
+    assert x.shape == (3, *net.input)
+    np.testing.assert_array_equal(np.argmax(y, 1), labels)
+
+
+def test_every_row_and_script_is_there() -> None:
+    assert set(QUICK) <= {w.name for w in WORK}
+    assert {w.network for w in WORK} == set(NETWORKS)
+    assert all((HERE / s.script).exists() for s in SYSTEMS.values())

@@ -1,0 +1,36 @@
+"""onert: measure_onert.py NETWORK BATCH full|last FILES"""
+
+import contextlib
+import io
+import sys
+
+import networks
+import numpy as np
+from measuring import Measurement
+
+name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+net = networks.NETWORKS[name]()
+x, y, _ = networks.batch_of(net, batch)
+del net
+measurement = Measurement()
+
+from onert.experimental import train  # noqa: E402
+
+model = train.session(f"{files}/{name}.circle")
+adam = train.optimizer.Adam(1e-5)
+if mode == "last":
+    adam.nums_trainable_ops = 1
+with contextlib.redirect_stdout(io.StringIO()):
+    model.compile(optimizer=adam, loss="categorical_crossentropy", batch_size=batch)
+native, out = model.session, np.zeros_like(y)
+
+
+def step() -> float:
+    native.train_set_input(0, x)
+    native.train_set_expected(0, y)
+    native.train_set_output(0, out)
+    native.train(update_weights=True)
+    return float(native.train_get_loss(0))
+
+
+measurement.finish(step)

@@ -1,0 +1,143 @@
+"""ONNX Runtime: measure_ort.py NETWORK BATCH full|last FILES; makes its files the first time."""
+
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+
+import networks
+import numpy as np
+from measuring import Measurement
+
+name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
+folder = files / "ort" / f"{name}-{mode}"
+
+
+def without_torch() -> None:
+    """onnxruntime.training imports PyTorch, which training does not need."""
+    found = importlib.util.find_spec("onnxruntime")
+    package = types.ModuleType("onnxruntime.training")
+    package.__path__ = [os.path.join(os.path.dirname(found.origin), "training")]
+    import onnxruntime  # noqa: F401
+
+    sys.modules["onnxruntime.training"] = package
+
+
+def write_files(net: networks.Network) -> None:
+    without_torch()
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from onnxruntime.training import artifacts
+
+    nodes, constants = [], []
+
+    def constant(key: str, a: np.ndarray) -> str:
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(a), key))
+        return key
+
+    def name_of(k: int) -> str:
+        return "x" if k < 0 else f"v{k}"
+
+    zero, six = constant("zero", np.float32(0)), constant("six", np.float32(6))
+    for k, layer in enumerate(net.layers):
+        ins, out = [name_of(s) for s in layer.sources], name_of(k)
+        raw = out + "_raw" if layer.activation else out
+        if layer.kind in ("conv", "depthwise"):
+            apart = layer.kind == "depthwise"
+            w = layer.w.transpose((3, 0, 1, 2) if apart else (0, 3, 1, 2))
+            pad = layer.size // 2 if layer.same else 0
+            ins += [constant(f"w{k}", w), constant(f"b{k}", layer.b)]
+            nodes.append(
+                helper.make_node(
+                    "Conv", ins, [raw], kernel_shape=[layer.size] * 2, strides=[layer.stride] * 2,
+                    pads=[pad] * 4, group=w.shape[0] if apart else 1,
+                )
+            )  # fmt: skip
+        elif layer.kind == "dense":
+            w, source = layer.w, layer.sources[0]
+            if source >= 0 and net.layers[source].kind == "flatten":
+                h, v, c = net.shape_of(net.layers[source].sources[0])
+                w = w.reshape(-1, h, v, c).transpose(0, 3, 1, 2).reshape(w.shape)
+            ins += [constant(f"w{k}", w), constant(f"b{k}", layer.b)]
+            nodes.append(helper.make_node("Gemm", ins, [raw], transB=1))
+        elif layer.kind == "max_pool":
+            size = [layer.size] * 2
+            nodes.append(helper.make_node("MaxPool", ins, [raw], kernel_shape=size, strides=size))
+        elif layer.kind == "mean_pool":
+            nodes.append(helper.make_node("GlobalAveragePool", ins, [raw]))
+        elif layer.kind == "mean":
+            nodes.append(helper.make_node("GlobalAveragePool", ins, [raw + "_4"]))
+            nodes.append(helper.make_node("Flatten", [raw + "_4"], [raw], axis=1))
+        elif layer.kind == "flatten":
+            nodes.append(helper.make_node("Flatten", ins, [raw], axis=1))
+        else:
+            nodes.append(helper.make_node("Add", ins, [raw]))
+        if layer.activation == "relu":
+            nodes.append(helper.make_node("Relu", [raw], [out]))
+        elif layer.activation == "relu6":
+            nodes.append(helper.make_node("Clip", [raw, zero, six], [out]))
+    shape = net.input if len(net.input) == 1 else (net.input[2], *net.input[:2])
+    result = name_of(len(net.layers) - 1)
+    used = {i for n in nodes for i in n.input}
+    graph = helper.make_graph(
+        nodes,
+        net.name,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *shape])],
+        [helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", net.classes])],
+        [c for c in constants if c.name in used],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.checker.check_model(model)
+    keys = [f"{letter}{k}" for k, _ in net.weights() for letter in "wb"]
+    trained = keys[-2:] if mode == "last" else keys
+    folder.mkdir(parents=True)
+    artifacts.generate_artifacts(
+        model,
+        requires_grad=trained,
+        frozen_params=[k for k in keys if k not in trained],
+        loss=artifacts.LossType.CrossEntropyLoss,
+        optimizer=artifacts.OptimType.AdamW,
+        artifact_directory=str(folder),
+    )
+
+
+if not folder.exists():  # in a process of its own, whose memory is not measured
+    child = os.fork()
+    if not child:
+        write_files(networks.NETWORKS[name]())
+        os._exit(0)
+    os.waitpid(child, 0)
+
+net = networks.NETWORKS[name]()
+x, _, labels = networks.batch_of(net, batch)
+x = np.ascontiguousarray(np.moveaxis(x, -1, 1))
+del net
+measurement = Measurement()
+
+without_torch()
+import onnxruntime as ort  # noqa: E402
+from onnxruntime.training.api import CheckpointState, Module, Optimizer  # noqa: E402
+
+ort.set_default_logger_severity(3)
+options = ort.SessionOptions()
+options.intra_op_num_threads = 2
+options.log_severity_level = 3
+state = CheckpointState.load_checkpoint(str(folder / "checkpoint"))
+model = Module(
+    str(folder / "training_model.onnx"), state, None, device="cpu", session_options=options
+)
+adam = Optimizer(str(folder / "optimizer_model.onnx"), model)
+adam.set_learning_rate(1e-5)
+model.train()
+
+
+def step() -> float:
+    loss = model(x, labels)
+    adam.step()
+    model.lazy_reset_grad()
+    return float(loss)
+
+
+measurement.finish(step)

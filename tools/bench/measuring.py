@@ -1,0 +1,66 @@
+"""What every measuring script shares: time and memory of a step, as one line of JSON. No packages
+but NumPy, since it runs in the environment of each system.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+SECONDS, MOST, LEAST, WARM = 2.0, 200, 5, 2  # of steps that are timed
+
+
+def status(key: str) -> float:
+    """A line of the process's status, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) / 1024
+    raise KeyError(key)
+
+
+def machine_seconds() -> float:
+    """How long all cores together have been busy."""
+    parts = [int(v) for v in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    return sum(parts[k] for k in (0, 1, 2, 5, 6, 7)) / 100
+
+
+def own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+class Measurement:
+    """Begin it with Python, NumPy and the data in memory, and nothing of the system yet."""
+
+    def __init__(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+        self.base = status("VmRSS")
+        self.began = time.perf_counter()
+
+    def finish(self, step: Callable[[], float]) -> None:
+        """Runs steps, and prints what was measured; step gives the loss."""
+        first_loss = float(step())
+        to_first = time.perf_counter() - self.began
+        for _ in range(WARM - 1):
+            step()
+        times: list[float] = []
+        busy, own, start = machine_seconds(), own_seconds(), time.perf_counter()
+        while len(times) < MOST and (len(times) < LEAST or time.perf_counter() - start < SECONDS):
+            at = time.perf_counter()
+            step()
+            times.append(time.perf_counter() - at)
+        wall = time.perf_counter() - start
+        others = (machine_seconds() - busy - (own_seconds() - own)) / wall
+        result = {
+            "step_ms": statistics.median(times) * 1e3,
+            "least_ms": min(times) * 1e3,
+            "steps": len(times),
+            "others": others,
+            "first_loss_ms": to_first * 1e3,
+            "memory_mb": status("VmHWM") - self.base,
+            "first_loss": first_loss,
+        }
+        sys.stdout.write("\n" + json.dumps(result) + "\n")

@@ -1,0 +1,200 @@
+"""The networks that every system trains: layers in order, with seeded weights. NumPy only.
+
+A layer reads the layers it names, or the one before. Images are NHWC, filters OHWI, as in Circle;
+the other layouts are made from these. Shapes are those of one sample.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weights = NDArray[np.float32]
+
+
+@dataclass
+class Layer:
+    """One layer: kind is conv, depthwise, dense, max_pool, mean_pool, mean, flatten or add.
+
+    Attributes:
+        sources: numbers of the layers it reads; −1 is the input.
+        shape: of its output.
+        activation: "", relu or relu6.
+        pads: zeros (top, bottom, left, right), as TFLite's SAME has them.
+        w, b: weights, where it has any.
+    """
+
+    kind: str
+    sources: tuple[int, ...]
+    shape: tuple[int, ...]
+    activation: str = ""
+    size: int = 1
+    stride: int = 1
+    same: bool = False
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    w: Weights | None = None
+    b: Weights | None = None
+
+
+@dataclass
+class Network:
+    """Layers, and the classes that the last one gives logits for."""
+
+    name: str
+    input: tuple[int, ...]
+    layers: list[Layer] = field(default_factory=list)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1234))
+
+    @property
+    def classes(self) -> int:
+        return self.layers[-1].shape[-1]
+
+    def shape_of(self, number: int) -> tuple[int, ...]:
+        return self.input if number < 0 else self.layers[number].shape
+
+    def weights(self) -> Iterator[tuple[int, Layer]]:
+        return ((k, layer) for k, layer in enumerate(self.layers) if layer.w is not None)
+
+    def multiplications(self) -> int:
+        """Of a forward pass of one sample."""
+        total = 0
+        for _, layer in self.weights():
+            assert layer.w is not None
+            total += int(np.prod(layer.shape[:-1])) * layer.w.size
+        return total
+
+    def _add(self, layer: Layer) -> int:
+        self.layers.append(layer)
+        return len(self.layers) - 1
+
+    def _window(self, source: int, size: int, stride: int, same: bool) -> tuple[int, int, int]:
+        """Outputs along an axis, and the zeros before and after."""
+        length = self.shape_of(source)[0]
+        if not same:
+            return (length - size) // stride + 1, 0, 0
+        out = -(-length // stride)
+        zeros = max((out - 1) * stride + size - length, 0)
+        return out, zeros // 2, zeros - zeros // 2
+
+    def _draw(self, *shape: int, gain: float) -> tuple[Weights, Weights]:
+        fan_in = int(np.prod(shape[1:]))
+        w = self.rng.normal(size=shape) * np.sqrt(gain / fan_in)
+        return w.astype(np.float32), (self.rng.normal(size=shape[0]) * 0.05).astype(np.float32)
+
+    def conv(
+        self, units: int, size: int, stride: int = 1, activation: str = "relu", *,
+        same: bool = True, source: int | None = None, gain: float = 2.0,
+    ) -> int:  # fmt: skip
+        source = len(self.layers) - 1 if source is None else source
+        out, lo, hi = self._window(source, size, stride, same)
+        w, b = self._draw(units, size, size, self.shape_of(source)[2], gain=gain)
+        pads = (lo, hi, lo, hi)
+        return self._add(
+            Layer("conv", (source,), (out, out, units), activation, size, stride, same, pads, w, b)
+        )
+
+    def depthwise(self, size: int, stride: int) -> int:
+        source = len(self.layers) - 1
+        channels = self.shape_of(source)[2]
+        out, lo, hi = self._window(source, size, stride, True)
+        w, b = self._draw(channels, size, size, 1, gain=2.0)
+        w = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
+        pads, shape = (lo, hi, lo, hi), (out, out, channels)
+        return self._add(
+            Layer("depthwise", (source,), shape, "relu6", size, stride, True, pads, w, b)
+        )
+
+    def pool(self, kind: str, size: int) -> int:
+        source = len(self.layers) - 1
+        out, _, _ = self._window(source, size, size, False)
+        shape = (out, out, self.shape_of(source)[2])
+        return self._add(Layer(kind, (source,), shape, "", size, size))
+
+    def mean(self) -> int:
+        source = len(self.layers) - 1
+        return self._add(Layer("mean", (source,), self.shape_of(source)[2:]))
+
+    def flatten(self) -> int:
+        source = len(self.layers) - 1
+        return self._add(Layer("flatten", (source,), (int(np.prod(self.shape_of(source))),)))
+
+    def add(self, a: int, b: int, activation: str = "") -> int:
+        return self._add(Layer("add", (a, b), self.shape_of(a), activation))
+
+    def dense(self, units: int, activation: str = "") -> int:
+        source = len(self.layers) - 1
+        w, b = self._draw(units, self.shape_of(source)[0], gain=2.0 if activation else 1.0)
+        return self._add(Layer("dense", (source,), (units,), activation, w=w, b=b))
+
+
+def mlp(width: int = 128, depth: int = 1) -> Network:
+    """784 → width, `depth` times → 10."""
+    net = Network("mlp", (784,))
+    for _ in range(depth):
+        net.dense(width, "relu")
+    net.dense(10)
+    return net
+
+
+def mnist() -> Network:
+    """Two convolutions of 3×3, each pooled, and a dense layer."""
+    net = Network("mnist", (28, 28, 1))
+    for units in (32, 64):
+        net.conv(units, 3, same=False)
+        net.pool("max_pool", 2)
+    net.flatten()
+    net.dense(10)
+    return net
+
+
+def resnet8() -> Network:
+    """MLPerf Tiny's residual network for 32×32 images."""
+    net = Network("resnet8", (32, 32, 3))
+    last = net.conv(16, 3)
+    for k, units in enumerate((16, 32, 64)):
+        stride = 1 if k == 0 else 2
+        inner = net.conv(units, 3, stride, source=last)
+        inner = net.conv(units, 3, 1, "", source=inner, gain=1.0)
+        short = last if k == 0 else net.conv(units, 1, stride, "", source=last, gain=1.0)
+        last = net.add(short, inner, "relu")
+    net.pool("mean_pool", 8)
+    net.flatten()
+    net.dense(10)
+    return net
+
+
+STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+          (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
+
+
+def mobilenet(size: int = 224, classes: int = 1000) -> Network:
+    """MobileNetV2, its normalizations folded."""
+    net = Network("mobilenet", (size, size, 3))
+    last = net.conv(32, 3, 2, "relu6")
+    for expansion, units, repeats, first in STAGES:
+        for k in range(repeats):
+            before, channels = last, net.shape_of(last)[2]
+            stride = first if k == 0 else 1
+            if expansion != 1:
+                net.conv(channels * expansion, 1, 1, "relu6")
+            net.depthwise(3, stride)
+            same = stride == 1 and channels == units
+            last = net.conv(units, 1, 1, "", gain=0.25 if same else 1.0)
+            if same:
+                last = net.add(before, last)
+    net.conv(1280, 1, 1, "relu6")
+    net.mean()
+    net.dense(classes)
+    return net
+
+
+NETWORKS = {"mlp": mlp, "mnist": mnist, "resnet8": resnet8, "mobilenet": mobilenet}
+
+
+def batch_of(net: Network, samples: int) -> tuple[Weights, Weights, NDArray[np.int64]]:
+    """Random inputs, one-hot targets, and the same as class numbers."""
+    rng = np.random.default_rng(3)
+    x = rng.random((samples, *net.input), np.float32)
+    labels = rng.integers(0, min(net.classes, 10), samples)
+    return x, np.eye(net.classes, dtype=np.float32)[labels], labels

@@ -1,0 +1,207 @@
+"""docs/benchmarks.md and its picture, from the results in bench-out/."""
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.networks import NETWORKS
+from bench.work import WORK, Work
+
+Result = dict[str, Any]
+OURS = ("odt", "odt, NumPy only")
+FORWARD = "LiteRT, forward"
+
+
+def medians(results: Sequence[Result], figure: str) -> dict[tuple[str, str], float]:
+    """(work, system) → the median of the clean runs' figure; of all where none is clean."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for r in results:
+        if "failed" not in r:
+            found.setdefault((r["work"], r["system"]), []).append(r)
+    chosen = {}
+    for key, rows in found.items():
+        clean = [r for r in rows if r["others"] < 0.1] or rows
+        chosen[key] = statistics.median(r[figure] for r in clean)
+    return chosen
+
+
+def best_peer(values: Mapping[tuple[str, str], float], work: str) -> tuple[str, float] | None:
+    """The peer that trains with the least."""
+    peers = {s: v for (w, s), v in values.items() if w == work and s not in (*OURS, FORWARD)}
+    return min(peers.items(), key=lambda item: item[1]) if peers else None
+
+
+def title(work: Work) -> str:
+    part = "" if work.mode == "full" else ", last layer"
+    return f"{work.network}, batch {work.batch}{part}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}g}" if value < 100 else f"{value:.0f}"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(cells) + " |" for cells in lines] + [""]
+
+
+def goals(
+    steps: Mapping[tuple[str, str], float], memory: Mapping[tuple[str, str], float]
+) -> list[str]:
+    rows = []
+    for work in WORK:
+        ours, peer = steps.get((work.name, "odt")), best_peer(steps, work.name)
+        least = best_peer(memory, work.name)
+        if ours is None:
+            continue
+        share = ours / peer[1] if peer else None
+        held = memory[(work.name, "odt")]
+        rows.append(
+            [
+                title(work),
+                f"{number(ours)} ms",
+                f"{number(peer[1])} ms ({peer[0]})" if peer else "–",
+                "–" if share is None else f"{share:.2f} (goal {work.step})",
+                f"{held:.0f} MB (goal {work.memory:.0f})",
+                f"{least[1]:.0f} MB ({least[0]})" if least else "–",
+            ]
+        )
+    head = ("work", "odt", "best peer", "share of its time", "odt's memory", "least of the peers")
+    return table(head, rows)
+
+
+def all_systems(values: Mapping[tuple[str, str], float], systems: Sequence[str]) -> list[str]:
+    works = [w for w in WORK if any(k[0] == w.name for k in values)]
+    rows = [[title(w), *(number(values.get((w.name, s))) for s in systems)] for w in works]
+    return table(("", *systems), rows)
+
+
+def physics(steps: Mapping[tuple[str, str], float], peak: float) -> list[str]:
+    """A training step is about three forward passes of arithmetic."""
+    rows = []
+    for work in WORK:
+        ours, forward = steps.get((work.name, "odt")), steps.get((work.name, FORWARD))
+        if ours is None or work.mode != "full":
+            continue
+        net = NETWORKS[work.network]()
+        gflops = 6 * net.multiplications() * work.batch / ours / 1e6
+        rows.append(
+            [
+                title(work),
+                f"{gflops:.0f} GFLOP/s",
+                f"{gflops / peak:.0%}",
+                "–" if forward is None else f"{ours / (3 * forward):.2f}",
+            ]
+        )
+    head = ("", "arithmetic", "share of the peak", "times three LiteRT forward passes")
+    return table(head, rows)
+
+
+def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
+    """The page."""
+    steps, memory = medians(results, "step_ms"), medians(results, "memory_mb")
+    first = medians(results, "first_loss_ms")
+    systems = list(dict.fromkeys(s for _, s in steps))
+    trains = [s for s in systems if s != FORWARD]
+    failed = {(r["work"], r["system"]): r["failed"] for r in results if "failed" in r}
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench`: Adam, float32, two threads, random data, the same weights for",
+        "all. Each figure is the median over processes that took turns, each the median of its",
+        "steps; runs that other processes disturbed are left out where there are others. Memory",
+        "is the peak of resident memory above a process that holds Python, NumPy and a batch.",
+        "",
+        "![Step time and memory](benchmarks.png)",
+        "",
+        "## Against the best peer",
+        "",
+        *goals(steps, memory),
+        "## Step time, ms",
+        "",
+        *all_systems(steps, systems),
+        "## Peak memory, MB",
+        "",
+        *all_systems(memory, trains),
+        "## From start to the first loss, ms",
+        "",
+        "Imports, reading the model, planning and one step. This is where a peer in C++ stays",
+        "ahead: odt's part of it is Python that imports and plans.",
+        "",
+        *all_systems(first, trains),
+        "## Physics",
+        "",
+        f"A product of 2048 × 2048 matrices ran at {more['peak_gflops']:.0f} GFLOP/s.",
+        "",
+        *physics(steps, more["peak_gflops"]),
+        "## Scaling",
+        "",
+    ]
+    for name, what in (
+        ("batch", "The CNN by batch"),
+        ("width", "The MLP by width, batch 64"),
+        ("depth", "The MLP by hidden layers, batch 64"),
+    ):
+        sizes = [str(n) for n, _ in more[name]]
+        lines += [f"{what}, ms:", "", *table(sizes, [[number(t) for _, t in more[name]]])]
+    one, two = more["workers"]["one"], more["workers"]["two"]
+    overhead = more["overhead"]
+    lines += [
+        f"MobileNetV2, batch 8: {one:.0f} ms with one worker, {two:.0f} ms with two: "
+        f"{one / two:.2f} times as fast.",
+        "",
+        f"A step with {overhead['calls']} calls whose kernels are empty takes "
+        f"{overhead['microseconds']:.0f} µs.",
+        "",
+        "## Installed, MB",
+        "",
+        "Beside Python and NumPy, with what each needs.",
+        "",
+        *table(("system", "MB"), [[s, f"{mb:.0f}"] for s, mb in more["sizes"].items()]),
+    ]
+    if more["absent"] or failed:
+        lines += ["## Not measured", ""]
+        lines += [f"- {s}: could not be installed: {why}" for s, why in more["absent"].items()]
+        lines += [f"- {s}, {w}: {why}" for (w, s), why in failed.items()]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write_picture(results: Sequence[Result], path: Path) -> None:
+    """Step time and memory as shares of the best peer's, one group of bars for each work."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = (("step_ms", "step time"), ("memory_mb", "peak memory"))
+    figure, axes = pyplot.subplots(2, 1, figsize=(11, 8), layout="constrained")
+    for axis, (key, name) in zip(axes, panels, strict=True):
+        values = medians(results, key)
+        systems = list(dict.fromkeys(s for _, s in values if s != FORWARD))
+        works = [w for w in WORK if best_peer(values, w.name)]
+        width = 0.85 / max(len(systems), 1)
+        for k, system in enumerate(systems):
+            heights = []
+            for w in works:
+                peer = best_peer(values, w.name)
+                value = values.get((w.name, system))
+                heights.append(value / peer[1] if peer and value else 0.0)
+            places = [n + k * width for n in range(len(works))]
+            axis.bar(places, heights, width, label=system)
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set_yscale("log")
+        axis.set_ylabel(f"{name}, share of the best peer's")
+        axis.set_xticks([n + 0.4 for n in range(len(works))], [title(w) for w in works])
+        axis.tick_params(axis="x", labelrotation=20, labelsize=8)
+    axes[0].legend(fontsize=8, ncols=3)
+    figure.savefig(path, dpi=110)
+
+
+def write_report(out: Path, docs: Path) -> None:
+    results = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    more = json.loads((out / "more.json").read_text())
+    (docs / "benchmarks.md").write_text(text(results, more))
+    write_picture(results, docs / "benchmarks.png")

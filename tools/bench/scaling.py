@@ -1,0 +1,110 @@
+"""How odt's step grows with batch, width and depth; what a call costs beside its kernel; what a
+second worker gains; and what the machine can do at most.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.networks import Network, batch_of, mlp, mnist, mobilenet
+from bench.write_models import write
+from odt.core.reader import read_model
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo
+from odt.kernels import native
+from odt.kernels.opdef import Array
+
+
+class OneBatch:
+    """A data set of one batch."""
+
+    def __init__(self, x: Array, y: Array) -> None:
+        self.x, self.y = x, y
+
+    def read(self, samples: Any, inputs: Any, targets: Any) -> None:
+        here = slice(samples[0], samples[-1] + 1)
+        np.copyto(inputs[0], self.x[here].reshape(inputs[0].shape))
+        np.copyto(targets[0], self.y[here].reshape(targets[0].shape))
+
+
+def median_ms(step: Callable[[], object], seconds: float = 0.5) -> float:
+    step()
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        at = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - at)
+    return statistics.median(times) * 1e3
+
+
+def step_ms(net: Network, batch: int, folder: Path, **options: int) -> float:
+    path = folder / "scaling.circle"
+    write(net, path)
+    return step_of(path, net, batch, **options)
+
+
+def step_of(path: Path, net: Network, batch: int, **options: int) -> float:
+    x, y, _ = batch_of(net, batch)
+    info = TrainingInfo(learning_rate=1e-5, loss="categorical_crossentropy", batch_size=batch)
+    with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
+        return median_ms(lambda: trainer.step(OneBatch(x, y), batch))
+
+
+def empty(*arguments: object, **arrays: object) -> None:
+    """A kernel that does nothing."""
+
+
+def overhead_us(folder: Path) -> tuple[int, float]:
+    """Calls in a step of a small network, and microseconds of a step with empty kernels."""
+    net = mlp(8, 4)
+    path = folder / "scaling.circle"
+    write(net, path)
+    x, y, _ = batch_of(net, 4)
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=4)
+    with Trainer(read_model(path).graph, info) as trainer:
+        (worker,) = trainer._training._workers
+        program = worker.program(4)
+        program.losses[0].fill(1)
+        arrays = {"x": x, "w": x, "y": y}
+        for runs in (program._forward, program._backward):
+            runs[:] = [partial(empty, None, **arrays) for _ in runs]
+        calls = len(program._forward) + len(program._backward)
+        return calls, median_ms(lambda: trainer.step(OneBatch(x, y), 4)) * 1e3
+
+
+def peak_gflops() -> float:
+    """Of a product of 2048 × 2048 matrices in NumPy's BLAS, or in our kernel if that is faster."""
+    a = np.ones((2048, 2048), np.float32)
+    out = np.empty_like(a)
+    times = [median_ms(lambda: np.matmul(a, a, out=out))]
+    if native.is_available():
+        native.set_threads(2)
+        times.append(
+            median_ms(native.bind("connect", a, a, None, out, *a.shape, 2048, 0, 0.0, 0.0))
+        )
+        native.set_threads(1)
+    return 2 * 2048**3 / min(times) / 1e6
+
+
+def measure_scaling(folder: Path, *, quick: bool) -> dict[str, Any]:
+    """Lists of (size, milliseconds), and single figures."""
+    few = (1, 8, 64, 512) if quick else tuple(2**k for k in range(10))
+    calls, microseconds = overhead_us(folder)
+    big = mobilenet()
+    alone, both = (
+        step_of(folder / "mobilenet.circle", big, 8, micro_batch=1, workers=w) for w in (1, 2)
+    )
+    return {
+        "batch": [(b, step_ms(mnist(), b, folder)) for b in few],
+        "width": [(w, step_ms(mlp(w), 64, folder)) for w in (64, 128, 256, 512, 1024, 2048)],
+        "depth": [(d, step_ms(mlp(128, d), 64, folder)) for d in (1, 2, 4, 8, 16)],
+        "workers": {"one": alone, "two": both},
+        "overhead": {"calls": calls, "microseconds": microseconds},
+        "peak_gflops": peak_gflops(),
+    }

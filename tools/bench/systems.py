@@ -1,0 +1,83 @@
+"""The systems that are compared, and the environment that each runs in."""
+
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TORCH_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
+
+
+@dataclass(frozen=True)
+class System:
+    """One system, or one way to use it.
+
+    Attributes:
+        environment: a folder of bench-out/; "" is the one that runs this.
+        script: the measuring script beside this file.
+        arguments: more of them for the script.
+        variables: of the process's environment.
+        trains: False for a forward pass only.
+        needs: what pip installs; where there are several lists, the first that can be.
+    """
+
+    environment: str
+    script: str
+    arguments: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    trains: bool = True
+    needs: tuple[tuple[str, ...], ...] = ((),)
+
+    def python(self, out: Path) -> Path:
+        return out / self.environment / "bin/python" if self.environment else Path(sys.executable)
+
+
+TORCH = (("torch==2.13.0+cpu", "numpy", *TORCH_INDEX), ("torch==2.13.0", "numpy"))
+ORT = ("onnxruntime-training==1.19.2", "onnx==1.16.2", "numpy<2", "h5py", "sympy", "cerberus",
+       "protobuf", "flatbuffers", "packaging")  # fmt: skip
+SYSTEMS = {
+    "odt": System("", "measure_odt.py"),
+    "odt, NumPy only": System("", "measure_odt.py", variables=(("ODT_KERNELS", "numpy"),)),
+    "onert": System("onert", "measure_onert.py", needs=(("onert==0.1.0", "numpy<2.5", "tqdm"),)),
+    "ONNX Runtime": System("ort", "measure_ort.py", needs=(ORT,)),
+    "PyTorch": System("torch", "measure_torch.py", ("eager",), needs=TORCH),
+    "PyTorch, channels last": System("torch", "measure_torch.py", ("channels-last",), needs=TORCH),
+    "PyTorch, compiled": System("torch", "measure_torch.py", ("compiled",), needs=TORCH),
+    "LiteRT, forward": System(
+        "litert", "measure_litert.py", trains=False, needs=(("ai-edge-litert", "numpy"),)
+    ),
+}
+
+
+def set_up(system: System, out: Path) -> str:
+    """Makes the environment if it is not there; gives why it could not be made, or nothing."""
+    if not system.environment or (out / system.environment / "ready").exists():
+        return ""
+    folder = out / system.environment
+    sys.stderr.write(f"bench: setting up {folder}\n")
+    venv.create(folder, with_pip=True)
+    why = ""
+    for needs in system.needs:
+        command = [str(system.python(out)), "-m", "pip", "install", "--quiet", *needs]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            (folder / "ready").touch()
+            return ""
+        why = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+    return why
+
+
+def installed_megabytes(system: System, out: Path) -> float:
+    """What is installed beside NumPy and pip; for odt its own folders."""
+    if not system.environment:
+        root = HERE.parents[1]
+        folders = [root / n for n in ("cli", "core", "kernels", "schemas", "src")]
+    else:
+        (packages,) = (out / system.environment / "lib").glob("python*/site-packages")
+        left_out = ("numpy", "pip", "setuptools", "__pycache__")
+        folders = [f for f in packages.iterdir() if not f.name.startswith(left_out)]
+    files = (f for folder in folders for f in (folder.rglob("*") if folder.is_dir() else [folder]))
+    kept = (f for f in files if f.is_file() and "__pycache__" not in f.parts)
+    return sum(f.stat().st_size for f in kept) / 1e6

@@ -1,0 +1,38 @@
+"""What is measured, and what is aimed at: the rows of the report."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Work:
+    """A network trained with batches of a size, whole or its last layer only.
+
+    Attributes:
+        step: the goal: at most this share of the best peer's time.
+        memory: the goal, in MB.
+    """
+
+    network: str
+    batch: int
+    mode: str
+    step: float
+    memory: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.network}-{self.batch}-{self.mode}"
+
+
+WORK = (
+    Work("mlp", 64, "full", 0.8, 12),
+    Work("mnist", 32, "full", 0.7, 30),
+    Work("mnist", 64, "full", 0.7, 30),
+    Work("mnist", 128, "full", 0.7, 30),
+    Work("resnet8", 64, "full", 0.9, 35),
+    Work("mobilenet", 1, "full", 1.0, 150),
+    Work("mobilenet", 8, "full", 0.6, 150),
+    Work("mobilenet", 32, "full", 0.6, 150),
+    Work("mobilenet", 8, "last", 0.8, 80),
+    Work("mobilenet", 32, "last", 0.8, 80),
+)
+QUICK = ("mlp-64-full", "mnist-32-full", "resnet8-64-full", "mobilenet-8-full")
