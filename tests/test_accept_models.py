@@ -231,6 +231,25 @@ def test_forward(name: str) -> None:
     assert differences(odt(path, inputs, samples), litert(path, inputs)) < 1e-4
 
 
+@pytest.mark.parametrize("name", [name for name in TRAINS if name not in BATCHES])
+def test_check_says_beforehand_that_it_will_train(name: str) -> None:
+    path = complete("data", "models", f"{name}.tflite")
+    command = ["check", str(path), "--loss", "mean-squared-error", "--batch-size", "2"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("stored", ["as stored", "float"])
+def test_int8_weights_are_written_both_ways(stored: str, tmp_path: Path) -> None:
+    """As float LiteRT does not round the activations, and agrees as with any float model."""
+    model = read_model(str(complete("data", "models", OTHERS[0])))
+    out = tmp_path / "out.tflite"
+    export_model(model, {}, out, float_weights=stored == "float")
+    inputs = random_inputs(out, 8)
+    most = 1e-4 if stored == "float" else 5e-2
+    assert differences(odt(out, inputs), litert(out, inputs)) < most
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_in_the_way_is_listed(name: str) -> None:
     path = complete("data", "models", *name.split("/"))
