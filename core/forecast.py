@@ -17,7 +17,7 @@ START = 1_000_000
 STEP = 8_000  # for each step of the plan
 BOUND_STEP = 6_000  # and for each worker
 SEARCH_STEP = 5_000  # and what looking for a plan within a budget leaves behind
-BLAS = 2_000_000
+BLAS = 300_000
 PRODUCT = 1_000_000  # arithmetic from which a call without a compiled form is BLAS's
 
 

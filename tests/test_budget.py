@@ -141,3 +141,16 @@ def test_the_process_grows_by_what_was_predicted(budget: str) -> None:
     assert said
     predicted = int(said[1].replace(",", ""))
     assert abs(most - before - predicted) < max(4e6, 0.05 * predicted)
+
+
+@pytest.mark.parametrize(
+    "name", ["mlperf-tiny-vww-mobilenetv1-0.25-96", "mlperf-tiny-resnet8-cifar10", "mtcnn-rnet"]
+)
+def test_the_smallest_budget_that_is_named_is_met(name: str) -> None:
+    model = (str(HERE / "models" / f"{name}.tflite"), "--loss", "mean-squared-error")
+    options = ("--batch-size", "16", "--memory-budget")
+    refused = CliRunner().invoke(main, ["plan", *model, *options, "1kB"])
+    (least,) = re.findall(r"at least ([\d.]+MB)", refused.stderr)
+    assert CliRunner().invoke(main, ["plan", *model, *options, least]).exit_code == 0
+    less = f"{float(least[:-2]) - 0.2:.1f}MB"
+    assert CliRunner().invoke(main, ["plan", *model, *options, less]).exit_code == 1
