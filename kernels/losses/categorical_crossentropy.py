@@ -14,6 +14,7 @@ Source: onert's CCE (the floor 1e-20), Keras' categorical_crossentropy.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import loss as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.softmax import (
     SMALLEST,
@@ -102,6 +103,7 @@ LOSS = OpDef(
         writes=("loss", "p?"),
         workspace=scratch,
         prepare=prepare,
+        compiled=compiled.FORWARD,
     ),
     grads={
         "x": Kernel(
@@ -111,6 +113,7 @@ LOSS = OpDef(
             workspace=rows,
             may_alias=frozenset({("dx", "p")}),
             prepare=prepare,
+            compiled=compiled.GRAD_X,
         )
     },
     stops=("t", "scale"),

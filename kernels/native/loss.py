@@ -1,0 +1,47 @@
+"""Categorical cross-entropy of logits in compiled code."""
+
+from collections.abc import Callable
+
+from odt.kernels.native import bind
+from odt.kernels.native.products import FLOAT
+from odt.kernels.opdef import Array, Compiled, Specs
+from odt.kernels.softmax import CrossEntropyAttrs, prepare
+
+
+def fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
+    x = s["x"]
+    return attrs.from_logits and x.dtype == FLOAT and x.size > 0
+
+
+def forward(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    p: Array,
+    divisor: int,
+) -> Callable[[], None]:
+    classes = x.shape[-1]
+    rows, numbers = x.size // classes, (float(attrs.beta), float(divisor))
+    return bind("cross_entropy", x, t, scale, loss, p, rows, classes, *numbers)
+
+
+def grad_x(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    p: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    divisor: int,
+) -> Callable[[], None]:
+    classes = t.shape[-1]
+    rows, numbers = t.size // classes, (float(attrs.beta), float(divisor))
+    return bind("cross_entropy_back", p, t, scale, dx, rows, classes, *numbers)
+
+
+FORWARD = Compiled(forward, fits, prepare=prepare)
+GRAD_X = Compiled(grad_x, fits, prepare=prepare)
