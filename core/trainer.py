@@ -207,7 +207,8 @@ class Trainer:
         cache = FrozenCache(
             self._plans, work, schedule, data, targets, parts, dtype=dtype, on_disk=on_disk
         )
-        least = self.memory().total + cache.arena_nbytes + (0 if on_disk else cache.nbytes)
+        rest = self.predicted or self.memory().total
+        least = rest + cache.arena_nbytes + (0 if on_disk else cache.nbytes)
         if self._budget is not None and least > self._budget:
             cache.close()
             raise OptionError(

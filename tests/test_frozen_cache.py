@@ -361,8 +361,9 @@ def test_the_command_says_what_the_cache_takes() -> None:
 def test_a_cache_counts_within_a_budget() -> None:
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
-    with Trainer(graph, info, cut=True, budget=10**6) as trainer, cache_of(trainer) as cache:
-        needed = trainer.memory().total + cache.arena_nbytes
+    with Trainer(graph, info, cut=True, budget=10**7) as trainer, cache_of(trainer) as cache:
+        assert trainer.predicted is not None
+        needed = trainer.predicted + cache.arena_nbytes
     with Trainer(graph, info, cut=True, budget=needed) as trainer:
         cache_of(trainer, on_disk=True).close()
         message = f"at least {needed + cache.nbytes:,} bytes with --cache-frozen"
