@@ -1,0 +1,99 @@
+"""Training of what tico converts from PyTorch: losses and gradients are those that torch recorded.
+
+tools/make_torch_models.py wrote the files; each .npz has the gradient of every weight that torch
+trains, under its name in the model file. All other constants are frozen here.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import ArrayData, InOrder
+
+from odt.core.reader import read_model
+from odt.core.trainer import Trainer, Watch
+from odt.core.training_info import TrainingInfo
+from odt.kernels.opdef import Array
+
+GOLDEN = Path(__file__).parent / "golden_torch"
+CASES: list[dict[str, Any]] = json.loads((GOLDEN / "cases.json").read_text())["cases"]
+NAMES = [case["name"] for case in CASES]
+LOSS = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
+GRADIENT = "gradient "
+RATE = 2.0**10
+WHOLE = {"transformer", "group_norm"}  # RESHAPE folds the batch into another axis
+
+
+@dataclass
+class Run:
+    """What training gave; the weights by their names in the file."""
+
+    losses: list[float]
+    before: dict[str, Array]
+    after: dict[str, Array]
+
+
+def recorded(case: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Inputs and targets; and torch's first gradients by the names of the weights."""
+    arrays: dict[str, Array] = dict(np.load(GOLDEN / f"{case['name']}.npz"))
+    gradients = {k.removeprefix(GRADIENT): a for k, a in arrays.items() if k.startswith(GRADIENT)}
+    return {k: a for k, a in arrays.items() if not k.startswith(GRADIENT)}, gradients
+
+
+def train(case: dict[str, Any], optimizer: str, rate: float, steps: int, **options: int) -> Run:
+    """Trains what torch trained.
+
+    Args:
+        options: the trainer's: micro_batch, workers.
+    """
+    graph = read_model(str(GOLDEN / f"{case['name']}.circle")).graph
+    arrays, gradients = recorded(case)
+    info = TrainingInfo(
+        optimizer=optimizer,
+        learning_rate=rate,
+        loss=LOSS[case["loss"]],
+        batch_size=case["batch_size"],
+        trainable_tensors=tuple(i for i, t in enumerate(graph.tensors) if t.name in gradients),
+    )
+    samples = np.arange(steps * case["batch_size"]) % len(arrays["targets"])
+    inputs = [arrays[f"input{i}"][samples] for i in range(len(graph.inputs))]
+    data = ArrayData(inputs, [arrays["targets"][samples]])
+    losses: list[float] = []
+    with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]  # ints all
+
+        def weights() -> dict[str, Array]:
+            return {graph.tensors[i].name: a.copy() for i, a in trainer.parameters.tensors.items()}
+
+        before = weights()
+        watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
+        list(trainer.fit(data, InOrder(len(samples)), epochs=1, watch=watch))
+        return Run(losses, before, weights())
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_ten_losses_are_torchs(case: dict[str, Any], optimizer: str) -> None:
+    told = case[optimizer]
+    run = train(case, optimizer, told["learning_rate"], len(told["losses"]))
+    assert len(run.losses) == 10
+    np.testing.assert_allclose(run.losses, told["losses"], rtol=1e-4)
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_first_gradients_are_torchs(case: dict[str, Any], cut: bool) -> None:
+    """A step of SGD with a large rate, so that the differences of weights are exact enough."""
+    if cut and case["name"] in WHOLE:
+        pytest.skip("its batch cannot be cut")
+    options = {"micro_batch": 1, "workers": 2} if cut else {}
+    run = train(case, "sgd", RATE, 1, **options)
+    gradients = recorded(case)[1]
+    assert run.before.keys() == gradients.keys()
+    whole = np.sqrt(sum(float(np.sum(np.square(g, dtype=np.float64))) for g in gradients.values()))
+    for name, theirs in gradients.items():
+        ours = (run.before[name].astype(np.float64) - run.after[name]) / RATE
+        bound = 1e-4 * np.linalg.norm(theirs) + 1e-6 * whole  # the gradient of keys' bias is 0
+        assert np.linalg.norm(ours - theirs) <= bound, name
