@@ -9,10 +9,10 @@ typedef struct {
   float lo, hi;
 } F(finish);
 
-static __attribute__((noinline)) void F(finish_narrow)(float part[MR][LANES], float *y,
+static __attribute__((noinline)) void F(finish_narrow)(float part[2 * MR][LANES], int m, float *y,
                                                        const int64_t *out, int lanes,
                                                        const F(finish) *f) {
-  for (int i = 0; i < MR; i++)
+  for (int i = 0; i < m; i++)
     for (int l = 0; l < lanes; l++) {
       float s = part[i][l], open = f->gate ? f->gate[out[i] + l] : 0;
       if (f->bias) s += f->bias[l];
@@ -22,22 +22,22 @@ static __attribute__((noinline)) void F(finish_narrow)(float part[MR][LANES], fl
     }
 }
 
-/* MR pixels times n vectors of units, in registers. */
+/* m pixels times n vectors of units, in registers. */
 INLINE void F(block)(int taps, int64_t depth, const float *const *in, const float *const *w,
-                     int64_t step, const int64_t *at, int n, float *y, const int64_t *out,
+                     int64_t step, const int64_t *at, int m, int n, float *y, const int64_t *out,
                      const int64_t *unit, int lanes, const F(finish) *f) {
-  F(vec) acc[MR][NR];
-  for (int i = 0; i < MR; i++)
+  F(vec) acc[2 * MR][NR];
+  for (int i = 0; i < m; i++)
     for (int j = 0; j < n; j++) acc[i][j] = (F(vec)){0};
   for (int t = 0; t < taps; t++) {
-    const float *x[MR], *b = w[t];
-    for (int i = 0; i < MR; i++) x[i] = in[t * PIXELS + i];
+    const float *x[2 * MR], *b = w[t];
+    for (int i = 0; i < m; i++) x[i] = in[t * PIXELS + i];
     for (int64_t k = 0; k < depth; k++, b += step) {
       F(vec) v[NR];
 #pragma GCC unroll 4
       for (int j = 0; j < n; j++) v[j] = F(load)(b + at[j]);
 #pragma GCC unroll 16
-      for (int i = 0; i < MR; i++) {
+      for (int i = 0; i < m; i++) {
         F(vec) a = F(all)(x[i][k]);
 #pragma GCC unroll 4
         for (int j = 0; j < n; j++) acc[i][j] += a * v[j];
@@ -45,14 +45,14 @@ INLINE void F(block)(int taps, int64_t depth, const float *const *in, const floa
     }
   }
   if (lanes < LANES) { /* fewer units than a vector has */
-    float part[MR][LANES];
+    float part[2 * MR][LANES];
 #pragma GCC unroll 16
-    for (int i = 0; i < MR; i++) F(store)(part[i], acc[i][0]);
-    F(finish_narrow)(part, y, out, lanes, f);
+    for (int i = 0; i < m; i++) F(store)(part[i], acc[i][0]);
+    F(finish_narrow)(part, m, y, out, lanes, f);
     return;
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < MR; i++)
+  for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < n; j++) {
       F(vec) v = acc[i][j];
@@ -63,17 +63,17 @@ INLINE void F(block)(int taps, int64_t depth, const float *const *in, const floa
     }
 }
 
-#define BLOCK(n)                                                                                   \
+#define BLOCK(n, m)                                                                                   \
   static __attribute__((noinline)) void F(block##n)(                                               \
       int taps, int64_t depth, const float *const *in, const float *const *w, int64_t step,        \
       const int64_t *at, float *y, const int64_t *out, const int64_t *unit, int lanes,             \
       const F(finish) *f) {                                                                        \
-    F(block)(taps, depth, in, w, step, at, n, y, out, unit, lanes, f);                             \
+    F(block)(taps, depth, in, w, step, at, m, n, y, out, unit, lanes, f);                             \
   }
-BLOCK(1)
-BLOCK(2)
+BLOCK(1, 2 * MR)
+BLOCK(2, MR)
 #if NR == 3
-BLOCK(3)
+BLOCK(3, MR)
 #endif
 #undef BLOCK
 
@@ -116,7 +116,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
     for (int64_t b = 0; b < g->taps_w; b++, t++)
       taps[t] = packed ? c->panel + t * g->depth * LANES
                        : c->w + g->row_weights[a] + g->col_weights[b];
-  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, MR, in, out));) {
+  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, 2 * MR, in, out));) {
     for (int64_t j = begin_at, n; j < end_at; j += n) {
       int64_t left = end_at - j;
       n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
@@ -124,7 +124,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
         unit[i] = lanes < LANES ? 0 : F(start)(j + i, g->units);
         at[i] = packed ? (j + i) * count * g->depth * LANES : unit[i];
       }
-      for (int p = 0; p < pixels; p += MR) {
+      for (int p = 0; p < pixels; p += n == 1 ? 2 * MR : MR) {
 #define RUN(n)                                                                                     \
   F(block##n)((int)count, g->depth, in + p, taps, step, at, c->y, out + p, unit, lanes, &c->finish)
         if (n == 1) RUN(1);
@@ -151,7 +151,7 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
 INLINE void F(sum)(int pixels, const float *const *in, const float *dy, int64_t units,
                    const int64_t *at, int m, int n, float *sums, int64_t unit_step,
                    const int64_t *to, int first) {
-  F(vec) acc[MR][NR];
+  F(vec) acc[2 * MR][NR];
 #pragma GCC unroll 16
   for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
@@ -181,6 +181,7 @@ INLINE void F(sum)(int pixels, const float *const *in, const float *dy, int64_t 
       float *sums, int64_t unit_step, const int64_t *to, int first) {                              \
     F(sum)(pixels, in, dy, units, at, m, n, sums, unit_step, to, first);                           \
   }
+SUM(wide, 2 * MR, 1)
 SUM(sum, MR, 1)
 SUM(sum, MR, 2)
 SUM(rest, 1, 1)
@@ -205,15 +206,16 @@ static void F(tile_sums)(int pixels, const float *const *in, const float *dy, in
     }
     for (int64_t o = begin_at; o < end_at;) {
       float *here = sums + o * unit_step;
-      int whole = end_at - o >= MR;
+      int whole = end_at - o >= MR, wide = n == 1 && end_at - o >= 2 * MR;
 #define RUN(name) F(name)(pixels, in, dy + o, units, at, here, unit_step, to, first)
-      if (n == 1) whole ? RUN(sum1) : RUN(rest1);
+      if (wide) RUN(wide1);
+      else if (n == 1) whole ? RUN(sum1) : RUN(rest1);
       else if (n == 2) whole ? RUN(sum2) : RUN(rest2);
 #if NR == 3
       else whole ? RUN(sum3) : RUN(rest3);
 #endif
 #undef RUN
-      o += whole ? MR : 1;
+      o += wide ? 2 * MR : whole ? MR : 1;
     }
   }
 }
