@@ -1,13 +1,13 @@
 """`--memory-budget`: training keeps to it, or says what it takes."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from growth import grown
 from networks import ArrayData
 
 from odt.cli.main import main
@@ -106,27 +106,6 @@ def test_activations_are_computed_again_where_that_makes_it_fit() -> None:
         assert t.memory().arena <= arena - arena // 8
         assert any("again" in line for line in str(t.plan).splitlines())
         assert [t.step(samples, BATCH) for _ in range(3)] == losses
-
-
-MEASURED = """
-import sys
-import tqdm
-import odt.cli.train
-from odt.cli.main import main
-
-try:
-    main(sys.argv[1:], standalone_mode=False)
-except SystemExit:
-    pass
-print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
-"""
-
-
-def grown(*arguments: object) -> tuple[str, int]:
-    """What a process of its own prints, and the most that was resident, in bytes."""
-    line = [sys.executable, "-c", MEASURED, *map(str, arguments)]
-    done = subprocess.run(line, capture_output=True, text=True, check=True)
-    return done.stdout, int(done.stdout.split()[-1]) * 1024
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

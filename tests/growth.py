@@ -1,0 +1,24 @@
+"""How much memory a command takes, seen from a process of its own."""
+
+import subprocess
+import sys
+
+MEASURED = """
+import sys
+import tqdm
+import odt.cli.train
+from odt.cli.main import main
+
+try:
+    main(sys.argv[1:], standalone_mode=False)
+except SystemExit:
+    pass
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")][0])
+"""
+
+
+def grown(*arguments: object) -> tuple[str, int]:
+    """What a process of its own prints, and the most that was resident, in bytes."""
+    line = [sys.executable, "-c", MEASURED, *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    return done.stdout, int(done.stdout.split()[-1]) * 1024

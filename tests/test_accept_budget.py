@@ -1,0 +1,31 @@
+"""MobileNetV2 under budgets from the smallest to ten times that, measured from outside."""
+
+import re
+
+import pytest
+from accept_data import complete
+from click.testing import CliRunner
+from growth import grown
+
+from odt.cli.main import main
+
+pytestmark = pytest.mark.accept
+
+FOLDER = complete("golden", "mbv2_96")
+MODEL = (FOLDER / "model.circle", "--loss", "categorical-crossentropy", "--batch-size", 8)
+FILES = ("--load-input", FOLDER / "input.bin", "--load-expected", FOLDER / "expected.bin")
+
+
+@pytest.mark.parametrize("factor", [1, 1.2, 1.5, 2, 4, 10])
+def test_the_process_grows_by_what_was_predicted(factor: float) -> None:
+    """Within 5 % or 4 MB, above a process that has imported the same modules."""
+    refused = CliRunner().invoke(main, ["plan", *map(str, MODEL), "--memory-budget", "1MB"])
+    (least,) = re.findall(r"at least ([\d.]+)MB", refused.stderr)
+    budget = round(float(least) * factor * 1e6)
+    _, before = grown("train", "--help")
+    text, most = grown("train", *MODEL, *FILES, "--epochs", 2, "--memory-budget", budget)
+    (said,) = re.findall(r"predicted peak: ([\d,]+) bytes", text)
+    predicted = int(said.replace(",", ""))
+    assert predicted <= budget
+    print(f"budget {budget:,}: predicted {predicted:,}, grown {most - before:,}")
+    assert abs(most - before - predicted) < max(4e6, 0.05 * predicted)
