@@ -344,17 +344,6 @@ class Cells(nn.Module):
         return self.head(carried[0] if pair else carried)
 
 
-class Call(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.function(x)
-
-
 class TwoInputs(nn.Module):
     """A picture and a table side by side."""
 
@@ -403,7 +392,6 @@ REFUSED: dict[str, Recipe] = {
     "last output of nn.RNN": Recipe(lambda: Recurrent(nn.RNN, True), [(5, 4)]),
     "last output of nn.GRU": Recipe(lambda: Recurrent(nn.GRU, True), [(5, 4)]),
     "last output of nn.LSTM": Recipe(lambda: Recurrent(nn.LSTM, True), [(5, 4)]),
-    "amax": Recipe(lambda: Call(lambda x: x.amax((2, 3))), PICTURE),
     "adaptive maximum": Recipe(lambda: nn.AdaptiveMaxPool2d(1), PICTURE),
     "transposed convolution over time": Recipe(lambda: nn.ConvTranspose1d(4, 4, 2), [(4, 16)]),
     "embedding bag": Recipe(lambda: nn.EmbeddingBag(9, 4), [(6,)], vocabulary=9),
