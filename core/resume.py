@@ -183,7 +183,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         batch=schedule.batch,
         micro_batch=schedule.micro_batch,
         workers=schedule.workers,
-        loss=trainer.loss,
+        loss=trainer.info.loss or "",  # losses of single outputs have to be given again
         reduction=trainer.info.reduction,
         trainable_ops=trainer.info.trainable_ops,
         trainable_tensors=trainer.info.trainable_tensors,

@@ -162,3 +162,10 @@ def test_the_command_takes_losses_and_weights(tmp_path: Path) -> None:
     both = loss()
     classes_alone = loss("--loss-weight", "1=0")
     assert loss("--loss-weight", "1=2") == pytest.approx(2 * both - classes_alone, abs=2e-4)
+    loss("--export-checkpoint", tmp_path / "state.odt")
+    more = ("--checkpoint", tmp_path / "state.odt", "--epochs", 2)
+    loss(*more)
+    without = [*map(str, command[:-2]), *map(str, more)]
+    result = CliRunner().invoke(main, without)
+    assert result.exit_code == 1  # it does not go on with another loss
+    assert "--loss: must be given for" in result.stderr
