@@ -20,6 +20,8 @@ test: .venv/test
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+	ODT_KERNELS=numpy $(BIN)/pytest -n 2 tests/test_engine.py tests/test_golden.py \
+		tests/test_memory.py tests/test_resume.py tests/test_train_command.py
 
 accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept

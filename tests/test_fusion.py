@@ -52,3 +52,27 @@ def test_merged_calls_give_the_same_bits(
         results.append((losses, weights))
         assert max(found) >= least if fuse else not any(found)
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ten_steps_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses step by step, and how far the weights went."""
+    path, _ = MODELS[name]
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=4, learning_rate=1e-4)
+    losses, moves = [], []
+    for kernels in ("numpy", native.kind()):
+        monkeypatch.setenv("ODT_KERNELS", kernels)
+        with Trainer(read_model(path).graph, info, micro_batch=2, workers=2) as trainer:
+            rng = np.random.default_rng(2)
+            shape, classes = trainer.runtime.input_specs[0].shape, trainer.runtime.target_specs[0]
+            x = rng.random((4, *shape), np.float32)
+            y = np.eye(classes.shape[-1], dtype=np.float32)[[1, 0, 1, 0]]
+            before = [a.copy() for a in trainer.parameters.tensors.values()]
+            losses.append([trainer.step(ArrayData([x], [y]), 4) for _ in range(10)])
+            after = trainer.parameters.tensors.values()
+            moves.append(
+                np.concatenate([(a - b).ravel() for a, b in zip(after, before, strict=True)])
+            )
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
+    np.testing.assert_allclose(losses[1][0], losses[0][0], rtol=1e-5)
+    assert np.linalg.norm(moves[1] - moves[0]) < 0.05 * np.linalg.norm(moves[0])
