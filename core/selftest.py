@@ -18,6 +18,8 @@ FLOAT64 = np.dtype(np.float64)
 # Steps of central differences by itemsize, as shares of the weights' size: the larger suffers less
 # from rounding, the smaller from the kinks of a RELU; the better of the two counts.
 STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-3)}
+SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
+MOVES = 3  # of a tensor, to see whether the loss depends on it
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
 
@@ -101,7 +103,7 @@ class _Test:
         if not self.start:
             return [*findings, Finding("trainable tensors", False, "there are none")]
         gradient = self._gradient()
-        findings.append(self._gradients(gradient))
+        findings.append(self._gradients(gradient, loss, rng))
         if findings[-1].passed:
             findings.append(self._differences(gradient, weights, rng))
             findings.append(self._descent(gradient, loss))
@@ -123,14 +125,36 @@ class _Test:
         tensors = self.trainer.parameters.tensors
         return {i: self.start[i] - tensors[i] for i in self.start}
 
-    def _gradients(self, gradient: dict[int, Array]) -> Finding:
-        bad = [
-            f"{name} is {'zero' if np.isfinite(g).all() else 'not finite'}"
-            for name, g in by_name(self.graph, gradient).items()
-            if not np.isfinite(g).all() or not g.any()
-        ]
-        detail = "; ".join(bad) or f"{len(gradient)} tensors, each finite and not zero"
-        return Finding("gradients", not bad, detail)
+    def _gradients(
+        self, gradient: dict[int, Array], loss: float, rng: np.random.Generator
+    ) -> Finding:
+        names = dict(zip(by_name(self.graph, gradient), gradient, strict=True))
+        bad = [f"{name} is not finite" for name, i in names.items() if _is_wild(gradient[i])]
+        zero = [name for name, i in names.items() if not gradient[i].any()]
+        free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
+        bad += [f"{name} is zero" for name in zero if name not in free]
+        detail = f"{len(gradient)} tensors, each finite and not zero"
+        if free:
+            detail += f" but for {', '.join(free)}, which the loss does not depend on"
+        return Finding("gradients", not bad, "; ".join(bad) or detail)
+
+    def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
+        """Whether the loss stays wherever a tensor goes, as with the bias of attention's keys.
+
+        Small moves do not tell: they leave units off that are off, too.
+        """
+        start = self.start[i]
+        size = 10 * max(float(abs(start).max()), 1.0)
+        within = SAME[start.itemsize] * abs(loss)
+        for _ in range(MOVES):
+            moved = (start + size * rng.standard_normal(start.shape)).astype(start.dtype)
+            try:
+                after = self._loss({**self.start, i: moved})
+            except TrainingError:
+                return False
+            if abs(after - loss) > within:
+                return False
+        return True
 
     def _differences(
         self, gradient: dict[int, Array], weights: int, rng: np.random.Generator
@@ -180,3 +204,7 @@ class _Test:
 
 def _norm(arrays: Sequence[Array]) -> float:
     return float(np.sqrt(sum(float(np.sum(a * a)) for a in arrays)))
+
+
+def _is_wild(a: Array) -> bool:
+    return not np.isfinite(a).all()

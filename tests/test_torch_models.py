@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from networks import ArrayData, InOrder
 
+from odt.cli.main import main
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo
@@ -97,3 +99,14 @@ def test_first_gradients_are_torchs(case: dict[str, Any], cut: bool) -> None:
         ours = (run.before[name].astype(np.float64) - run.after[name]) / RATE
         bound = 1e-4 * np.linalg.norm(theirs) + 1e-6 * whole  # the gradient of keys' bias is 0
         assert np.linalg.norm(ours - theirs) <= bound, name
+
+
+def test_check_knows_the_bias_that_no_loss_depends_on() -> None:
+    """Softmax does not notice what all its inputs share: the bias of attention's keys is free."""
+    model = str(GOLDEN / "transformer.circle")
+    result = CliRunner().invoke(
+        main, ["check", model, "--loss", "mean-squared-error", "--batch-size", "4"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "_keys_bias_bias_fused, which the loss does not depend on" in result.stdout
+    assert "weight_weight_fused, which" not in result.stdout
