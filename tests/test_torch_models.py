@@ -6,6 +6,7 @@ trains, under its name in the model file. All other constants are frozen here.
 
 import json
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from networks import ArrayData, InOrder
 
 from odt.cli.main import main
 from odt.core.reader import read_model
+from odt.core.selection import weight_names
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo
 from odt.kernels.opdef import Array
@@ -25,6 +27,7 @@ CASES: list[dict[str, Any]] = json.loads((GOLDEN / "cases.json").read_text())["c
 NAMES = [case["name"] for case in CASES]
 LOSS = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
 GRADIENT = "gradient "
+FORMULA = ("const_tensor_*", "*.rnn.*_prop_tensor_*")  # what is no weight of the module
 RATE = 2.0**10
 WHOLE = {"transformer", "group_norm"}  # RESHAPE folds the batch into another axis
 
@@ -110,3 +113,13 @@ def test_check_knows_the_bias_that_no_loss_depends_on() -> None:
     assert result.exit_code == 0, result.output
     assert "_keys_bias_bias_fused, which the loss does not depend on" in result.stdout
     assert "weight_weight_fused, which" not in result.stdout
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_the_patterns_of_the_documentation_leave_what_torch_trains(case: dict[str, Any]) -> None:
+    graph = read_model(str(GOLDEN / f"{case['name']}.circle")).graph
+    names = {i: graph.tensors[i].name for i in weight_names(graph)}
+    left = {n for n in names.values() if not any(fnmatchcase(n, p) for p in FORMULA)}
+    assert left == recorded(case)[1].keys()
+    text = (GOLDEN.parents[1] / "docs" / "pytorch.md").read_text(encoding="utf-8")
+    assert all(f"--freeze '{pattern}'" in text for pattern in FORMULA)
