@@ -1,10 +1,13 @@
 """What the benchmarks make of their measurements; the measuring itself is `make bench`."""
 
+import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from bench.networks import NETWORKS, batch_of
+from bench.networks import NETWORKS, SAMPLES, batch_of
 from bench.report import best_peer, medians, text
 from bench.run import is_clean
 from bench.systems import HERE, SYSTEMS
@@ -85,6 +88,7 @@ def test_networks_are_the_published_ones(
     """MobileNetV2's 3.5 million parameters and 300 million multiplications, and so on."""
     net = NETWORKS[name]()
     assert net.multiplications() == multiplications
+    assert SAMPLES[name] == (net.input, net.classes)
     pairs = [(layer.w, layer.b) for _, layer in net.weights()]
     assert sum(w.size + b.size for w, b in pairs if w is not None and b is not None) == parameters
     write(net, tmp_path / "net.tflite")
@@ -95,7 +99,30 @@ def test_networks_are_the_published_ones(
     np.testing.assert_array_equal(np.argmax(y, 1), labels)
 
 
+@pytest.mark.parametrize("how", [(), ("budget",), ("cache",)])
+def test_the_last_layer_trains(how: tuple[str, ...], tmp_path: Any) -> None:
+    """SOFTMAX is the file's last operator, but it is the one before that has weights."""
+    write(NETWORKS["mnist"](), tmp_path / "mnist.circle")
+    code = f"""
+import runpy, sys
+import numpy as np
+sys.path.insert(0, {str(HERE)!r})
+import measuring
+measuring.SECONDS = 0
+sys.argv = ["", "mnist", "4", "last", {str(tmp_path)!r}, *{how!r}]
+made = runpy.run_path({str(HERE / "measure_odt.py")!r})
+trained = made["trainer"].parameters
+print(sorted(a.shape for a in trained.tensors.values()), trained.step)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *_, figures, trained = done.stdout.splitlines()
+    assert trained == "[(10,), (10, 1600)] 7"
+    assert json.loads(figures)["memory_mb"] > 0
+
+
 def test_every_row_and_script_is_there() -> None:
     assert set(QUICK) <= {w.name for w in WORK}
     assert {w.network for w in WORK} == set(NETWORKS)
     assert all((HERE / s.script).exists() for s in SYSTEMS.values())
+    assert {name for s in SYSTEMS.values() for name in s.works} <= {w.name for w in WORK}

@@ -6,9 +6,7 @@ import networks
 from measuring import Measurement
 
 name, batch, files = sys.argv[1], int(sys.argv[2]), sys.argv[4]
-net = networks.NETWORKS[name]()
-x, _, _ = networks.batch_of(net, batch)
-del net
+x, _, _ = networks.random_batch(*networks.SAMPLES[name], batch)
 measurement = Measurement()
 
 from ai_edge_litert.interpreter import Interpreter  # noqa: E402

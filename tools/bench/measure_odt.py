@@ -1,4 +1,4 @@
-"""odt: measure_odt.py NETWORK BATCH full|last FILES"""
+"""odt: measure_odt.py NETWORK BATCH full|last FILES [budget|cache]"""
 
 import sys
 from pathlib import Path
@@ -8,9 +8,8 @@ import numpy as np
 from measuring import Measurement
 
 name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
-net = networks.NETWORKS[name]()
-x, y, _ = networks.batch_of(net, batch)
-del net
+how = sys.argv[5] if len(sys.argv) > 5 else ""
+x, y, _ = networks.random_batch(*networks.SAMPLES[name], batch)
 measurement = Measurement()
 
 from odt.core.reader import read_model  # noqa: E402
@@ -22,12 +21,13 @@ class Memory:
     """The batch, as a data set."""
 
     def read(self, indices: range, inputs: list[np.ndarray], targets: list[np.ndarray]) -> None:
-        np.copyto(inputs[0], x[indices[0] : indices[-1] + 1].reshape(inputs[0].shape))
-        np.copyto(targets[0], y[indices[0] : indices[-1] + 1])
+        for arrays, values in ((inputs, x), (targets, y)):
+            for a in arrays:
+                np.copyto(a, values[indices[0] : indices[-1] + 1].reshape(a.shape))
 
 
 graph = read_model(files / f"{name}.circle").graph
-last = (max(n.origin for n in graph.nodes),)
+last = (max(n.origin for n in graph.nodes) - 1,)  # before the SOFTMAX
 info = TrainingInfo(
     optimizer="adam",
     learning_rate=1e-5,
@@ -35,5 +35,9 @@ info = TrainingInfo(
     batch_size=batch,
     trainable_ops=last if mode == "last" else None,
 )
-trainer = Trainer(graph, info)
-measurement.finish(lambda: trainer.step(Memory(), batch))
+budget = 100_000_000 if how == "budget" else None
+trainer = Trainer(graph, info, budget=budget, cut=how == "cache")
+data = Memory()
+if how == "cache":  # the first step fills it; those that are timed are of later epochs
+    data = trainer.frozen(data, data, [range(batch)])
+measurement.finish(lambda: trainer.step(data, batch))

@@ -9,9 +9,7 @@ import numpy as np
 from measuring import Measurement
 
 name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-net = networks.NETWORKS[name]()
-x, y, _ = networks.batch_of(net, batch)
-del net
+x, y, _ = networks.random_batch(*networks.SAMPLES[name], batch)
 measurement = Measurement()
 
 from onert.experimental import train  # noqa: E402
@@ -19,7 +17,7 @@ from onert.experimental import train  # noqa: E402
 model = train.session(f"{files}/{name}.circle")
 adam = train.optimizer.Adam(1e-5)
 if mode == "last":
-    adam.nums_trainable_ops = 1
+    adam.nums_trainable_ops = 2  # with the SOFTMAX
 with contextlib.redirect_stdout(io.StringIO()):
     model.compile(optimizer=adam, loss="categorical_crossentropy", batch_size=batch)
 native, out = model.session, np.zeros_like(y)

@@ -192,9 +192,27 @@ def mobilenet(size: int = 224, classes: int = 1000) -> Network:
 NETWORKS = {"mlp": mlp, "mnist": mnist, "resnet8": resnet8, "mobilenet": mobilenet}
 
 
+# Shape of a sample and classes: a process that measures memory must not draw weights to know them.
+SAMPLES = {
+    "mlp": ((784,), 10),
+    "mnist": ((28, 28, 1), 10),
+    "resnet8": ((32, 32, 3), 10),
+    "mobilenet": ((224, 224, 3), 1000),
+}
+
+
 def batch_of(net: Network, samples: int) -> tuple[Weights, Weights, NDArray[np.int64]]:
+    """A batch that the network can learn from."""
+    return random_batch(net.input, net.classes, samples)
+
+
+def random_batch(
+    shape: tuple[int, ...], classes: int, samples: int
+) -> tuple[Weights, Weights, NDArray[np.int64]]:
     """Random inputs, one-hot targets, and the same as class numbers."""
     rng = np.random.default_rng(3)
-    x = rng.random((samples, *net.input), np.float32)
-    labels = rng.integers(0, min(net.classes, 10), samples)
-    return x, np.eye(net.classes, dtype=np.float32)[labels], labels
+    x = rng.random((samples, *shape), np.float32)
+    labels = rng.integers(0, min(classes, 10), samples)
+    y = np.zeros((samples, classes), np.float32)
+    y[np.arange(samples), labels] = 1
+    return x, y, labels

@@ -60,7 +60,7 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
     for work in works:
         for number in range(repeat):
             for system in systems:
-                if not SYSTEMS[system].trains and work.mode != "full":
+                if not SYSTEMS[system].measures(work):
                     continue
                 same = [r for r in before if (r["system"], r["work"]) == (system, work.name)]
                 if sum(map(is_clean, same)) > number:

@@ -6,6 +6,8 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.work import Work
+
 HERE = Path(__file__).parent
 TORCH_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
 
@@ -21,6 +23,7 @@ class System:
         variables: of the process's environment.
         trains: False for a forward pass only.
         needs: what pip installs; where there are several lists, the first that can be.
+        works: the only rows that it is measured on; none for all.
     """
 
     environment: str
@@ -29,6 +32,12 @@ class System:
     variables: tuple[tuple[str, str], ...] = ()
     trains: bool = True
     needs: tuple[tuple[str, ...], ...] = ((),)
+    works: tuple[str, ...] = ()
+
+    def measures(self, work: Work) -> bool:
+        if self.works:
+            return work.name in self.works
+        return self.trains or work.mode == "full"
 
     def python(self, out: Path) -> Path:
         return out / self.environment / "bin/python" if self.environment else Path(sys.executable)
@@ -40,6 +49,10 @@ ORT = ("onnxruntime-training==1.19.2", "onnx==1.16.2", "numpy<2", "h5py", "sympy
 SYSTEMS = {
     "odt": System("", "measure_odt.py"),
     "odt, NumPy only": System("", "measure_odt.py", variables=(("ODT_KERNELS", "numpy"),)),
+    "odt, within 100 MB": System("", "measure_odt.py", ("budget",), works=("mobilenet-32-full",)),
+    "odt, frozen part cached": System(
+        "", "measure_odt.py", ("cache",), works=("mobilenet-8-last", "mobilenet-32-last")
+    ),
     "onert": System("onert", "measure_onert.py", needs=(("onert==0.1.0", "numpy<2.5", "tqdm"),)),
     "ONNX Runtime": System("ort", "measure_ort.py", needs=(ORT,)),
     "PyTorch": System("torch", "measure_torch.py", ("eager",), needs=TORCH),
