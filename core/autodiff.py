@@ -8,10 +8,11 @@ contribution to a gradient goes to a value of its own, and a call of ADD adds it
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import numpy as np
 
-from odt.core.graph import Graph, Node
+from odt.core.graph import Graph, Node, Tensor
 from odt.core.lower import mixing_nodes
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
@@ -52,6 +53,15 @@ ZERO = Kernel(_zero, reads=(), writes=("y",))
 ADD = Kernel(_add, reads=("a", "b"), writes=("y",), may_alias=frozenset({("y", "a"), ("y", "b")}))
 
 
+# What tico calls constants that are no parameters of the module, first states of recurrent ones.
+CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
+
+
+def is_of_formula(tensor: Tensor) -> bool:
+    """Whether a constant is no weight: a number without axes (an ε, a factor), or by its name."""
+    return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in CONVERTED)
+
+
 def trainable_tensors(
     graph: Graph, trainable: Collection[int], only: Collection[int] | None = None
 ) -> tuple[int, ...]:
@@ -60,7 +70,7 @@ def trainable_tensors(
     Args:
         graph: lowered.
         trainable: positions of the operators in the file.
-        only: tensors to choose from; None for all.
+        only: tensors to choose from; None for all but those that belong to a formula.
     """
     found: dict[int, None] = {}
     for node in graph.nodes:
@@ -72,7 +82,7 @@ def trainable_tensors(
                     tensor.data is not None
                     and tensor.spec.dtype.kind == "f"
                     and gradient_of(row, name)
-                    and (only is None or i in only)
+                    and (not is_of_formula(tensor) if only is None else i in only)
                 ):
                     found[i] = None
     return tuple(found)

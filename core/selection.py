@@ -68,8 +68,14 @@ def select(
         for pattern in patterns:
             check_pattern(option, pattern, names)
     operators = trainable_operators(graph, info)
-    before = trainable_tensors(lowered, operators, info.trainable_tensors)
-    chosen = {i for i in before if _is_chosen(names[i], selection)}
+    before = set(trainable_tensors(lowered, operators, info.trainable_tensors))
+    named = {
+        i
+        for i in trainable_tensors(lowered, operators, range(len(lowered.tensors)))
+        for pattern in selection.trainable
+        if pattern.strip("*") and matches(_names_of(graph, i), pattern)
+    }  # what belongs to a formula trains only if it is called by its name
+    chosen = {i for i in before | named if _is_chosen(names[i], selection)}
     if selection.bias_only:
         chosen &= biases(lowered)
     if selection.freeze_norm:
@@ -85,12 +91,10 @@ def select(
             "--trainable, --freeze, --bias-only, --freeze-norm: must leave something to train, "
             f"but got none of the {len(before)} weights that train without them"
         )
-    if len(chosen) == len(before):
+    if chosen == before:
         return info
-    used = tuple(
-        k for k in sorted(operators) if chosen.intersection(trainable_tensors(lowered, {k}))
-    )
-    whole = chosen.issuperset(trainable_tensors(lowered, used))
+    used = tuple(k for k in sorted(operators) if trainable_tensors(lowered, {k}, chosen))
+    whole = chosen == set(trainable_tensors(lowered, used))
     return replace(
         info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(chosen))
     )
@@ -138,7 +142,7 @@ def weight_names(graph: Graph) -> dict[int, set[str]]:
     lowered = lower(graph, file_batch(graph))
     names: dict[int, set[str]] = {}
     for node in graph.nodes:
-        for i in trainable_tensors(lowered, {node.origin}):
+        for i in trainable_tensors(lowered, {node.origin}, range(len(lowered.tensors))):
             names.setdefault(i, _names_of(graph, i)).add(node.op)
     return names
 

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
 from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
 from odt.core.graph import Graph
 from odt.core.plan import Call
-from odt.core.reader import read_model
+from odt.core.reader import parse_model, read_model
 from odt.core.selection import Selection, select
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo, encode_training_info
@@ -174,3 +175,22 @@ def test_check_plan_and_inspect_say_what_is_selected() -> None:
     assert f"parameters  {4 * biases:,} bytes" in " ".join(
         odt("plan", MODEL, "--bias-only").stdout.split()
     ).replace("parameters ", "parameters  ")
+
+
+def test_a_number_of_the_formula_trains_only_if_it_is_called_by_its_name() -> None:
+    model = ModelBuilder()
+    x = model.add_operator(
+        "MUL", [model.add_input((1, 3)), model.add_constant(2.0, "factor")], (1, 3)
+    )
+    y = model.add_dense(x, 2)
+    graph = parse_model(memoryview(model.build(y)), "model").graph
+    info = TrainingInfo(loss="mean_squared_error", batch_size=2)
+
+    def trained(selection: Selection) -> set[str]:
+        with Trainer(graph, select(graph, info, selection)) as trainer:
+            return {graph.tensors[i].name for i in trainer.parameters.tensors}
+
+    weights = trained(Selection())
+    assert "factor" not in weights
+    assert trained(Selection(trainable=("*",))) == weights
+    assert trained(Selection(trainable=("fac*",))) == {"factor"}

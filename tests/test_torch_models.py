@@ -6,7 +6,6 @@ trains, under its name in the model file. All other constants are frozen here.
 
 import json
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,9 @@ from click.testing import CliRunner
 from networks import ArrayData, InOrder
 
 from odt.cli.main import main
+from odt.core.autodiff import trainable_tensors
+from odt.core.lower import file_batch, lower
 from odt.core.reader import read_model
-from odt.core.selection import weight_names
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo
 from odt.kernels.opdef import Array
@@ -27,7 +27,6 @@ CASES: list[dict[str, Any]] = json.loads((GOLDEN / "cases.json").read_text())["c
 NAMES = [case["name"] for case in CASES]
 LOSS = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
 GRADIENT = "gradient "
-FORMULA = ("const_tensor_*", "*.rnn.*_prop_tensor_*")  # what is no weight of the module
 RATE = 2.0**10
 WHOLE = {"transformer", "group_norm"}  # RESHAPE folds the batch into another axis
 
@@ -55,13 +54,12 @@ def train(case: dict[str, Any], optimizer: str, rate: float, steps: int, **optio
         options: the trainer's: micro_batch, workers.
     """
     graph = read_model(str(GOLDEN / f"{case['name']}.circle")).graph
-    arrays, gradients = recorded(case)
+    arrays, _ = recorded(case)
     info = TrainingInfo(
         optimizer=optimizer,
         learning_rate=rate,
         loss=LOSS[case["loss"]],
         batch_size=case["batch_size"],
-        trainable_tensors=tuple(i for i, t in enumerate(graph.tensors) if t.name in gradients),
     )
     samples = np.arange(steps * case["batch_size"]) % len(arrays["targets"])
     inputs = [arrays[f"input{i}"][samples] for i in range(len(graph.inputs))]
@@ -116,10 +114,8 @@ def test_check_knows_the_bias_that_no_loss_depends_on() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_the_patterns_of_the_documentation_leave_what_torch_trains(case: dict[str, Any]) -> None:
+def test_what_torch_trains_trains_by_default(case: dict[str, Any]) -> None:
     graph = read_model(str(GOLDEN / f"{case['name']}.circle")).graph
-    names = {i: graph.tensors[i].name for i in weight_names(graph)}
-    left = {n for n in names.values() if not any(fnmatchcase(n, p) for p in FORMULA)}
-    assert left == recorded(case)[1].keys()
-    text = (GOLDEN.parents[1] / "docs" / "pytorch.md").read_text(encoding="utf-8")
-    assert all(f"--freeze '{pattern}'" in text for pattern in FORMULA)
+    lowered = lower(graph, file_batch(graph))
+    trained = trainable_tensors(lowered, {n.origin for n in graph.nodes})
+    assert {graph.tensors[i].name for i in trained} == recorded(case)[1].keys()
