@@ -1,7 +1,7 @@
 # make test    everything that must hold before a commit
 # make demo    trains a small network on 2,000 images of Fashion-MNIST and tries it
 # make bench   measures odt and its peers side by side, about an hour; QUICK=1: four rows, once;
-#              PEERS="onert,PyTorch" WORK=mnist-32-full REPEAT=5 choose
+#              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again
 # make accept  the long runs against the complete data: make accept DATA=../shared
 # make clean   removes what the others made
 
@@ -28,7 +28,8 @@ accept: .venv/test
 
 bench: .venv/test
 	$(BIN)/python tools/bench/run.py $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
-		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT))
+		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \
+		$(if $(REPORT),--report)
 
 demo: .venv/odt
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh

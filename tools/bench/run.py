@@ -2,13 +2,16 @@
 
 Every measurement is a process of its own; systems take turns, so that what else the machine does
 meets all alike. A run during which other processes took more than a tenth of a core is repeated.
-Results are lines of JSON in bench-out/results.jsonl; runs go on where they were stopped.
+Results are lines of JSON in bench-out/results.jsonl; runs go on where they were stopped, and
+begin again once odt's code is another.
 """
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,47 @@ Result = dict[str, Any]
 
 
 def is_clean(result: Result) -> bool:
+    """Whether it can stand in the report; a failure can be no accident of the machine's load."""
     return "failed" in result or result["others"] < MOST_OTHERS
+
+
+def code_mark() -> str:
+    """Changes with odt's code."""
+    digest = hashlib.sha256()
+    for folder in ("cli", "core", "kernels", "schemas", "src"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".c", ".h"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def lasting(results: list[Result], code: str) -> list[Result]:
+    """Results of this code that need not be measured again: failures may have been accidents."""
+    return [r for r in results if r.get("code") == code and "failed" not in r]
+
+
+def chosen(systems: Iterable[str], names: str) -> list[str]:
+    """odt, and the peers of the environments named, or all."""
+    wanted = names.replace(",", " ").split()
+    known = {SYSTEMS[s].environment for s in systems} - {""}
+    unknown = sorted(set(wanted) - known)
+    if unknown:
+        raise click.BadParameter(
+            f"--peers: must be of {', '.join(sorted(known))}, but got {', '.join(unknown)}"
+        )
+    return [s for s in systems if not wanted or SYSTEMS[s].environment in ("", *wanted)]
+
+
+def rows(names: str, quick: bool) -> list[Work]:
+    """The rows whose names begin with one of these: mnist, or mnist-32-full."""
+    wanted = tuple(names.replace(",", " ").split())
+    unknown = [n for n in wanted if not any(w.name.startswith(n) for w in WORK)]
+    if unknown:
+        known = ", ".join(w.name for w in WORK)
+        raise click.BadParameter(f"--work: must be of {known}, but got {', '.join(unknown)}")
+    if not wanted:
+        return [w for w in WORK if not quick or w.name in QUICK]
+    return [w for w in WORK if w.name.startswith(wanted)]
 
 
 def measure(system: str, work: Work, out: Path) -> Result:
@@ -55,8 +98,10 @@ def measure(system: str, work: Work, out: Path) -> Result:
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
     """Repeats every measurement, systems by turns, until each has enough clean ones."""
-    path = out / "results.jsonl"
-    before = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    path, code = out / "results.jsonl", code_mark()
+    found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    before = lasting(found, code)
+    path.write_text("".join(json.dumps(r) + "\n" for r in before))
     for work in works:
         for number in range(repeat):
             for system in systems:
@@ -66,7 +111,7 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
                 if sum(map(is_clean, same)) > number:
                     continue
                 for attempt in range(TRIES):
-                    result = measure(system, work, out)
+                    result = measure(system, work, out) | {"code": code}
                     with path.open("a") as file:
                         file.write(json.dumps(result) + "\n")
                     said = result.get("failed") or f"{result['step_ms']:.2f} ms"
@@ -76,27 +121,22 @@ def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
 
 
 @click.command()
-@click.option("--peers", default="", help="Systems beside odt, separated by commas; all if none.")
-@click.option("--work", default="", help="Rows, such as mnist-32-full, separated by commas.")
+@click.option("--peers", default="", help="Of onert, ort, torch, litert; all if none.")
+@click.option("--work", default="", help="Rows, such as mnist or mnist-32-full; all if none.")
 @click.option("--repeat", default=3, show_default=True, help="Clean runs of each.")
 @click.option("--quick", is_flag=True, help="Four rows, once.")
 @click.option("--report", is_flag=True, help="Only writes the report again.")
 @click.option("--out", type=click.Path(path_type=Path), default=ROOT / "bench-out")
 def main(peers: str, work: str, repeat: int, quick: bool, report: bool, out: Path) -> None:
     """Runs the benchmarks."""
-    systems = [s for s in SYSTEMS if not peers or s.startswith("odt") or s in peers.split(",")]
-    names = work.split(",") if work else QUICK if quick else [w.name for w in WORK]
-    unknown = set(names) - {w.name for w in WORK}
-    if unknown:
-        known = ", ".join(w.name for w in WORK)
-        raise click.BadParameter(f"--work: must be of {known}, but got {', '.join(unknown)}")
+    systems, works = chosen(SYSTEMS, peers), rows(work, quick)
     out.mkdir(parents=True, exist_ok=True)
     absent: dict[str, str] = {}
     if not report:
         write_all(out / "models")
         absent = {s: why for s in systems if (why := set_up(SYSTEMS[s], out))}
         present = [s for s in systems if s not in absent]
-        runs(present, [w for w in WORK if w.name in names], 1 if quick else repeat, out)
+        runs(present, works, 1 if quick else repeat, out)
         sizes = {s: installed_megabytes(SYSTEMS[s], out) for s in present}
         more = {"sizes": sizes, "absent": absent, **measure_scaling(out / "models", quick=quick)}
         (out / "more.json").write_text(json.dumps(more, indent=1))
