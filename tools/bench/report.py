@@ -118,6 +118,8 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "steps; runs that other processes disturbed are left out where there are others. Memory",
         "is the peak of resident memory above a process that holds Python, NumPy and a batch,",
         "in MB of 2²⁰ bytes. With a cached frozen part, steps are those of later epochs.",
+        "Layers of stride 2 pad as TFLite does in odt, onert and LiteRT, and on both sides alike",
+        "in PyTorch and ONNX Runtime, as their users have it: the same arithmetic.",
         "",
         "![Step time and memory](benchmarks.png)",
         "",
