@@ -104,13 +104,14 @@ def choose_schedule(
             )
         return Schedule(batch, batch, 1, cores, f"{', '.join(one.mixing)} mixes samples")
     fixed = max(memory.nbytes - a_sample, 0)
-    small = a_sample * batch < SMALL
+    small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
     if micro_batch is None:
-        wanted = workers or (1 if small else min(cores, batch))
-        most = max((CACHE - fixed) // a_sample, 1)
+        wanted = workers or (1 if small or heavy else min(cores, batch))
+        # What does not grow with the samples, such as gradients, is worth as many of them.
+        most = max((CACHE - fixed) // a_sample, -(-fixed // a_sample), 1)
         runs = -(-batch // min(most, batch))
         runs = -(-runs // wanted) * wanted
         micro_batch = -(-batch // runs)
     runs = -(-batch // micro_batch)
-    workers = min(workers or (1 if small else cores), runs)
+    workers = min(workers or (1 if small or heavy else cores), runs)
     return Schedule(batch, micro_batch, workers, 1 if workers > 1 or small else cores)

@@ -243,6 +243,17 @@ def test_an_arena_is_a_fraction_of_its_values() -> None:
         assert trainer.memory().arena < 0.15 * everything
 
 
+def test_a_model_of_more_weights_than_values_runs_whole_batches() -> None:
+    """Each micro-batch would add up gradients that are larger than all else it computes."""
+    net = Net(np.float32)
+    x = net.input(1, 1024)
+    for _ in range(3):
+        x = net.dense(x, 1024, fused_activation_function=RELU)
+    with Trainer(net.graph(x), info(80)) as trainer:
+        schedule = trainer.runtime.schedule
+    assert (schedule.micro_batch, schedule.workers) == (80, 1)
+
+
 def resident() -> int:
     """Bytes of the process in memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
