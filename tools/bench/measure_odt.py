@@ -35,7 +35,8 @@ info = TrainingInfo(
     batch_size=batch,
     trainable_ops=last if mode == "last" else None,
 )
-budget = 100_000_000 if how == "budget" else None
+# A budget does not count odt's own modules, which the goal of 100 MB does.
+budget = 90_000_000 if how == "budget" else None
 trainer = Trainer(graph, info, budget=budget, cut=how == "cache")
 data = Memory()
 if how == "cache":  # the first step fills it; those that are timed are of later epochs
