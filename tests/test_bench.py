@@ -5,11 +5,12 @@ import subprocess
 import sys
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from bench.networks import NETWORKS, SAMPLES, batch_of
 from bench.report import best_peer, medians, text
-from bench.run import is_clean
+from bench.run import chosen, code_mark, is_clean, lasting, rows
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WORK
 from bench.write_models import write
@@ -119,6 +120,25 @@ print(sorted(a.shape for a in trained.tensors.values()), trained.step)
     *_, figures, trained = done.stdout.splitlines()
     assert trained == "[(10,), (10, 1600)] 7"
     assert json.loads(figures)["memory_mb"] > 0
+
+
+def test_results_last_as_long_as_the_code() -> None:
+    now = code_mark()
+    assert now == code_mark()
+    good, failed = {"code": now, "others": 0.5}, {"code": now, "failed": "killed"}
+    assert lasting([good, failed, {"code": "other"}, {}], now) == [good]
+
+
+def test_peers_and_rows_are_chosen_by_short_names() -> None:
+    ours = {s for s in SYSTEMS if s.startswith("odt")}
+    assert set(chosen(SYSTEMS, "")) == set(SYSTEMS)
+    assert set(chosen(SYSTEMS, "onert ort")) == ours | {"onert", "ONNX Runtime"}
+    assert [w.name for w in rows("mnist-32, mlp", False)] == ["mlp-64-full", "mnist-32-full"]
+    assert [w.name for w in rows("", True)] == list(QUICK)
+    with pytest.raises(click.BadParameter, match="but got resnet50"):
+        rows("mlp resnet50", False)
+    with pytest.raises(click.BadParameter, match="but got jax"):
+        chosen(SYSTEMS, "jax onert")
 
 
 def test_every_row_and_script_is_there() -> None:

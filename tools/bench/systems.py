@@ -1,5 +1,6 @@
 """The systems that are compared, and the environment that each runs in."""
 
+import importlib.util
 import subprocess
 import sys
 import venv
@@ -9,6 +10,7 @@ from pathlib import Path
 from bench.work import Work
 
 HERE = Path(__file__).parent
+NEEDED = ("click", "circle_schema", "flatbuffers", "h5py", "threadpoolctl", "tqdm")
 TORCH_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
 
 
@@ -83,10 +85,15 @@ def set_up(system: System, out: Path) -> str:
 
 
 def installed_megabytes(system: System, out: Path) -> float:
-    """What is installed beside NumPy and pip; for odt its own folders."""
+    """What is installed beside NumPy and pip; for odt its own folders and what it needs."""
     if not system.environment:
         root = HERE.parents[1]
         folders = [root / n for n in ("cli", "core", "kernels", "schemas", "src")]
+        specs = (importlib.util.find_spec(n) for n in NEEDED)
+        for spec in (s for s in specs if s is not None):
+            places = spec.submodule_search_locations or [str(spec.origin)]
+            folders += [Path(place) for place in places]
+            folders += (f for f in Path(places[0]).parent.glob(f"{spec.name}.libs"))
     else:
         (packages,) = (out / system.environment / "lib").glob("python*/site-packages")
         left_out = ("numpy", "pip", "setuptools", "__pycache__")
