@@ -8,22 +8,26 @@ from odt.kernels.native import argument, function
 from odt.kernels.opdef import Array
 
 
-def bind_update(name: str, *arrays: Array) -> Callable[..., None]:
+def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:
     """A compiled update of p, with slots: what it takes is the gradient and numbers.
 
     Args:
         name: of the function, whose arguments are p, the gradient, the slots, their size and the
             numbers.
+        numbers: how many of them.
         arrays: p and the slots.
     """
     run = function(name)
+    pointers = [ctypes.c_void_p] * (len(arrays) + 1)
+    types = [*pointers, ctypes.c_int64, *[ctypes.c_float] * numbers]
+    run.argtypes = types  # type: ignore[attr-defined]  # ctypes' own
     p, *slots = map(argument, arrays)
-    size = ctypes.c_int64(arrays[0].size)
+    size = arrays[0].size
     known: list[Any] = [None, None]  # gradients come from the same array each time
 
     def update(gradient: Array, *numbers: float) -> None:
         if known[0] is not gradient:
             known[:] = gradient, argument(gradient)
-        run(p, known[1], *slots, size, *map(ctypes.c_float, numbers))
+        run(p, known[1], *slots, size, *numbers)
 
     return update

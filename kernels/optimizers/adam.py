@@ -66,7 +66,7 @@ def run(
 
 
 def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
-    run = bind_update("adam", p, m, v)
+    run = bind_update("adam", 7, p, m, v)
     shares = 1 - attrs.beta_1, 1 - attrs.beta_2
 
     def update(learning_rate: float, step: int, g: Array) -> None:

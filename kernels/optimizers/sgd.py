@@ -63,8 +63,8 @@ def run(
 
 def compiled(attrs: SgdAttrs, p: Array, *, momentum: Array | None = None) -> Update:
     slots = () if momentum is None else (momentum,)
-    run = bind_update("sgd" if momentum is None else "momentum", p, *slots)
     more = () if momentum is None else (attrs.momentum, float(attrs.nesterov))
+    run = bind_update("momentum" if slots else "sgd", 2 + len(more), p, *slots)
 
     def update(learning_rate: float, step: int, g: Array) -> None:
         run(g, learning_rate, attrs.weight_decay, *more)
