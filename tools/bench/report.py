@@ -157,7 +157,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
     one, two = more["workers"]["one"], more["workers"]["two"]
     overhead = more["overhead"]
     lines += [
-        f"MobileNetV2, batch 8: {one:.0f} ms with one worker, {two:.0f} ms with two: "
+        f"MobileNetV2, batch 8: {one:.0f} ms with one worker on one core, {two:.0f} ms with two: "
         f"{one / two:.2f} times as fast.",
         "",
         f"A step with {overhead['calls']} calls whose kernels are empty takes "

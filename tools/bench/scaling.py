@@ -49,10 +49,14 @@ def step_ms(net: Network, batch: int, folder: Path, **options: int) -> float:
     return step_of(path, net, batch, **options)
 
 
-def step_of(path: Path, net: Network, batch: int, **options: int) -> float:
+def step_of(
+    path: Path, net: Network, batch: int, *, one_core: bool = False, **options: int
+) -> float:
     x, y, _ = batch_of(net, batch)
     info = TrainingInfo(learning_rate=1e-5, loss="categorical_crossentropy", batch_size=batch)
     with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
+        if one_core:  # else a single worker shares its calls among all of them
+            native.set_threads(1)
         return median_ms(lambda: trainer.step(OneBatch(x, y), batch))
 
 
@@ -97,9 +101,9 @@ def measure_scaling(folder: Path, *, quick: bool) -> dict[str, Any]:
     few = (1, 8, 64, 512) if quick else tuple(2**k for k in range(10))
     calls, microseconds = overhead_us(folder)
     big = mobilenet()
-    alone, both = (
-        step_of(folder / "mobilenet.circle", big, 8, micro_batch=1, workers=w) for w in (1, 2)
-    )
+    path = folder / "mobilenet.circle"
+    alone = step_of(path, big, 8, one_core=True, micro_batch=1, workers=1)
+    both = step_of(path, big, 8, micro_batch=1, workers=2)
     return {
         "batch": [(b, step_ms(mnist(), b, folder)) for b in few],
         "width": [(w, step_ms(mlp(w), 64, folder)) for w in (64, 128, 256, 512, 1024, 2048)],
