@@ -43,10 +43,10 @@ def median_ms(step: Callable[[], object], seconds: float = 0.5) -> float:
     return statistics.median(times) * 1e3
 
 
-def step_ms(net: Network, batch: int, folder: Path, **options: int) -> float:
+def step_ms(net: Network, batch: int, folder: Path) -> float:
     path = folder / "scaling.circle"
     write(net, path)
-    return step_of(path, net, batch, **options)
+    return step_of(path, net, batch)
 
 
 def step_of(
