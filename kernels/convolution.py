@@ -79,10 +79,6 @@ def back_geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
     return {"axes": (h, v), "source": source, "pairs": pairs}
 
 
-def grad_b(attrs: ConvAttrs, *, dy: Array, db: Array) -> None:
-    np.sum(dy.reshape(-1, dy.shape[3], copy=False), axis=0, out=db)
-
-
 def window_scratch(axes: Axes, source: Source, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
     """For `correlate`: one tile's columns, and its images with their border."""
     h, v = (a.reading for a in axes)

@@ -76,6 +76,13 @@ class Phase:
     taps: tuple[int, ...]
     reading: Reading
 
+    @property
+    def slice(self) -> slice:
+        """The taps, of which there is at least one, in their order: they have one step."""
+        step = self.taps[1] - self.taps[0] if len(self.taps) > 1 else -1
+        stop = self.taps[-1] + step
+        return slice(self.taps[0], stop if stop >= 0 else None, step)
+
 
 def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Axis:
     """The geometry of one axis.

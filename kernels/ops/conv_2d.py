@@ -14,6 +14,7 @@ Over 150 lines because each kernel has a short form for products.
 
 import numpy as np
 
+from odt.kernels.bias import GRAD_B
 from odt.kernels.columns import Source
 from odt.kernels.convolution import (
     Axes,
@@ -25,14 +26,12 @@ from odt.kernels.convolution import (
     correlate,
     filter_sums,
     geometry,
-    grad_b,
     phase_scratch,
     sum_phases,
     window_scratch,
 )
 from odt.kernels.native import conv
-from odt.kernels.native.elementwise import COLUMN_SUMS
-from odt.kernels.opdef import SUMS, Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.window import Axis
 
 
@@ -155,7 +154,7 @@ OP = OpDef(
             prepare=geometry,
             compiled=conv.GRAD_W,
         ),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",), compiled=COLUMN_SUMS, finish=SUMS),
+        "b": GRAD_B,
     },
     attrs=conv_attrs,
     flops=flops,

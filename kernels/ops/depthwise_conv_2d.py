@@ -9,7 +9,8 @@ dx: for each phase (kernels/window.py), windows of dy with the taps of that phas
 M follows from the shapes: files are known to say something else in depth_multiplier. Source:
 DepthwiseConv2DOptions in the TFLite schema.
 
-Over 150 lines because each kernel has a short form for M = 1.
+For M = 1 a row of windows is taken as one (kernels/runs.py) where that makes loops longer.
+Over 150 lines because each kernel has these forms.
 """
 
 from typing import Any
@@ -17,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.bias import GRAD_B
 from odt.kernels.columns import Source, fitting_images, image_tiles
-from odt.kernels.convolution import ConvAttrs, back_geometry, conv_attrs, geometry, grad_b
+from odt.kernels.convolution import Axes, ConvAttrs, Pairs, back_geometry, conv_attrs, geometry
 from odt.kernels.native import depthwise
-from odt.kernels.native.elementwise import COLUMN_SUMS
-from odt.kernels.opdef import SUMS, Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.window import Axis, Phase, windows
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.runs import joined, joined_windows, joins, spread
+from odt.kernels.window import windows
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -42,20 +44,25 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), x.dtype)}
 
 
-def room(source: Source, dtype: np.dtype[Any]) -> Specs:
+def room(source: Source, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
     """A tile's images with their border, where there is one."""
     if not source.is_padded:
         return {}
     return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
 
 
-def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    return room(geometry(attrs, s)["source"], s["x"].dtype)
-
-
 def by_filter(a: Array, channels: int) -> Array:
     """(…, C·M) as (…, C, M)."""
     return a.reshape(*a.shape[:-1], channels, -1, copy=False)
+
+
+def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
+    """Besides the border, room for the filters of a joined row."""
+    (_, v), source = geometry(attrs, s).values()
+    found = room(source, s["x"].dtype)
+    if joins(v.reading, source.channels, s["w"].shape[3]):
+        found["filters"] = TensorSpec((s["w"].size * v.out,), s["w"].dtype)
+    return found
 
 
 def forward(
@@ -64,26 +71,35 @@ def forward(
     x: Array,
     w: Array,
     y: Array,
-    axes: tuple[Axis, Axis],
+    axes: Axes,
     source: Source,
     b: Array | None = None,
+    filters: Array | None = None,
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
-    channels = x.shape[3]
-    taps, one = by_filter(w[0], channels), w.shape[3] == channels
+    wide = w[0] if filters is None else spread(w[0], v.count, filters)
     for images, inside in image_tiles(x, source, padded):
         view, out = windows(inside, h, v), y[images]
-        if one:
-            np.einsum("nhwijc,ijc->nhwc", view, w[0], out=out)
+        if filters is not None:
+            np.einsum("nhwijc,ijc->nhwc", joined_windows(view), wide, out=joined(out))
+        elif w.shape[3] == source.channels:
+            np.einsum("nhwijc,ijc->nhwc", view, wide, out=out)
         else:
-            np.einsum("nhwijc,ijcm->nhwcm", view, taps, out=by_filter(out, channels))
+            taps, results = (by_filter(a, source.channels) for a in (wide, out))
+            np.einsum("nhwijc,ijcm->nhwcm", view, taps, out=results)
         if b is not None:
             np.add(out, b, out=out)
 
 
 def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    return {**scratch(attrs, s), "part": TensorSpec(s["w"].shape[3:], s["w"].dtype)}
+    """Besides the border, the sums of one tap: of a tile, and of a joined row of it."""
+    (_, v), source = geometry(attrs, s).values()
+    units, dtype = s["w"].shape[3], s["w"].dtype
+    found = {**room(source, dtype), "part": TensorSpec((units,), dtype)}
+    if joins(v.reading, source.channels, units):
+        found["row"] = TensorSpec((v.out * units,), dtype)
+    return found
 
 
 def grad_w(
@@ -92,30 +108,48 @@ def grad_w(
     dy: Array,
     x: Array,
     dw: Array,
-    axes: tuple[Axis, Axis],
+    axes: Axes,
     source: Source,
     part: Array,
+    row: Array | None = None,
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
-    channels = x.shape[3]
-    one, sums = dw.shape[3] == channels, by_filter(part, channels)
     dw.fill(0)
     for images, inside in image_tiles(x, source, padded):
         view, dy_tile = windows(inside, h, v), dy[images]
+        if row is not None:
+            view, dy_tile = joined_windows(view), joined(dy_tile)
         for i in range(h.taps):
             for j in range(v.taps):
                 tap = view[:, :, :, i, j]
-                if one:
+                if row is not None:
+                    np.einsum("nhwc,nhwc->c", tap, dy_tile, out=row)
+                    np.sum(row.reshape(v.count, -1, copy=False), axis=0, out=part)
+                elif source.channels == part.size:
                     np.einsum("nhwc,nhwc->c", tap, dy_tile, out=part)
                 else:
-                    np.einsum("nhwc,nhwcm->cm", tap, by_filter(dy_tile, channels), out=sums)
+                    results, sums = (by_filter(a, source.channels) for a in (dy_tile, part))
+                    np.einsum("nhwc,nhwcm->cm", tap, results, out=sums)
                 np.add(dw[0, i, j], part, out=dw[0, i, j])
 
 
 def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    found = room(back_geometry(attrs, s)["source"], s["dy"].dtype)
-    return {**found, "filters": TensorSpec((s["w"].size,), s["w"].dtype)}
+    """Besides the border, the filters of a joined row, and results that are not neighbours."""
+    _, source, pairs = back_geometry(attrs, s).values()
+    dtype, channels = s["dy"].dtype, s["dx"].shape[3]
+    found = room(source, dtype)
+    apart = max(attrs.stride) > 1
+    if apart and "padded" not in found:
+        return found  # all images are one tile: its results would grow with the batch
+    wide = [(a, b) for a, b in pairs if joins(b.reading, channels, s["w"].shape[3])]
+    if wide:
+        cols = max(b.reading.count for _, b in wide)
+        found["filters"] = TensorSpec((s["w"].size * cols,), dtype)
+    if wide and apart:
+        size = max(a.reading.count * b.reading.count for a, b in wide) * channels
+        found["result"] = TensorSpec((found["padded"].shape[0] * size,), dtype)
+    return found
 
 
 def grad_x(
@@ -124,15 +158,15 @@ def grad_x(
     dy: Array,
     w: Array,
     dx: Array,
-    axes: tuple[Axis, Axis],
+    axes: Axes,
     source: Source,
-    pairs: tuple[tuple[Phase, Phase], ...],
-    filters: Array,
+    pairs: Pairs,
+    filters: Array | None = None,
+    result: Array | None = None,
     padded: Array | None = None,
 ) -> None:
     h, v = axes
     channels = dx.shape[3]
-    one = w.shape[3] == channels
     for a, b in pairs:
         if not a.taps or not b.taps:
             dx[:, a.first :: h.stride, b.first :: v.stride] = 0
@@ -140,14 +174,18 @@ def grad_x(
         for a, b in pairs:
             if not a.taps or not b.taps:
                 continue
-            taps = filters[: len(a.taps) * len(b.taps) * w.shape[3]]
-            taps = taps.reshape(len(a.taps), len(b.taps), w.shape[3], copy=False)
-            for i, k in enumerate(a.taps):
-                for j, m in enumerate(b.taps):
-                    np.copyto(taps[i, j], w[0, k, m])
+            taps = w[0, a.slice, b.slice]
             view = windows(inside, a.reading, b.reading)
             out = dx[images, a.first :: h.stride, b.first :: v.stride]
-            if one:
+            if filters is not None:
+                made = out
+                if result is not None:
+                    made = result[: out.size].reshape(out.shape, copy=False)
+                wide = spread(taps, b.reading.count, filters)
+                np.einsum("nhwijc,ijc->nhwc", joined_windows(view), wide, out=joined(made))
+                if result is not None:
+                    np.copyto(out, made)
+            elif w.shape[3] == channels:
                 np.einsum("nhwijc,ijc->nhwc", view, taps, out=out)
             else:
                 pair = by_filter(view, channels), by_filter(taps, channels)
@@ -187,7 +225,7 @@ OP = OpDef(
             prepare=geometry,
             compiled=depthwise.GRAD_W,
         ),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",), compiled=COLUMN_SUMS, finish=SUMS),
+        "b": GRAD_B,
     },
     attrs=conv_attrs,
     flops=flops,

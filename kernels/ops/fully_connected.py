@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.bias import GRAD_B
 from odt.kernels.native import connected
-from odt.kernels.native.elementwise import COLUMN_SUMS
-from odt.kernels.opdef import SUMS, Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,6 @@ def grad_w(attrs: FullyConnectedAttrs, *, dy: Array, x: Array, dw: Array) -> Non
     np.matmul(rows(dy, dw.shape[0]).T, rows(x, dw.shape[1]), out=dw)
 
 
-def grad_b(attrs: FullyConnectedAttrs, *, dy: Array, db: Array) -> None:
-    np.sum(rows(dy, db.shape[0]), axis=0, out=db)
-
-
 def flops(attrs: FullyConnectedAttrs, s: Specs) -> int:
     return 2 * s["y"].size * s["w"].shape[1]
 
@@ -88,7 +84,7 @@ OP = OpDef(
     grads={
         "x": Kernel(grad_x, reads=("dy", "w"), writes=("dx",), compiled=connected.GRAD_X),
         "w": Kernel(grad_w, reads=("dy", "x"), writes=("dw",), compiled=connected.GRAD_W),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",), compiled=COLUMN_SUMS, finish=SUMS),
+        "b": GRAD_B,
     },
     attrs=attrs,
     mixes=mixes,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.bias import GRAD_B
 from odt.kernels.convolution import (
     ConvAttrs,
     back_geometry,
@@ -25,7 +26,6 @@ from odt.kernels.convolution import (
     correlate,
     filter_sums,
     geometry,
-    grad_b,
     phase_scratch,
     sum_phases,
     window_scratch,
@@ -129,7 +129,7 @@ OP = OpDef(
         "x": Kernel(
             grad_x, reads=("dy", "w"), writes=("dx",), workspace=window_room, prepare=gathering
         ),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",)),
+        "b": GRAD_B,
     },
     static=("output_shape",),
     attrs=attrs,
