@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from odt import openblas
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # the table below, for type checkers
@@ -24,6 +26,8 @@ FACE = {
     "TrainingError": "odt.errors",
     "UnsupportedError": "odt.errors",
 }
+
+openblas.choose()
 
 if not TYPE_CHECKING:
 
