@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from odt.core.memory import MemoryPlan
 from odt.core.plan import Plan
 from odt.errors import OptionError, UnsupportedError
+from odt.kernels import native
 
 CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as its own
+# NumPy makes many calls, each of which waits for the interpreter's lock: fewer and longer ones
+# gain more than the cache.
+NUMPY_CACHE = 12 * 2**20
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
 
 
@@ -107,8 +111,9 @@ def choose_schedule(
     small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
     if micro_batch is None:
         wanted = workers or (1 if small or heavy else min(cores, batch))
+        cache = CACHE if native.is_available() else NUMPY_CACHE
         # What does not grow with the samples, such as gradients, is worth as many of them.
-        most = max((CACHE - fixed) // a_sample, -(-fixed // a_sample), 1)
+        most = max((cache - fixed) // a_sample, -(-fixed // a_sample), 1)
         runs = -(-batch // min(most, batch))
         runs = -(-runs // wanted) * wanted
         micro_batch = -(-batch // runs)

@@ -12,7 +12,7 @@ import numpy as np
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.window import Reading, clear_border, fill_inside, windows
 
-TILE_BYTES = 2**20  # of columns: half of a second-level cache
+TILE_BYTES = 2**21  # of columns: smaller ones make so many calls that workers wait for each other
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from op_run import Case, row_of
 
+from odt.kernels.columns import TILE_BYTES
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)
@@ -57,4 +58,4 @@ def test_scratch_does_not_grow_with_the_batch(op: str, kernel: int, stride: int)
             assert isinstance(run, Kernel)
             sizes[-1].append(sum(s.nbytes for s in run.workspace(attrs, specs).values()))
     assert sizes[0] == sizes[1]
-    assert max(sizes[0]) <= 4 << 20
+    assert max(sizes[0]) <= 4 * TILE_BYTES
