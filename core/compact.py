@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Compact, Kernel, TensorSpec
 
 
@@ -94,7 +95,8 @@ def _call(
     """A call of one of a form's kernels, with values for its workspace."""
     specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "kept": spec}
     arrays = {n: {**call.arrays, "kept": digest}[n] for n in (*kernel.reads, *kernel.writes)}
-    scratch = kernel.workspace(call.attrs, specs)
+    compiled = compiled_of(kernel, call.attrs, specs)
+    scratch = (compiled or kernel).workspace(call.attrs, specs)
     for name, its in scratch.items():
         arrays[name] = f"{digest}.{phase.value}.{name}"
         values[arrays[name]] = Value(arrays[name], its, Region.ARENA)
@@ -107,5 +109,5 @@ def _call(
         writes=kernel.writes,
         workspace=tuple(scratch),
         specs={**specs, **scratch},
-        compiled=None,
+        compiled=compiled,
     )

@@ -6,7 +6,17 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec, no_specs
+from odt.kernels.opdef import (
+    Array,
+    Attrs,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    Specs,
+    TensorSpec,
+    no_specs,
+)
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -88,6 +98,7 @@ def gradient(
     f: Callable[..., None],
     reads: tuple[str, ...],
     workspace: Callable[[Attrs, Specs], Specs] = no_specs,
+    compiled: Compiled | None = None,
 ) -> Kernel:
     """The kernel of an input's gradient, made of what gives it before anything is summed.
 
@@ -96,6 +107,7 @@ def gradient(
         f: f(attrs, out=…, reads and workspace by name) fills out, which has y's shape.
         reads: as in Kernel.
         workspace: f's.
+        compiled: of the whole kernel.
     """
 
     def run(
@@ -116,16 +128,29 @@ def gradient(
     def scratch(attrs: Attrs, s: Specs) -> Specs:
         return {**product_like_y(name)(attrs, s), **workspace(attrs, s)}
 
-    return Kernel(run, reads=reads, writes=(f"d{name}",), workspace=scratch, prepare=reducer(name))
+    return Kernel(
+        run,
+        reads=reads,
+        writes=(f"d{name}",),
+        workspace=scratch,
+        prepare=reducer(name),
+        compiled=compiled,
+    )
 
 
-def binary(name: str, forward: Callable[..., None], grad_a: Kernel, grad_b: Kernel) -> OpDef:
+def binary(
+    name: str,
+    forward: Callable[..., None],
+    grad_a: Kernel,
+    grad_b: Kernel,
+    compiled: Compiled | None = None,
+) -> OpDef:
     """The row of y = f(a, b), element by element; y may take the place of either."""
     return OpDef(
         name,
         inputs=BINARY,
         infer=infer,
-        forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+        forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=compiled),
         grads={"a": grad_a, "b": grad_b},
         mixes=mixes,
     )

@@ -10,7 +10,7 @@ from odt.kernels.elementwise import (
     masks_like_y,
     number_like_x,
 )
-from odt.kernels.native import elementwise as compiled
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Finish, Kernel, OpDef
 
 
@@ -45,7 +45,7 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
             reads=("x",),
             writes=("y",),
             may_alias=IN_PLACE,
-            compiled=compiled.clamp(lo, hi),
+            compiled=maps.clamp(lo, hi),
             finish=Finish("clamp", lo, hi),
         ),
         grads={
@@ -55,7 +55,7 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
                 writes=("dx",),
                 workspace=masks_like_y if bounded else mask_like_y,
                 may_alias=IN_PLACE_BACK,
-                compiled=compiled.gate(lo, hi),
+                compiled=maps.gate(lo, hi),
                 compact=clamp_bits(lo, hi),
                 finish=Finish("gate", lo, hi),
             )

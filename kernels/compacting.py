@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.columns import Source, fitting_images, image_tiles
+from odt.kernels.native import digests, pooling
 from odt.kernels.opdef import Array, Attrs, Compact, Kernel, Specs, TensorSpec
-from odt.kernels.pooling import PoolAttrs, geometry, source_of
+from odt.kernels.pooling import NO_TAP, PoolAttrs, geometry, source_of
 from odt.kernels.window import Axis, windows
 
 BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
 TILE = 16384  # elements packed or unpacked at once: NumPy allocates for them
-NO_TAP = 255  # where no input of a window is its maximum
 
 
 def clamp_bits(lo: float, hi: float) -> Compact:
@@ -44,9 +44,15 @@ def clamp_bits(lo: float, hi: float) -> Compact:
         return {"mask": mask, "other": mask}
 
     return Compact(
-        keep=Kernel(keep, reads=("y",), writes=("kept",), workspace=masks),
+        keep=Kernel(
+            keep, reads=("y",), writes=("kept",), workspace=masks, compiled=digests.keep(lo, hi)
+        ),
         back=Kernel(
-            back, reads=("dy", "kept"), writes=("dx",), may_alias=frozenset({("dx", "dy")})
+            back,
+            reads=("dy", "kept"),
+            writes=("dx",),
+            may_alias=frozenset({("dx", "dy")}),
+            compiled=digests.BACK,
         ),
         spec=bits_of,
     )
@@ -152,7 +158,12 @@ def _apart(attrs: PoolAttrs, s: Specs) -> bool:
 # Of MAX_POOL_2D: which input of each window is its maximum, in a byte.
 POOL_BYTES: Compact = Compact(
     keep=Kernel(
-        _keep_tap, reads=("x", "y"), writes=("kept",), workspace=_keep_room, prepare=_geometry
+        _keep_tap,
+        reads=("x", "y"),
+        writes=("kept",),
+        workspace=_keep_room,
+        prepare=_geometry,
+        compiled=pooling.TAP_KEEP,
     ),
     back=Kernel(
         _back_tap,
@@ -160,6 +171,7 @@ POOL_BYTES: Compact = Compact(
         writes=("dx",),
         workspace=_back_room,
         prepare=_geometry,
+        compiled=pooling.TAP_BACK,
     ),
     spec=lambda attrs, s: TensorSpec(s["y"].shape, BYTE),
     fits=_apart,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Attrs, Kernel, OpDef, Specs, TensorSpec, no_attrs, no_specs
+from odt.kernels.opdef import Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_attrs, no_specs
 
 BOOL = np.dtype(bool)
 
@@ -59,6 +59,8 @@ def unary(
     attrs: Callable[..., Attrs] = no_attrs,
     workspace: Callable[[Attrs, Specs], Specs] = no_specs,
     back_workspace: Callable[[Attrs, Specs], Specs] = no_specs,
+    compiled: Compiled | None = None,
+    compiled_back: Compiled | None = None,
 ) -> OpDef:
     """The row of y = f(x), where y may always take x's place.
 
@@ -66,6 +68,7 @@ def unary(
         reads: what grad_x reads beside dy: x or y.
         over: which of dy and those dx may take the place of.
         workspace, back_workspace: of forward and of grad_x.
+        compiled, compiled_back: of forward and of grad_x.
     """
     back = frozenset(("dx", n) for n in over)
     return OpDef(
@@ -73,7 +76,12 @@ def unary(
         inputs=("x",),
         infer=infer,
         forward=Kernel(
-            forward, reads=("x",), writes=("y",), workspace=workspace, may_alias=IN_PLACE
+            forward,
+            reads=("x",),
+            writes=("y",),
+            workspace=workspace,
+            may_alias=IN_PLACE,
+            compiled=compiled,
         ),
         grads={
             "x": Kernel(
@@ -82,6 +90,7 @@ def unary(
                 writes=("dx",),
                 workspace=back_workspace,
                 may_alias=back,
+                compiled=compiled_back,
             )
         },
         attrs=attrs,

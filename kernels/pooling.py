@@ -11,6 +11,8 @@ from odt.kernels.columns import Source, fitting_images
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 from odt.kernels.window import SAME, Axis, axis, windows
 
+NO_TAP = 255  # where no input of a window is its maximum
+
 
 @dataclass(frozen=True, slots=True)
 class PoolAttrs:

@@ -1,14 +1,15 @@
 """Runs one kernel of a row on arrays: inputs read-only, everything else full of rubbish."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from op_db import OpInfo, Sample
 
 from odt.core.names import expand
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels import native
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, loss_names
 
 Arrays = dict[str, Array]
@@ -164,3 +165,18 @@ def grown(sample: Sample, inputs: Arrays, times: int, seed: int = 5) -> Arrays:
             parts.append(flat[order].reshape(a.shape))
         found[name] = np.concatenate(parts)
     return found
+
+
+def as_kernel(kernel: Kernel, compiled: Compiled) -> Kernel:
+    """The compiled form in the clothes of a NumPy kernel."""
+
+    def run(attrs: Attrs, **arrays: Array) -> None:
+        compiled.bind(attrs, **arrays)()
+
+    return replace(kernel, run=run, workspace=compiled.workspace, prepare=compiled.prepare)
+
+
+def best_form(kernel: Kernel, attrs: Attrs, specs: Specs) -> Kernel:
+    """The kernel in compiled code, if there is any for these specs in the set in use."""
+    compiled = native.compiled_of(kernel, attrs, specs)
+    return as_kernel(kernel, compiled) if compiled else kernel

@@ -5,29 +5,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 from op_db import OP_DB, OpInfo, Sample
-from op_run import Case, make_case
+from op_run import Case, as_kernel, make_case
 from test_ops import kernels
 
 from odt.errors import OptionError
 from odt.kernels import native
-from odt.kernels.opdef import Array, Attrs, Compiled, Kernel
+from odt.kernels.opdef import Kernel
 
 SETS = native._sets()
-
-
-def as_kernel(kernel: Kernel, compiled: Compiled) -> Kernel:
-    """The compiled form in the clothes of a NumPy kernel."""
-
-    def run(attrs: Attrs, **arrays: Array) -> None:
-        compiled.bind(attrs, **arrays)()
-
-    return replace(kernel, run=run, workspace=compiled.workspace, prepare=compiled.prepare)
 
 
 def compiled_kernels(case: Case) -> Iterator[tuple[str, Kernel, Kernel, str]]:

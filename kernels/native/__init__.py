@@ -107,7 +107,7 @@ def argument(a: Any) -> Any:
     """What a compiled function takes for it; keeps arrays alive."""
     if a is None:
         return ctypes.c_void_p(None)
-    if isinstance(a, Walk):
+    if isinstance(a, ctypes.Structure):
         return ctypes.pointer(a)
     if isinstance(a, float):
         return ctypes.c_float(a)
@@ -131,6 +131,6 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
 
     Args:
         name: of the function, without its instruction set.
-        arguments: contiguous arrays, None, numbers, a Walk.
+        arguments: contiguous arrays, None, numbers, a structure.
     """
     return partial(function(name), *map(argument, arguments))

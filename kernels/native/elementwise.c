@@ -1,4 +1,4 @@
-/* Loops over all elements that are over before memory has answered: clamps, sums, updates. */
+/* Loops over all elements that are over before memory has answered: sums and updates. */
 
 #include <math.h>
 

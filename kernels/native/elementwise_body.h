@@ -1,25 +1,5 @@
 /* One instruction set's version of elementwise.c; the compiler makes the vectors. */
 
-/* NaN stays NaN, as in np.clip. */
-void F(clamp)(const float *x, float *y, int64_t n, float lo, float hi) {
-  for (int64_t i = 0; i < n; i++) {
-    float v = x[i] < lo ? lo : x[i];
-    y[i] = v > hi ? hi : v;
-  }
-}
-
-void F(gate)(const float *dy, const float *y, float *dx, int64_t n, float lo, float hi) {
-  for (int64_t i = 0; i < n; i++) dx[i] = y[i] > lo && y[i] < hi ? dy[i] : 0;
-}
-
-void F(add)(const float *a, const float *b, float *y, int64_t n, float lo, float hi) {
-  for (int64_t i = 0; i < n; i++) {
-    float v = a[i] + b[i];
-    v = v < lo ? lo : v;
-    y[i] = v > hi ? hi : v;
-  }
-}
-
 /* db[c] = Σ over rows of dy[row][c]. */
 void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
   for (int64_t c = 0; c < columns; c++) db[c] = 0;

@@ -1,10 +1,10 @@
-"""Categorical cross-entropy of logits in compiled code."""
+"""Softmax, and categorical cross-entropy of logits, in compiled code."""
 
 from collections.abc import Callable
 
 from odt.kernels.native import bind
 from odt.kernels.native.products import FLOAT
-from odt.kernels.opdef import Array, Compiled, Specs
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 from odt.kernels.softmax import CrossEntropyAttrs, prepare
 
 
@@ -45,3 +45,21 @@ def grad_x(
 
 FORWARD = Compiled(forward, fits, prepare=prepare)
 GRAD_X = Compiled(grad_x, fits, prepare=prepare)
+
+
+def _rows(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype == FLOAT and s["x"].size > 0
+
+
+def _softmax(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    classes = x.shape[-1]
+    return bind("softmax", x, y, x.size // classes, classes, float(attrs.beta))
+
+
+def _softmax_back(attrs: Attrs, *, dy: Array, y: Array, dx: Array) -> Callable[[], None]:
+    classes = y.shape[-1]
+    return bind("softmax_back", dy, y, dx, y.size // classes, classes, float(attrs.beta))
+
+
+SOFTMAX = Compiled(_softmax, _rows)
+SOFTMAX_BACK = Compiled(_softmax_back, _rows)

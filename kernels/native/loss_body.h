@@ -1,25 +1,6 @@
 /* One instruction set's version of loss.c; the compiler makes the vectors. */
 
-/* eˣ for x ≤ 0 to about one unit in the last place: 2ⁿ eʳ, |r| ≤ ln 2 / 2, eʳ by Taylor's series;
-   0 below the smallest normal number. NaN stays NaN. */
-static inline float F(exponential)(float x) {
-  float v = x < -87.3f ? -87.3f : x;
-  float n = floorf(v * 1.44269504f + 0.5f);
-  float r = v - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
-  float e = 1.0f / 5040;
-  e = e * r + 1.0f / 720;
-  e = e * r + 1.0f / 120;
-  e = e * r + 1.0f / 24;
-  e = e * r + 1.0f / 6;
-  e = e * r + 0.5f;
-  e = e * r + 1.0f;
-  e = e * r + 1.0f;
-  union {
-    int32_t bits;
-    float value;
-  } power = {((int32_t)n + 127) * (1 << 23)};
-  return x < -87.3f ? 0 : e * power.value;
-}
+#include "exponential.h"
 
 /* p = softmax(β x) row by row; loss = −scale Σ t log p. */
 void F(cross_entropy)(const float *x, const float *t, const float *scale, float *loss, float *p,
@@ -50,4 +31,47 @@ void F(cross_entropy_back)(const float *p, const float *t, const float *scale, f
     for (int64_t k = 0; k < classes; k++) target += t[k];
     for (int64_t k = 0; k < classes; k++) dx[k] = (p[k] * target - t[k]) * factor;
   }
+}
+
+typedef struct {
+  const float *a, *b;
+  float *y;
+  int64_t rows, classes;
+  float beta;
+} F(softmax_job);
+
+static void F(softmax_part)(void *job, int part, int parts) {
+  F(softmax_job) j = *(const F(softmax_job) *)job;
+  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+    const float *x = j.a + r * j.classes;
+    float *y = j.y + r * j.classes, top = -INFINITY, whole = 0;
+    for (int64_t k = 0; k < j.classes; k++) top = x[k] * j.beta > top ? x[k] * j.beta : top;
+    for (int64_t k = 0; k < j.classes; k++) y[k] = F(exponential)(x[k] * j.beta - top);
+    for (int64_t k = 0; k < j.classes; k++) whole += y[k];
+    float share = 1 / whole;
+    for (int64_t k = 0; k < j.classes; k++) y[k] *= share;
+  }
+}
+
+/* y = softmax(β x) row by row; y may be x. */
+void F(softmax)(const float *x, float *y, int64_t rows, int64_t classes, float beta) {
+  F(softmax_job) j = {x, 0, y, rows, classes, beta};
+  share(F(softmax_part), &j, parts_of(rows * classes * 16));
+}
+
+static void F(softmax_back_part)(void *job, int part, int parts) {
+  F(softmax_job) j = *(const F(softmax_job) *)job;
+  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+    const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
+    float *dx = j.y + r * j.classes, mean = 0;
+    for (int64_t k = 0; k < j.classes; k++) mean += dy[k] * y[k];
+    for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - mean);
+  }
+}
+
+/* dx = β y (dy − Σ dy y) row by row; dx may be dy. */
+void F(softmax_back)(const float *dy, const float *y, float *dx, int64_t rows, int64_t classes,
+                     float beta) {
+  F(softmax_job) j = {dy, y, dx, rows, classes, beta};
+  share(F(softmax_back_part), &j, parts_of(rows * classes * 4));
 }

@@ -7,7 +7,7 @@ from odt.kernels.convolution import Axes
 from odt.kernels.native import Walk, bind
 from odt.kernels.native.products import DEPTH, TAPS, Gate, is_float32, reading, results, taps
 from odt.kernels.opdef import Array, Compiled, Specs
-from odt.kernels.pooling import PoolAttrs, geometry, share_geometry
+from odt.kernels.pooling import NO_TAP, PoolAttrs, geometry, share_geometry
 
 
 def fits(attrs: PoolAttrs, s: Specs) -> bool:
@@ -56,6 +56,24 @@ def mean_back(
     return bind("mean_pool_back", dy, shares, dx, dx.size, walk(dx, dy, axes))
 
 
+def tap_keep(
+    attrs: PoolAttrs, *, x: Array, y: Array, kept: Array, axes: Axes, source: Source
+) -> Callable[[], None]:
+    return bind("max_pool_tap", x, y, kept, walk(x, y, axes), NO_TAP)
+
+
+def tap_back(
+    attrs: PoolAttrs, *, dy: Array, kept: Array, dx: Array, axes: Axes, source: Source
+) -> Callable[[], None]:
+    return bind("max_pool_tap_back", dy, kept, dx, dx.size, walk(dx, dy, axes))
+
+
+def fits_tap(attrs: PoolAttrs, s: Specs) -> bool:
+    return fits(attrs, {n: spec for n, spec in s.items() if n != "kept"})
+
+
+TAP_KEEP = Compiled(tap_keep, fits_tap, prepare=geometry)
+TAP_BACK = Compiled(tap_back, fits_tap, prepare=geometry)
 MAX_FORWARD = Compiled(max_forward, fits, prepare=geometry)
 MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"gate"}))
 MEAN_FORWARD = Compiled(mean_forward, fits, prepare=share_geometry)

@@ -43,6 +43,43 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
     }
 }
 
+/* kept: which tap of each window is its first maximum; `none` where none is. */
+void F(max_pool_tap)(const float *x, const float *y, uint8_t *kept, const walk *g, int64_t none) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
+  place where = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+    for (int p = 0; p < pixels; p++) {
+      const float *top = y + out[p];
+      uint8_t *tap = kept + out[p];
+      for (int64_t k = 0; k < g->depth; k++) tap[k] = (uint8_t)none;
+      for (int64_t t = taps - 1; t >= 0; t--) { /* the first of equals is written last */
+        const float *from = in[t * PIXELS + p];
+        for (int64_t k = 0; k < g->depth && from != border; k++)
+          tap[k] = from[k] == top[k] ? (uint8_t)t : tap[k];
+      }
+    }
+}
+
+/* dx gets dy at the tap that was kept. */
+void F(max_pool_tap_back)(const float *dy, const uint8_t *kept, float *dx, int64_t size,
+                          const walk *g) {
+  const float *in[TAPS * PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
+  for (int64_t i = 0; i < size; i++) dx[i] = 0;
+  place where = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &where, dx, border, 1, in, out));)
+    for (int p = 0; p < pixels; p++) {
+      const float *gain = dy + out[p];
+      const uint8_t *tap = kept + out[p];
+      for (int64_t t = 0; t < taps; t++) {
+        const float *from = in[t * PIXELS + p];
+        float *to = dx + (from - dx);
+        for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += tap[k] == t ? gain[k] : 0;
+      }
+    }
+}
+
 /* shares: one over the number of inputs in each window, (OH, OW). */
 void F(mean_pool)(const float *x, const float *shares, float *y, const walk *g) {
   const float *in[TAPS * PIXELS];

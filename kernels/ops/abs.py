@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import number_like_x, unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -15,4 +16,13 @@ def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
     np.multiply(dx, dy, out=dx)
 
 
-OP = unary("ABS", forward, grad_x, reads=("x",), over=("x",), infer=number_like_x)
+OP = unary(
+    "ABS",
+    forward,
+    grad_x,
+    reads=("x",),
+    over=("x",),
+    infer=number_like_x,
+    compiled=maps.of("absolute", "y", ("x",)),
+    compiled_back=maps.of("absolute_back", "dx", ("dy", "x")),
+)

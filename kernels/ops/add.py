@@ -6,7 +6,7 @@ da = dy and db = dy, each summed over the axes along which that input was stretc
 import numpy as np
 
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, mixes, reducer, sum_into
-from odt.kernels.native import elementwise as compiled
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -30,13 +30,23 @@ OP = OpDef(
     "ADD",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=compiled.ADD),
+    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=maps.ADD),
     grads={
         "a": Kernel(
-            grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_whole("a")
+            grad_a,
+            reads=("dy",),
+            writes=("da",),
+            prepare=reducer("a"),
+            view=is_whole("a"),
+            compiled=maps.sums("a"),
         ),
         "b": Kernel(
-            grad_b, reads=("dy",), writes=("db",), prepare=reducer("b"), view=is_whole("b")
+            grad_b,
+            reads=("dy",),
+            writes=("db",),
+            prepare=reducer("b"),
+            view=is_whole("b"),
+            compiled=maps.sums("b"),
         ),
     },
     mixes=mixes,

@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.errors import DataError
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 Axes = tuple[int, ...]
@@ -71,7 +72,14 @@ OP = OpDef(
     "DIV",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), workspace=remainder, may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=BINARY,
+        writes=("y",),
+        workspace=remainder,
+        may_alias=IN_PLACE,
+        compiled=maps.of("divide", "y", BINARY),
+    ),
     grads={
         "a": Kernel(
             grad_a,
@@ -80,6 +88,7 @@ OP = OpDef(
             workspace=product_like_y("a"),
             may_alias=frozenset({("da", "dy")}),
             prepare=reducer("a"),
+            compiled=maps.of("divide", "da", ("dy", "b")),
         ),
         "b": Kernel(
             grad_b,
@@ -87,6 +96,7 @@ OP = OpDef(
             writes=("db",),
             workspace=quotient,
             prepare=reducer("b"),
+            compiled=maps.of("divide_back", "db", ("dy", "y", "b")),
         ),
     },
     mixes=mixes,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import part_like_y, unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -19,4 +20,12 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
     np.multiply(dx, dy, out=dx)
 
 
-OP = unary("ELU", forward, grad_x, reads=("y",), over=("y",), workspace=part_like_y)
+OP = unary(
+    "ELU",
+    forward,
+    grad_x,
+    reads=("y",),
+    over=("y",),
+    workspace=part_like_y,
+    compiled_back=maps.of("elu_back", "dx", ("dy", "y")),
+)

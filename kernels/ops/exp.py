@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -14,4 +15,11 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
     np.multiply(dy, y, out=dx)
 
 
-OP = unary("EXP", forward, grad_x, reads=("y",), over=("dy", "y"))
+OP = unary(
+    "EXP",
+    forward,
+    grad_x,
+    reads=("y",),
+    over=("dy", "y"),
+    compiled_back=maps.of("multiply", "dx", ("dy", "y")),
+)

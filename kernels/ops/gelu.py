@@ -16,6 +16,7 @@ import numpy as np
 
 from odt.kernels.elementwise import BOOL, unary
 from odt.kernels.erf import erf
+from odt.kernels.native import maps
 from odt.kernels.opdef import TILE, Array, Options, Specs, TensorSpec
 
 CUBIC = 0.044715
@@ -28,6 +29,10 @@ class GeluAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> GeluAttrs:
     return GeluAttrs(bool(options.get("approximate", False)))
+
+
+def is_approximate(attrs: GeluAttrs) -> bool:
+    return attrs.approximate
 
 
 def scratch(attrs: GeluAttrs, s: Specs) -> Specs:
@@ -99,4 +104,6 @@ OP = unary(
     attrs=attrs,
     workspace=scratch,
     back_workspace=scratch,
+    compiled=maps.of("gelu", "y", ("x",), when=is_approximate),
+    compiled_back=maps.of("gelu_back", "dx", ("dy", "x"), when=is_approximate),
 )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -14,4 +15,11 @@ def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
     np.divide(dy, x, out=dx)
 
 
-OP = unary("LOG", forward, grad_x, reads=("x",), over=("dy", "x"))
+OP = unary(
+    "LOG",
+    forward,
+    grad_x,
+    reads=("x",),
+    over=("dy", "x"),
+    compiled_back=maps.of("divide", "dx", ("dy", "x")),
+)

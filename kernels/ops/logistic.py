@@ -6,6 +6,7 @@ The exponent stops short of overflow: y is then the smallest number instead of 0
 import numpy as np
 
 from odt.kernels.elementwise import unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -23,4 +24,11 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
     np.multiply(dx, dy, out=dx)
 
 
-OP = unary("LOGISTIC", forward, grad_x, reads=("y",))
+OP = unary(
+    "LOGISTIC",
+    forward,
+    grad_x,
+    reads=("y",),
+    compiled=maps.of("logistic", "y", ("x",)),
+    compiled_back=maps.of("logistic_back", "dx", ("dy", "y")),
+)

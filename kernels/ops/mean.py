@@ -7,6 +7,7 @@ TFLite schema.
 
 import numpy as np
 
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.reduction import ReduceAttrs, infer, mixes, prepare, reduce_attrs
 
@@ -44,8 +45,12 @@ OP = OpDef(
     "MEAN",
     inputs=("x", "axes"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=scratch, prepare=prepare),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare)},
+    forward=Kernel(
+        forward, reads=("x",), writes=("y",), workspace=scratch, prepare=prepare, compiled=maps.MEAN
+    ),
+    grads={
+        "x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=maps.MEAN_BACK)
+    },
     static=("axes",),
     attrs=reduce_attrs,
     mixes=mixes,

@@ -6,8 +6,9 @@ was stretched. Equals count for a, as in TensorFlow.
 
 import numpy as np
 
-from odt.kernels.broadcast import binary, gradient
+from odt.kernels.broadcast import BINARY, binary, gradient
 from odt.kernels.elementwise import mask_like_y
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -29,6 +30,7 @@ READS = ("dy", "a", "b")
 OP = binary(
     "MINIMUM",
     forward,
-    gradient("a", d_a, READS, mask_like_y),
-    gradient("b", d_b, READS, mask_like_y),
+    gradient("a", d_a, READS, mask_like_y, maps.of("where_least", "da", ("dy", "b", "a"))),
+    gradient("b", d_b, READS, mask_like_y, maps.of("where_less", "db", ("dy", "b", "a"))),
+    maps.of("minimum", "y", BINARY),
 )

@@ -6,6 +6,7 @@ da = dy · b and db = dy · a, each summed over the axes along which that input 
 import numpy as np
 
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]
@@ -55,7 +56,13 @@ OP = OpDef(
     "MUL",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=BINARY,
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=maps.of("multiply", "y", BINARY),
+    ),
     grads={
         "a": Kernel(
             grad_a,
@@ -64,6 +71,7 @@ OP = OpDef(
             workspace=product_like_y("a"),
             may_alias=frozenset({("da", "dy")}),
             prepare=reducer("a"),
+            compiled=maps.of("multiply", "da", ("dy", "b")),
         ),
         "b": Kernel(
             grad_b,
@@ -72,6 +80,7 @@ OP = OpDef(
             workspace=product_like_y("b"),
             may_alias=frozenset({("db", "dy")}),
             prepare=reducer("b"),
+            compiled=maps.of("multiply", "db", ("dy", "a")),
         ),
     },
     mixes=mixes,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import number_like_x, unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -14,4 +15,13 @@ def grad_x(attrs: None, *, dy: Array, dx: Array) -> None:
     np.negative(dy, out=dx)
 
 
-OP = unary("NEG", forward, grad_x, reads=(), over=("dy",), infer=number_like_x)
+OP = unary(
+    "NEG",
+    forward,
+    grad_x,
+    reads=(),
+    over=("dy",),
+    infer=number_like_x,
+    compiled=maps.of("scale", "y", ("x",), -1),
+    compiled_back=maps.of("scale", "dx", ("dy",), -1),
+)

@@ -11,6 +11,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.broadcast import gradient
 from odt.kernels.elementwise import mask_like_y, part_like_y
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 
@@ -56,6 +57,7 @@ OP = OpDef(
         writes=("y",),
         workspace=part_like_y,
         may_alias=frozenset({("y", "x")}),
+        compiled=maps.of("prelu", "y", ("x", "x", "alpha")),
     ),
     grads={
         "x": Kernel(
@@ -64,7 +66,10 @@ OP = OpDef(
             writes=("dx",),
             workspace=mask_like_y,
             may_alias=frozenset({("dx", "dy")}),
+            compiled=maps.of("prelu", "dx", ("dy", "x", "alpha")),
         ),
-        "alpha": gradient("alpha", d_alpha, ("dy", "x")),
+        "alpha": gradient(
+            "alpha", d_alpha, ("dy", "x"), compiled=maps.of("prelu_back", "dalpha", ("dy", "x"))
+        ),
     },
 )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -17,4 +18,12 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
         np.multiply(dx, y, out=dx)
 
 
-OP = unary("RSQRT", forward, grad_x, reads=("y",), over=("dy",))
+OP = unary(
+    "RSQRT",
+    forward,
+    grad_x,
+    reads=("y",),
+    over=("dy",),
+    compiled=maps.of("inverse_root", "y", ("x",)),
+    compiled_back=maps.of("inverse_root_back", "dx", ("dy", "y")),
+)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import loss
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
 from odt.kernels.softmax import rows, softmax
 
@@ -69,6 +70,7 @@ OP = OpDef(
         writes=("y",),
         workspace=rows,
         may_alias=frozenset({("y", "x")}),
+        compiled=loss.SOFTMAX,
     ),
     grads={
         "x": Kernel(
@@ -77,6 +79,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=product,
             may_alias=frozenset({("dx", "dy")}),
+            compiled=loss.SOFTMAX_BACK,
         )
     },
     attrs=attrs,

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -15,4 +16,12 @@ def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array) -> None:
     np.multiply(dx, 0.5, out=dx)
 
 
-OP = unary("SQRT", forward, grad_x, reads=("y",), over=("dy", "y"))
+OP = unary(
+    "SQRT",
+    forward,
+    grad_x,
+    reads=("y",),
+    over=("dy", "y"),
+    compiled=maps.of("square_root", "y", ("x",)),
+    compiled_back=maps.of("divide", "dx", ("dy", "y"), 0.5),
+)

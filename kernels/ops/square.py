@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.kernels.elementwise import number_like_x, unary
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -15,4 +16,13 @@ def grad_x(attrs: None, *, dy: Array, x: Array, dx: Array) -> None:
     np.multiply(dx, 2, out=dx)
 
 
-OP = unary("SQUARE", forward, grad_x, reads=("x",), over=("dy", "x"), infer=number_like_x)
+OP = unary(
+    "SQUARE",
+    forward,
+    grad_x,
+    reads=("x",),
+    over=("dy", "x"),
+    infer=number_like_x,
+    compiled=maps.of("multiply", "y", ("x", "x")),
+    compiled_back=maps.of("multiply", "dx", ("dy", "x"), 2),
+)

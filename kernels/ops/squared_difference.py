@@ -5,7 +5,8 @@ da = 2 dy (a − b) and db = −da, each summed over the axes along which that i
 
 import numpy as np
 
-from odt.kernels.broadcast import binary, gradient
+from odt.kernels.broadcast import BINARY, binary, gradient
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array
 
 
@@ -25,4 +26,10 @@ def d_b(attrs: None, *, dy: Array, a: Array, b: Array, out: Array) -> None:
 
 
 READS = ("dy", "a", "b")
-OP = binary("SQUARED_DIFFERENCE", forward, gradient("a", d_a, READS), gradient("b", d_b, READS))
+OP = binary(
+    "SQUARED_DIFFERENCE",
+    forward,
+    gradient("a", d_a, READS, compiled=maps.of("squared_difference_back", "da", READS, 2)),
+    gradient("b", d_b, READS, compiled=maps.of("squared_difference_back", "db", READS, -2)),
+    maps.of("squared_difference", "y", BINARY),
+)

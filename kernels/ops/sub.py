@@ -6,6 +6,7 @@ da = dy and db = −dy, each summed over the axes along which that input was str
 import numpy as np
 
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, mixes, reducer, sum_into
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -33,12 +34,25 @@ OP = OpDef(
     "SUB",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=BINARY,
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=maps.of("subtract", "y", BINARY),
+    ),
     grads={
         "a": Kernel(
-            grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_whole("a")
+            grad_a,
+            reads=("dy",),
+            writes=("da",),
+            prepare=reducer("a"),
+            view=is_whole("a"),
+            compiled=maps.sums("a"),
         ),
-        "b": Kernel(grad_b, reads=("dy",), writes=("db",), prepare=reducer("b")),
+        "b": Kernel(
+            grad_b, reads=("dy",), writes=("db",), prepare=reducer("b"), compiled=maps.sums("b", -1)
+        ),
     },
     mixes=mixes,
 )

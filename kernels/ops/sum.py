@@ -5,6 +5,7 @@ Source: ReducerOptions in the TFLite schema.
 
 import numpy as np
 
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
 from odt.kernels.reduction import ReduceAttrs, infer, mixes, prepare, reduce_attrs
 
@@ -23,8 +24,10 @@ OP = OpDef(
     "SUM",
     inputs=("x", "axes"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare)},
+    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare, compiled=maps.SUM),
+    grads={
+        "x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=maps.SUM_BACK)
+    },
     static=("axes",),
     attrs=reduce_attrs,
     mixes=mixes,

@@ -6,6 +6,7 @@ dx = dy (1 − y²)
 import numpy as np
 
 from odt.kernels.elementwise import IN_PLACE, float_like_x
+from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -25,6 +26,12 @@ OP = OpDef(
     infer=float_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={
-        "x": Kernel(grad_x, reads=("dy", "y"), writes=("dx",), may_alias=frozenset({("dx", "y")}))
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "y"),
+            writes=("dx",),
+            may_alias=frozenset({("dx", "y")}),
+            compiled=maps.of("tanh_back", "dx", ("dy", "y")),
+        )
     },
 )

@@ -1,0 +1,6 @@
+/* What backward needs of a clamp in one bit an element. */
+
+#include <stdint.h>
+
+#define BODY "digests_body.h"
+#include "each_isa.h"

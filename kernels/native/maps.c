@@ -1,0 +1,9 @@
+/* Element by element on arrays that are stretched to one shape, and sums over what was stretched. */
+
+#include <math.h>
+
+#include "maps.h"
+#include "team.h"
+
+#define BODY "maps_body.h"
+#include "each_isa.h"
