@@ -16,6 +16,7 @@ from odt.cli.options import (
     open_data,
     schedule_options,
     selection_options,
+    sparse_option,
 )
 from odt.core.evaluator import Data
 from odt.core.folding import fold_weights
@@ -26,7 +27,7 @@ from odt.core.random_data import RandomData
 from odt.core.reader import read_model
 from odt.core.refusals import Refusal
 from odt.core.resolve import resolve
-from odt.core.selection import Selection, select
+from odt.core.selection import Selection, choose_channels, select
 from odt.core.selftest import self_test
 from odt.core.trainability import Trainability, flops, tail, trainability
 from odt.core.trainer import Trainer, trainable_operators
@@ -45,6 +46,7 @@ from odt.errors import DataError
     help="Look at training the last N operators; -1 all.",
 )
 @selection_options
+@sparse_option
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of chance.")
 @schedule_options
 def command(
@@ -56,6 +58,7 @@ def command(
     freeze: tuple[str, ...],
     bias_only: bool,
     freeze_norm: bool,
+    sparse: tuple[tuple[str, float], ...],
     seed: int,
     micro_batch: int | None,
     workers: int | None,
@@ -80,9 +83,11 @@ def command(
     info = resolve(graph, fields, options, {}, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
+    info = choose_channels(graph, info, sparse)
     with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
         found = trainability(graph, plan, trainable_operators(graph, info), info.trainable_tensors)
+        click.echo(report.trained_line(trainer.parameters.trained.values()))
         for line in describe(plan.graph, found):
             click.echo(line)
         per_sample = flops(plan.graph) // trainer.runtime.schedule.micro_batch
@@ -126,8 +131,8 @@ def describe_refusals(graph: Graph, refused: Sequence[Refusal]) -> list[str]:
 
 
 def describe(graph: Graph, found: Trainability) -> list[str]:
-    """What trains, what does not, and why."""
-    lines = [report.trained_line([graph.tensors[i].spec for i in found.trained])]
+    """What does not train, and why."""
+    lines = []
     for block in found.blocked:
         lines.append(
             f"blocked: node {block.node.origin} ({block.node.op}): "

@@ -95,6 +95,7 @@ class _Test:
         self.trainer = trainer
         self.data = data
         self.graph = graph
+        self.channels = dict(trainer.info.sparse)
         self.start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
 
     def run(self, weights: int, rng: np.random.Generator) -> list[Finding]:
@@ -163,7 +164,11 @@ class _Test:
         worst, bad = 0.0, []
         for i in rng.choice(sorted(gradient), weights):
             flat = gradient[i].reshape(-1)
-            at = int(rng.choice(np.flatnonzero(abs(flat) >= np.median(abs(flat)))))
+            places = np.arange(flat.size).reshape(gradient[i].shape)
+            if i in self.channels:
+                places = places[list(self.channels[i])]
+            sizes = abs(flat[places])
+            at = int(rng.choice(places[sizes >= np.median(sizes)]))
             error, measured = min(self._error(i, at, flat, step) for step in STEPS[flat.itemsize])
             worst = max(worst, error)
             if error > TOLERANCE[flat.itemsize]:

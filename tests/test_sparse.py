@@ -254,6 +254,19 @@ def test_plan_says_what_a_trainer_then_holds() -> None:
     assert f"gradients {memory.gradients:,} bytes" in words
 
 
+def test_check_tries_the_chosen_channels_alone() -> None:
+    """A quarter of 128 rows of 784 values and of 10 rows of 128; what stays counts nowhere."""
+    model = GOLDEN / "mlp_sm" / "model.circle"
+    result = CliRunner().invoke(main, ["check", str(model), "--sparse", "*=0.25"])
+    assert result.exit_code == 0, result.output
+    few = 32 * 784 + 128 + 3 * 128 + 10
+    assert result.stdout.startswith(f"trains: {few:,} values in 4 tensors\n")
+    assert result.stdout.count("\nok  ") == 4
+    result = CliRunner().invoke(main, ["check", str(model), "--sparse", "x=0.25"])
+    assert result.exit_code == 1
+    assert "--sparse: must match" in result.stderr
+
+
 @pytest.mark.parametrize("text", ["CONV_2D", "=0.5", "CONV_2D=", "CONV_2D=0", "CONV_2D=1.1", "C=x"])
 def test_a_share_must_be_above_zero_and_at_most_one(text: str) -> None:
     result = odt("train", *DATA, "--sparse", text)
