@@ -1,16 +1,55 @@
 """The threads and arenas that a model's kinds of work share; they never run at the same time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from odt.core.autodiff import Loss
 from odt.core.engine import Engine, Plans, Work
+from odt.core.graph import Graph
 from odt.core.lower import sample_spec
 from odt.core.parameters import Parameters
 from odt.core.program import make_arena
 from odt.core.schedule import choose_schedule
 from odt.core.workers import Team
 from odt.kernels.opdef import TensorSpec
+from odt.kernels.registry import find_target
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What one sample is to a model.
+
+    Attributes:
+        input_specs, output_specs: of one sample.
+        losses: name of each, and the spec of one sample of the output it is on.
+        target_specs: of one sample, one for each loss.
+    """
+
+    input_specs: tuple[TensorSpec, ...]
+    output_specs: tuple[TensorSpec, ...]
+    losses: tuple[tuple[str, TensorSpec], ...]
+    target_specs: tuple[TensorSpec, ...]
+
+
+def samples_of(lowered: Graph, losses: Sequence[Loss], batch: int) -> Samples:
+    """What one sample is to a graph that was lowered for a batch.
+
+    Raises:
+        UnsupportedError: if a tensor is not made of whole samples.
+    """
+
+    def one(i: int) -> TensorSpec:
+        return sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
+
+    targets = [find_target(x.name)(lowered.tensors[x.tensor].spec) for x in losses]
+    return Samples(
+        tuple(map(one, lowered.inputs)),
+        tuple(map(one, lowered.outputs)),
+        tuple((x.name, one(x.tensor)) for x in losses),
+        tuple(sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)),
+    )
 
 
 class Runtime:
@@ -19,9 +58,7 @@ class Runtime:
     Attributes:
         schedule: micro-batches and workers.
         engines: one for each kind of work, in order.
-        input_specs, output_specs: of one sample.
-        losses: name of each, and the spec of one sample of the output it is on.
-        target_specs: of one sample, one for each loss.
+        input_specs, output_specs, losses, target_specs: as in Samples.
         arena_nbytes: of all workers together.
     """
 
@@ -34,7 +71,7 @@ class Runtime:
         micro_batch: int | None = None,
         workers: int | None = None,
         *,
-        whole: Work | None = None,
+        whole: tuple[Plans, Work] | None = None,
     ) -> None:
         """Chooses a schedule, and binds each kind of work to it.
 
@@ -44,29 +81,18 @@ class Runtime:
             parameters: that they share.
             batch: samples in a step.
             micro_batch, workers: if they are given.
-            whole: what the schedule is chosen for, and whose inputs and outputs count, if that is
-                not the first kind of work.
+            whole: what the schedule is chosen for, and whose inputs and outputs count, with its
+                plans, if that is not the first kind of work.
         """
-        whole = whole or works[0]
-        self.schedule = choose_schedule(batch, lambda n: plans.at(whole, n), micro_batch, workers)
+        usual, work = whole or (plans, works[0])
+        self.schedule = choose_schedule(batch, lambda n: usual.at(work, n), micro_batch, workers)
         size = self.schedule.micro_batch
         nbytes = max(plans.at(work, size)[1].nbytes for work in works)
         arenas = [make_arena(nbytes) for _ in range(self.schedule.workers)]
         self.arena_nbytes = nbytes * len(arenas)
-        plan = plans.at(whole, size)[0]
-        label, tensors = plan.graph.label, plan.graph.tensors
-
-        def samples(indices: Sequence[int]) -> tuple[TensorSpec, ...]:
-            return tuple(sample_spec(plan.graph, label(i), tensors[i].spec, size) for i in indices)
-
-        self.input_specs = samples(plan.graph.inputs)
-        self.output_specs = samples(plan.graph.outputs)
-        names = [loss.name for loss in whole.losses]
-        found = samples([loss.tensor for loss in whole.losses])
-        self.losses = tuple(zip(names, found, strict=True))
-        self.target_specs = tuple(
-            sample_spec(plan.graph, n, plan.values[n].spec, size) for n in plan.targets
-        )
+        of = samples_of(usual.at(work, size)[0].graph, work.losses, size)
+        self.input_specs, self.output_specs = of.input_specs, of.output_specs
+        self.losses, self.target_specs = of.losses, of.target_specs
         self._team = Team(self.schedule.workers, self.schedule.blas_threads)
         self.engines = [
             Engine(work, parameters, self.schedule, self._team, arenas, plans) for work in works

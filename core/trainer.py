@@ -140,7 +140,7 @@ class Trainer:
             info.batch_size,
             micro_batch,
             workers,
-            whole=work,
+            whole=(plans, work),
         )
         self._training, self._validation = self.runtime.engines
 
