@@ -10,7 +10,7 @@ import click
 from odt.core.columns import open_columns
 from odt.core.data import DataSet, target_check
 from odt.core.metrics import METRICS
-from odt.core.runtime import Runtime
+from odt.core.runtime import Runtime, Samples
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import OptionError
 
@@ -374,7 +374,9 @@ hyper_parameter_options = stack(
 )
 
 
-def open_data(load_input: str | None, load_expected: str | None, runtime: Runtime) -> DataSet:
+def open_data(
+    load_input: str | None, load_expected: str | None, model: Runtime | Samples
+) -> DataSet:
     """The data files of a command, their sizes checked against the model.
 
     Raises:
@@ -384,9 +386,9 @@ def open_data(load_input: str | None, load_expected: str | None, runtime: Runtim
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     targets = given("--load-expected", load_expected, "the file with what the outputs should be")
     return DataSet(
-        open_columns(inputs, runtime.input_specs, "input"),
-        open_columns(targets, runtime.target_specs, "expected output"),
-        [target_check(loss, spec) for loss, spec in runtime.losses],
+        open_columns(inputs, model.input_specs, "input"),
+        open_columns(targets, model.target_specs, "expected output"),
+        [target_check(loss, spec) for loss, spec in model.losses],
     )
 
 

@@ -49,7 +49,7 @@ from odt.core.resolve import (
 )
 from odt.core.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.selection import Selection, choose_channels, select
-from odt.core.trainer import Epoch, Trainer, Watch
+from odt.core.trainer import Epoch, Trainer, Watch, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
 
@@ -162,6 +162,12 @@ def command(
     metrics = dict(find_metric(name) for name in metric)
     for path in filter(None, exports.values()):
         AtomicFile(path).discard()  # better refused now than after hours of training
+    data = open_data(load_input, load_expected, training_samples(folded.graph, info))
+    if memory_budget is not None:
+        data.keep_pages(DATA_PAGES)
+    length = _length(data, data_length)
+    parts = split(length, validation_split)
+    _check_lengths(info.batch_size, parts)
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
@@ -197,16 +203,10 @@ def command(
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
         if memory_budget is not None and trainer.predicted is not None:
             click.echo(report.budget_line(trainer.predicted, memory_budget))
-        data = open_data(load_input, load_expected, trainer.runtime)
-        if memory_budget is not None:
-            data.keep_pages(DATA_PAGES)
         for note in filter(None, (folded.note, *data.notes)):
             click.echo(note, err=True)
         if check_data:
             data.check_all()
-        length = _length(data, data_length)
-        parts = split(length, validation_split)
-        _check_lengths(info.batch_size, parts)
         then = resume.progress
         order = EpochOrder(
             parts.training,

@@ -17,7 +17,7 @@ from odt.core.heads import heads
 from odt.core.lower import file_batch, lower
 from odt.core.parameters import Optimizer, Parameters
 from odt.core.plan import Plan
-from odt.core.runtime import Runtime
+from odt.core.runtime import Runtime, Samples, samples_of
 from odt.core.sparse import check_channels
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
@@ -127,7 +127,7 @@ class Trainer:
             way = fit(plans, (work, validation), info, budget, micro_batch, workers)
             plans, self.predicted = way.plans, way.peak
             micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
-        plan = plans.at(work, file_batch(graph))[0]
+        plan = self._plans.at(work, file_batch(graph))[0]  # parameters in their usual order
         trained = [plan.values[name].tensor for name in plan.parameters]
         self.parameters = Parameters(
             plan.graph, [i for i in trained if i is not None], _optimizer(info), info.sparse
@@ -318,6 +318,16 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
         outputs=outputs,
     )
     return training, replace(training, backward=False, outputs=True)
+
+
+def training_samples(graph: Graph, info: TrainingInfo) -> Samples:
+    """What one sample of data must be, known before anything is planned.
+
+    Raises:
+        UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.
+    """
+    size = file_batch(graph)
+    return samples_of(lower(graph, size), heads(graph, info), size)
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:
