@@ -9,10 +9,10 @@ import click
 import numpy as np
 import pytest
 from bench.networks import NETWORKS, SAMPLES, batch_of
-from bench.report import best_peer, medians, text
-from bench.run import chosen, code_mark, is_clean, lasting, rows
+from bench.report import best_peer, disturbed, failures, is_clean, medians, text
+from bench.run import chosen, code_mark, lasting, rows
 from bench.systems import HERE, SYSTEMS
-from bench.work import QUICK, WORK
+from bench.work import QUICK, WAYS, WORK
 from bench.write_models import write
 
 from odt.core.reader import read_model
@@ -39,6 +39,18 @@ RESULTS = [
 ]
 
 
+MORE = {
+    "sizes": {"odt": 1.0},
+    "absent": {"PyTorch, compiled": "no such version"},
+    "batch": [(1, 1.0)],
+    "width": [(64, 1.0)],
+    "depth": [(1, 1.0)],
+    "workers": {"one": 30.0, "two": 20.0},
+    "overhead": {"calls": 30, "microseconds": 42.0},
+    "peak_gflops": 100.0,
+}
+
+
 def test_medians_leave_out_disturbed_runs_where_there_are_others() -> None:
     assert medians(RESULTS, "step_ms") == {
         ("mlp-64-full", "odt"): 2.0,
@@ -54,22 +66,48 @@ def test_the_best_peer_trains_and_is_not_odt() -> None:
     assert best_peer({}, "mlp-64-full") is None
 
 
-def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
-    more = {
-        "sizes": {"odt": 1.0},
-        "absent": {"PyTorch, compiled": "no such version"},
-        "batch": [(1, 1.0)],
-        "width": [(64, 1.0)],
-        "depth": [(1, 1.0)],
-        "workers": {"one": 30.0, "two": 20.0},
-        "overhead": {"calls": 30, "microseconds": 42.0},
-        "peak_gflops": 100.0,
+def test_figures_without_a_clean_run_are_marked() -> None:
+    assert disturbed(RESULTS) == {("mlp-64-full", "PyTorch")}
+    page = text(RESULTS, MORE)
+    assert "| mlp, batch 64 | 2 | 4.5 | 6* | 0.5 |" in page
+    assert "`*` marks" in page
+    swapped = [r | {"others": 0.3 - r["others"]} for r in RESULTS if r["system"] == "odt"]
+    page = text([*swapped, *RESULTS[3:]], MORE)
+    assert "| 2* ms | 4.5 ms (onert) | 0.444* (goal 0.8) | 20* MB (goal 12) |" in page
+
+
+def test_a_failure_is_listed_where_no_run_succeeded() -> None:
+    again = {"system": "onert", "work": "mlp-64-full", "failed": "took more than 600 s"}
+    elsewhere = again | {"work": "mnist-32-full"}
+    assert failures([*RESULTS, again, elsewhere]) == {
+        ("mlp-64-full", "ONNX Runtime"): "no wheel",
+        ("mnist-32-full", "onert"): "took more than 600 s",
     }
-    page = text(RESULTS, more)
-    assert "| mlp, batch 64 | 2 ms | 4.5 ms (onert) | 0.44 (goal 0.8) | 20 MB (goal 12) |" in page
+    page = text([*RESULTS, again], MORE)
+    assert "ONNX Runtime, mlp-64-full: no wheel" in page
+    assert "took more than" not in page
+
+
+def test_a_budget_and_a_cache_have_goals_of_their_own() -> None:
+    page = text(
+        [
+            result("odt", 40.0, work="mobilenet-32-full"),
+            result("odt, within 100 MB", 50.0, work="mobilenet-32-full"),
+            result("odt, frozen part cached", 1.0, work="mobilenet-8-last"),
+            result("onert", 25.0, work="mobilenet-8-last"),
+        ],
+        MORE,
+    )
+    assert "within 100 MB | 50 ms | 40 ms (odt) | 1.25 (goal 1.5) | 500 MB (goal 100) |" in page
+    assert "part cached | 1 ms | 25 ms (onert) | 0.04 (goal 0.05) | 10 MB |" in page
+    assert {s for s in SYSTEMS if SYSTEMS[s].works} == set(WAYS)
+
+
+def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
+    page = text(RESULTS, MORE)
+    assert "| mlp, batch 64 | 2 ms | 4.5 ms (onert) | 0.444 (goal 0.8) | 20 MB (goal 12) |" in page
     assert "1.50 times as fast" in page
     assert "PyTorch, compiled: could not be installed: no such version" in page
-    assert "ONNX Runtime, mlp-64-full: no wheel" in page
     # 6 × 101,632 multiplications × 64 samples in 2 ms
     assert "| mlp, batch 64 | 20 GFLOP/s | 20% | 1.33 |" in page
 

@@ -1,29 +1,50 @@
 """docs/benchmarks.md and its picture, from the results in bench-out/."""
 
+import itertools
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from bench.networks import NETWORKS
-from bench.work import WORK, Work
+from bench.work import WAYS, WORK, Work
 
 Result = dict[str, Any]
+Key = tuple[str, str]  # work and system
 FORWARD = "LiteRT, forward"
+MOST_OTHERS = 0.1  # cores that other processes may take
 
 
-def medians(results: Sequence[Result], figure: str) -> dict[tuple[str, str], float]:
-    """(work, system) → the median of the clean runs' figure; of all where none is clean."""
-    found: dict[tuple[str, str], list[Result]] = {}
+def is_clean(result: Result) -> bool:
+    """Whether it can stand in the report; a failure can be no accident of the machine's load."""
+    return "failed" in result or result["others"] < MOST_OTHERS
+
+
+def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:
+    """(work, system) → its clean runs; all of them where none is clean."""
+    found: dict[Key, list[Result]] = {}
     for r in results:
         if "failed" not in r:
             found.setdefault((r["work"], r["system"]), []).append(r)
-    chosen = {}
-    for key, rows in found.items():
-        clean = [r for r in rows if r["others"] < 0.1] or rows
-        chosen[key] = statistics.median(r[figure] for r in clean)
-    return chosen
+    return {key: [r for r in runs if is_clean(r)] or runs for key, runs in found.items()}
+
+
+def medians(results: Sequence[Result], figure: str) -> dict[Key, float]:
+    """(work, system) → the median of the runs' figure."""
+    found = measured(results)
+    return {key: statistics.median(r[figure] for r in runs) for key, runs in found.items()}
+
+
+def disturbed(results: Sequence[Result]) -> set[Key]:
+    """(work, system) of which no run was clean."""
+    return {key for key, runs in measured(results).items() if not is_clean(runs[0])}
+
+
+def failures(results: Sequence[Result]) -> dict[Key, str]:
+    """(work, system) of which no run succeeded → why the last did not."""
+    reasons = {(r["work"], r["system"]): r["failed"] for r in results if "failed" in r}
+    return {key: why for key, why in reasons.items() if key not in measured(results)}
 
 
 def is_peer(system: str) -> bool:
@@ -31,7 +52,7 @@ def is_peer(system: str) -> bool:
     return not system.startswith("odt") and system != FORWARD
 
 
-def best_peer(values: Mapping[tuple[str, str], float], work: str) -> tuple[str, float] | None:
+def best_peer(values: Mapping[Key, float], work: str) -> tuple[str, float] | None:
     """The peer that trains with the least."""
     peers = {s: v for (w, s), v in values.items() if w == work and is_peer(s)}
     return min(peers.items(), key=lambda item: item[1]) if peers else None
@@ -42,8 +63,14 @@ def title(work: Work) -> str:
     return f"{work.network}, batch {work.batch}{part}"
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}g}" if value < 100 else f"{value:.0f}"
+def number(value: float) -> str:
+    return f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def cell(values: Mapping[Key, float], key: Key, marked: Set[Key], unit: str = "") -> str:
+    """A figure, if there is one; with a star where other processes disturbed every run."""
+    star = "*" if key in marked else ""
+    return f"{number(values[key])}{star}{unit}" if key in values else "–"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -51,38 +78,69 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in lines] + [""]
 
 
-def goals(
-    steps: Mapping[tuple[str, str], float], memory: Mapping[tuple[str, str], float]
-) -> list[str]:
+def best_cell(values: Mapping[Key, float], work: str, marked: Set[Key], unit: str) -> str:
+    """The best peer's figure, with its name."""
+    peer = best_peer(values, work)
+    return f"{cell(values, (work, peer[0]), marked, unit)} ({peer[0]})" if peer else "–"
+
+
+def share(values: Mapping[Key, float], key: Key, other: Key, marked: Set[Key], goal: float) -> str:
+    if other not in values:
+        return "–"
+    star = "*" if marked & {key, other} else ""
+    return f"{number(values[key] / values[other])}{star} (goal {goal})"
+
+
+def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[Key]) -> list[str]:
+    """odt beside the best peer of each row."""
     rows = []
     for work in WORK:
-        ours, peer = steps.get((work.name, "odt")), best_peer(steps, work.name)
-        least = best_peer(memory, work.name)
-        if ours is None:
+        key, peer = (work.name, "odt"), best_peer(steps, work.name)
+        if key not in steps:
             continue
-        share = ours / peer[1] if peer else None
-        held = memory[(work.name, "odt")]
         rows.append(
             [
                 title(work),
-                f"{number(ours)} ms",
-                f"{number(peer[1])} ms ({peer[0]})" if peer else "–",
-                "–" if share is None else f"{share:.2f} (goal {work.step})",
-                f"{held:.0f} MB (goal {work.memory:.0f})",
-                f"{least[1]:.0f} MB ({least[0]})" if least else "–",
+                cell(steps, key, marked, " ms"),
+                best_cell(steps, work.name, marked, " ms"),
+                share(steps, key, (work.name, peer[0] if peer else ""), marked, work.step),
+                f"{cell(memory, key, marked, ' MB')} (goal {work.memory:.0f})",
+                best_cell(memory, work.name, marked, " MB"),
             ]
         )
     head = ("work", "odt", "best peer", "share of its time", "odt's memory", "least of the peers")
     return table(head, rows)
 
 
-def all_systems(values: Mapping[tuple[str, str], float], systems: Sequence[str]) -> list[str]:
+def ways(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[Key]) -> list[str]:
+    """odt's own ways to spend less memory or time, beside what each is measured against."""
+    rows = []
+    for work, (system, way) in itertools.product(WORK, WAYS.items()):
+        key, peer = (work.name, system), best_peer(steps, work.name)
+        if key not in steps:
+            continue
+        other = way.against or (peer[0] if peer else "")
+        against = cell(steps, (work.name, other), marked, " ms")
+        goal = f" (goal {way.memory:.0f})" if way.memory else ""
+        rows.append(
+            [
+                f"{title(work)}: {system}",
+                cell(steps, key, marked, " ms"),
+                f"{against} ({other})" if other else "–",
+                share(steps, key, (work.name, other), marked, way.step),
+                cell(memory, key, marked, " MB") + goal,
+            ]
+        )
+    return table(("work", "step", "against", "share of its time", "memory"), rows)
+
+
+def all_systems(values: Mapping[Key, float], systems: Sequence[str], marked: Set[Key]) -> list[str]:
     works = [w for w in WORK if any(k[0] == w.name for k in values)]
-    rows = [[title(w), *(number(values.get((w.name, s))) for s in systems)] for w in works]
+    rows = [[title(w), *(cell(values, (w.name, s), marked) for s in systems)] for w in works]
     return table(("", *systems), rows)
 
 
-def physics(steps: Mapping[tuple[str, str], float], peak: float) -> list[str]:
+def physics(steps: Mapping[Key, float], peak: float) -> list[str]:
     """A training step is about three forward passes of arithmetic."""
     rows = []
     for work in WORK:
@@ -106,18 +164,19 @@ def physics(steps: Mapping[tuple[str, str], float], peak: float) -> list[str]:
 def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
     """The page."""
     steps, memory = medians(results, "step_ms"), medians(results, "memory_mb")
-    first = medians(results, "first_loss_ms")
+    first, marked = medians(results, "first_loss_ms"), disturbed(results)
     systems = list(dict.fromkeys(s for _, s in steps))
     trains = [s for s in systems if s != FORWARD]
-    failed = {(r["work"], r["system"]): r["failed"] for r in results if "failed" in r}
+    failed = failures(results)
     lines = [
         "# Benchmarks",
         "",
         "Written by `make bench`: Adam, float32, two threads, random data, the same weights for",
         "all. Each figure is the median over processes that took turns, each the median of its",
-        "steps; runs that other processes disturbed are left out where there are others. Memory",
-        "is the peak of resident memory above a process that holds Python, NumPy and a batch,",
-        "in MB of 2²⁰ bytes. With a cached frozen part, steps are those of later epochs.",
+        "steps; runs that other processes disturbed are left out where there are others, and",
+        f"`*` marks figures without: other processes took {MOST_OTHERS} cores or more in all runs.",
+        "Memory is the peak of resident memory above a process that holds Python, NumPy and a",
+        "batch, in MB of 2²⁰ bytes. With a cached frozen part, steps are those of later epochs.",
         "Layers of stride 2 pad as TFLite does in odt, onert and LiteRT, and on both sides alike",
         "in PyTorch and ONNX Runtime, as their users have it: the same arithmetic.",
         "",
@@ -125,20 +184,23 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "",
         "## Against the best peer",
         "",
-        *goals(steps, memory),
+        *goals(steps, memory, marked),
+        "## With a memory budget, and with the frozen part cached",
+        "",
+        *ways(steps, memory, marked),
         "## Step time, ms",
         "",
-        *all_systems(steps, systems),
+        *all_systems(steps, systems, marked),
         "## Peak memory, MB",
         "",
-        *all_systems(memory, trains),
+        *all_systems(memory, trains, marked),
         "## From start to the first loss, ms",
         "",
         "Imports, reading the model, planning and one step. This is where a peer in C++ stays",
         "ahead: odt's part of it is Python that imports and plans. (Goals: 300 ms for the CNN,",
         "400 ms for MobileNetV2.)",
         "",
-        *all_systems(first, trains),
+        *all_systems(first, trains, marked),
         "## Physics",
         "",
         f"A product of 2048 × 2048 matrices ran at {more['peak_gflops']:.0f} GFLOP/s.",

@@ -19,23 +19,17 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
-from bench.report import write_report
+from bench.report import is_clean, write_report
 from bench.scaling import measure_scaling
 from bench.systems import HERE, SYSTEMS, installed_megabytes, set_up
 from bench.work import QUICK, WORK, Work
 from bench.write_models import write_all
 
-MOST_OTHERS = 0.1  # cores that other processes may take
 TRIES = 3
 TIMEOUT = 600  # seconds
 ROOT = HERE.parents[1]
 
 Result = dict[str, Any]
-
-
-def is_clean(result: Result) -> bool:
-    """Whether it can stand in the report; a failure can be no accident of the machine's load."""
-    return "failed" in result or result["others"] < MOST_OTHERS
 
 
 def code_mark() -> str:

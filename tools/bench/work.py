@@ -36,3 +36,24 @@ WORK = (
     Work("mobilenet", 32, "last", 0.8, 80),
 )
 QUICK = ("mlp-64-full", "mnist-32-full", "resnet8-64-full", "mobilenet-8-full")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of odt's own ways to train, on the rows where it is measured.
+
+    Attributes:
+        step: the goal: at most this share of the time of `against`.
+        against: a system; "" is the best peer.
+        memory: the goal, in MB, where there is one.
+    """
+
+    step: float
+    against: str = ""
+    memory: float | None = None
+
+
+WAYS = {
+    "odt, within 100 MB": Way(1.5, "odt", 100),
+    "odt, frozen part cached": Way(0.05),
+}
