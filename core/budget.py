@@ -8,6 +8,7 @@ from odt.core.engine import Plans, Work
 from odt.core.forecast import Forecast, forecast
 from odt.core.lean import LeanPlans
 from odt.core.recompute import choose_dropped
+from odt.core.reorder import choose_order
 from odt.core.schedule import Schedule, available_cores, choose_schedule
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
@@ -27,7 +28,8 @@ def fit(
     """The way to train that is taken, and what it needs.
 
     Without a budget, or where it fits, that is `choose_schedule`'s; else the fastest, by estimate,
-    of those that fit: smaller micro-batches, fewer workers, activations computed again.
+    of those that fit: smaller micro-batches, fewer workers, another order of the calls, digests,
+    activations computed again.
 
     Args:
         plans: of the model.
@@ -68,14 +70,20 @@ def _ways(
     if plain.peak <= budget:
         return
     room = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
-    compacted = choose_compact(plain.plan)
-    small = forecast(LeanPlans(plans, compacted), works, info, schedule, searched=True)
+    order = choose_order(plain.plan)
+    neat = forecast(LeanPlans(plans, order), works, info, schedule, searched=True)
+    yield neat
+    if neat.peak <= budget:
+        return
+    compacted = choose_compact(neat.plan)
+    small = forecast(LeanPlans(plans, order, compacted), works, info, schedule, searched=True)
     yield small
     if small.peak <= budget:
         return
     for margin in MARGINS:
         dropped = choose_dropped(small.plan, int(room * margin))
-        lean = forecast(LeanPlans(plans, compacted, dropped), works, info, schedule, searched=True)
+        fewest = LeanPlans(plans, order, compacted, dropped)
+        lean = forecast(fewest, works, info, schedule, searched=True)
         yield lean
         if lean.peak <= budget or not room:
             return

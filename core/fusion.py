@@ -19,7 +19,7 @@ def merged(
 ) -> dict[int, tuple[int, dict[str, Any]]]:
     """Step → the step after it that it does too, and the keyword arguments that make it do so.
 
-    A delivery between the two is no obstacle: it touches neither's arrays.
+    A delivery between the two is no obstacle, unless its gradient lies where the second writes.
 
     Args:
         steps: of a plan.
@@ -32,7 +32,9 @@ def merged(
         finish = following.kernel.finish
         if k in taken or call.compiled is None or finish is None:
             continue
-        if finish.kind in call.compiled.takes and _can(call, following, finish.kind, arrays):
+        between = [s.gradient for s in steps[k + 1 : after] if isinstance(s, Delivery)]
+        fits = finish.kind in call.compiled.takes and _can(call, following, finish.kind, arrays)
+        if fits and _is_free(following, between, arrays):
             found[k] = after, _arguments(following, arrays)
             taken.add(after)
     return found
@@ -47,6 +49,12 @@ def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> boo
     read, written = (after.arrays[n] for n in (("x", "y") if kind == "clamp" else ("dy", "dx")))
     in_place = arrays[written].ctypes.data == arrays[read].ctypes.data
     return call.arrays[made] == read and in_place
+
+
+def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:
+    """Whether none of these values lies where the call writes."""
+    (written,) = (arrays[call.arrays[n]] for n in call.writes)
+    return not any(np.may_share_memory(written, arrays[v]) for v in values)
 
 
 def _arguments(after: Call, arrays: Mapping[str, Array]) -> dict[str, Any]:

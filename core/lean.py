@@ -1,10 +1,11 @@
-"""Plans that keep less from the forward phase for the backward phase."""
+"""Plans in another order, that keep less from the forward phase for the backward phase."""
 
 from odt.core.compact import compact
 from odt.core.engine import Plans, Work
 from odt.core.memory import MemoryPlan, plan_memory
 from odt.core.plan import Plan
 from odt.core.recompute import recompute
+from odt.core.reorder import reorder
 
 
 class LeanPlans(Plans):
@@ -14,6 +15,7 @@ class LeanPlans(Plans):
 
     Attributes:
         usual: the others.
+        order: of the calls, by name; empty for the usual one.
         compacted: gradients that read a digest.
         dropped: values that are computed again.
     """
@@ -21,11 +23,12 @@ class LeanPlans(Plans):
     def __init__(
         self,
         plans: Plans,
+        order: tuple[str, ...] = (),
         compacted: frozenset[str] = frozenset(),
         dropped: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(plans.graph)
-        self.compacted, self.dropped = compacted, dropped
+        self.order, self.compacted, self.dropped = order, compacted, dropped
         self.usual = plans
         self._lean: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
@@ -35,6 +38,7 @@ class LeanPlans(Plans):
             return found
         key = (repr(work), batch)
         if key not in self._lean:
-            plan = recompute(compact(found[0], self.compacted), self.dropped)
+            plan = compact(reorder(found[0], self.order), self.compacted)
+            plan = recompute(plan, self.dropped)
             self._lean[key] = plan, plan_memory(plan)
         return self._lean[key]

@@ -8,6 +8,7 @@ from odt.core.engine import Work
 from odt.core.forecast import Forecast
 from odt.core.lean import LeanPlans
 from odt.core.memory import plan_memory
+from odt.core.reorder import reorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,19 @@ def shares(found: Forecast, work: Work) -> list[Share]:
     lean = found.plans if isinstance(found.plans, LeanPlans) else LeanPlans(found.plans)
     plain, usual = lean.usual.at(work, s.micro_batch)
     apart = plan_memory(plain, overlays=False).nbytes
-    digests = compact(plain, lean.compacted)
+    ordered = reorder(plain, lean.order)
+    neat = plan_memory(ordered).nbytes
+    digests = compact(ordered, lean.compacted)
     small = plan_memory(digests).nbytes
     repeated = len(found.plan.steps) - len(digests.steps)
     longer = run_seconds(found.plan) / run_seconds(digests) - 1
     rows = [
         Share("one place", s.workers * (usual.separate - apart), "for values that never meet"),
         Share("overlays", s.workers * (apart - usual.nbytes), "results where operands were"),
+        Share("order", s.workers * (usual.nbytes - neat), "branches and gradients one by one"),
         Share(
             "digests",
-            s.workers * (usual.nbytes - small),
+            s.workers * (neat - small),
             f"bits and bytes for backward: {len(lean.compacted)} gradients",
         ),
         Share(

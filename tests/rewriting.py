@@ -80,4 +80,5 @@ def trained(
         )
         for _ in range(10):
             trainer.step(data, 4)
-        return np.concatenate([a.reshape(-1) for a in trainer.parameters.tensors.values()])
+        weights = sorted(trainer.parameters.tensors.items())  # an order may change theirs
+        return np.concatenate([a.reshape(-1) for _, a in weights])

@@ -57,6 +57,7 @@ CORE = [
     "cost",
     "compact",
     "recompute",
+    "reorder",
     "fusion",
     "program",
     "parameters",
