@@ -9,7 +9,7 @@ import click
 import numpy as np
 import pytest
 from bench.networks import NETWORKS, SAMPLES, batch_of
-from bench.report import best_peer, disturbed, failures, is_clean, medians, text
+from bench.report import best_peer, disturbed, failures, is_clean, medians, other_losses, text
 from bench.run import chosen, code_mark, lasting, rows
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WAYS, WORK
@@ -25,6 +25,7 @@ def result(system: str, step: float, others: float = 0.0, work: str = "mlp-64-fu
         "step_ms": step,
         "memory_mb": 10 * step,
         "first_loss_ms": 100.0,
+        "first_loss": 2.0,
         "others": others,
     }
 
@@ -74,6 +75,37 @@ def test_figures_without_a_clean_run_are_marked() -> None:
     swapped = [r | {"others": 0.3 - r["others"]} for r in RESULTS if r["system"] == "odt"]
     page = text([*swapped, *RESULTS[3:]], MORE)
     assert "| 2* ms | 4.5 ms (onert) | 0.444* (goal 0.8) | 20* MB (goal 12) |" in page
+
+
+@pytest.mark.parametrize(
+    ("work", "losses", "expected"),
+    [
+        ("mnist-32-full", {"odt": 2.0, "onert": 2.001, "PyTorch": 1.999}, []),
+        (
+            "mnist-32-full",
+            {"PyTorch": 2.003, "odt": 2.0},
+            ["PyTorch on mnist, batch 32 with 2.003 where odt has 2"],
+        ),
+        ("resnet8-64-full", {"odt": 2.0, "ONNX Runtime": 2.1, "PyTorch": 2.101}, []),
+        (
+            "resnet8-64-full",
+            {"odt": 2.0, "onert": 2.1, "ONNX Runtime": 2.1, "PyTorch": float("nan")},
+            [
+                "onert on resnet8, batch 64 with 2.1 where odt has 2",
+                "PyTorch on resnet8, batch 64 with nan where ONNX Runtime has 2.1",
+            ],
+        ),
+    ],
+)
+def test_first_losses_are_the_same_where_systems_pad_alike(
+    work: str, losses: dict[str, float], expected: list[str]
+) -> None:
+    """ResNet-8 has layers of stride 2, which PyTorch and ONNX Runtime pad in another way."""
+    found = [result(s, 1.0, work=work) | {"first_loss": value} for s, value in losses.items()]
+    found += [result("LiteRT, forward", 1.0, work=work) | {"first_loss": 9.0}] * 2
+    assert other_losses(found) == expected
+    page = text(found, MORE)
+    assert "the same loss, to 0.1%" + (f", but for {expected[0]}" if expected else ".") in page
 
 
 def test_a_failure_is_listed_where_no_run_succeeded() -> None:

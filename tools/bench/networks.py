@@ -56,6 +56,11 @@ class Network:
     def weights(self) -> Iterator[tuple[int, Layer]]:
         return ((k, layer) for k, layer in enumerate(self.layers) if layer.w is not None)
 
+    @property
+    def uneven(self) -> bool:
+        """Whether TFLite pads any layer by more on one side than on the other."""
+        return any(a != b for layer in self.layers for a, b in (layer.pads[:2], layer.pads[2:]))
+
     def multiplications(self) -> int:
         """Of a forward pass of one sample."""
         total = 0

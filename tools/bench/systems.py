@@ -24,6 +24,7 @@ class System:
         arguments: more of them for the script.
         variables: of the process's environment.
         trains: False for a forward pass only.
+        symmetric: whether it pads on both sides alike where TFLite does not.
         needs: what pip installs; where there are several lists, the first that can be.
         works: the only rows that it is measured on; none for all.
     """
@@ -33,6 +34,7 @@ class System:
     arguments: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
     trains: bool = True
+    symmetric: bool = False
     needs: tuple[tuple[str, ...], ...] = ((),)
     works: tuple[str, ...] = ()
 
@@ -48,6 +50,12 @@ class System:
 TORCH = (("torch==2.13.0+cpu", "numpy", *TORCH_INDEX), ("torch==2.13.0", "numpy"))
 ORT = ("onnxruntime-training==1.19.2", "onnx==1.16.2", "numpy<2", "h5py", "sympy", "cerberus",
        "protobuf", "flatbuffers", "packaging")  # fmt: skip
+
+
+def torch(how: str) -> System:
+    return System("torch", "measure_torch.py", (how,), symmetric=True, needs=TORCH)
+
+
 SYSTEMS = {
     "odt": System("", "measure_odt.py"),
     "odt, NumPy only": System("", "measure_odt.py", variables=(("ODT_KERNELS", "numpy"),)),
@@ -56,10 +64,10 @@ SYSTEMS = {
         "", "measure_odt.py", ("cache",), works=("mobilenet-8-last", "mobilenet-32-last")
     ),
     "onert": System("onert", "measure_onert.py", needs=(("onert==0.1.0", "numpy<2.5", "tqdm"),)),
-    "ONNX Runtime": System("ort", "measure_ort.py", needs=(ORT,)),
-    "PyTorch": System("torch", "measure_torch.py", ("eager",), needs=TORCH),
-    "PyTorch, channels last": System("torch", "measure_torch.py", ("channels-last",), needs=TORCH),
-    "PyTorch, compiled": System("torch", "measure_torch.py", ("compiled",), needs=TORCH),
+    "ONNX Runtime": System("ort", "measure_ort.py", symmetric=True, needs=(ORT,)),
+    "PyTorch": torch("eager"),
+    "PyTorch, channels last": torch("channels-last"),
+    "PyTorch, compiled": torch("compiled"),
     "LiteRT, forward": System(
         "litert", "measure_litert.py", trains=False, needs=(("ai-edge-litert", "numpy"),)
     ),
