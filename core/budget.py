@@ -1,6 +1,7 @@
 """Finds the fastest way to train within a number of bytes."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from odt.core.compact import choose_compact
 from odt.core.cost import step_seconds
@@ -24,6 +25,8 @@ def fit(
     budget: int | None,
     micro_batch: int | None = None,
     workers: int | None = None,
+    *,
+    reserve: int = 0,
 ) -> Forecast:
     """The way to train that is taken, and what it needs.
 
@@ -33,32 +36,38 @@ def fit(
 
     Args:
         plans: of the model.
-        works: what runs, training first.
+        works: what runs, training first. Where they begin at a cut, the usual schedule is still
+            that of the whole model.
         info: complete.
         budget: bytes; None for as many as it takes.
         micro_batch, workers: if they are given.
+        reserve: bytes of it that are for the cache of what comes before the cut.
 
     Raises:
         OptionError: if nothing fits, or m or W cannot be.
     """
     batch = info.batch_size
-    usual = choose_schedule(batch, lambda n: plans.at(works[0], n), micro_batch, workers)
-    found = forecast(plans, works, info, usual)
+    whole = replace(works[0], begin=())
+    usual = choose_schedule(batch, lambda n: plans.at(whole, n), micro_batch, workers)
+    found = replace(forecast(plans, works, info, usual), cache=reserve)
     if budget is None or found.peak <= budget:
         return found
     schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
+    room = budget - reserve
     best: Forecast | None = None
     for s in schedules:
-        for way in _ways(Plans(plans.graph), works, info, s, budget):  # what loses is freed
-            if way.peak <= budget and (best is None or _seconds(way) < _seconds(best)):
+        for way in _ways(Plans(plans.graph), works, info, s, room):  # what loses is freed
+            if way.peak <= room and (best is None or _seconds(way) < _seconds(best)):
                 best = way
     if best is None:
         least = min(way.peak for s in schedules for way in _ways(plans, works, info, s, 0))
+        cache = f" beside a cache of {_megabytes(reserve)}" if reserve else ""
         raise OptionError(
-            f"--memory-budget: must be at least {_megabytes(least)} to train this in batches of "
-            f"{batch}, but got {_megabytes(budget)}"
+            f"--memory-budget: must be at least {_megabytes(least + reserve)} to train this in "
+            f"batches of {batch}{cache}, but got {_megabytes(budget)}"
+            + (". Give --cache-frozen disk." if reserve else "")
         )
-    return best
+    return replace(best, cache=reserve)
 
 
 def _ways(

@@ -1,5 +1,6 @@
 """What training will take, said before anything is allocated."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odt.core.engine import Plans, Work
@@ -37,6 +38,8 @@ class Forecast:
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files.
         overhead: objects and libraries.
+        frozen: arenas in which a part that is cut off is computed, in the first epoch only.
+        cache: in which that part's values are kept, where that is in memory.
     """
 
     plans: Plans
@@ -50,6 +53,8 @@ class Forecast:
     constants: int
     data: int
     overhead: int
+    frozen: int = 0
+    cache: int = 0
 
     @property
     def total(self) -> int:
@@ -58,12 +63,19 @@ class Forecast:
 
     @property
     def peak(self) -> int:
-        """What the process grows by, beyond Python, its modules and libraries.
+        """What the process grows by, beyond Python, its modules and libraries."""
+        return self._peak(self.frozen)
 
-        While weights are copied the file's pages are there, but nothing of arenas yet.
-        """
-        later = self.arena + self.constants + self.data
-        return self.total - self.arena + max(later, self.parameters) + self.overhead
+    @property
+    def later(self) -> int:
+        """What of it later epochs need, when a part that is cut off has been computed."""
+        return self._peak(0)
+
+    def _peak(self, frozen: int) -> int:
+        """While weights are copied the file's pages are there, but nothing of arenas yet."""
+        running = self.arena + frozen + self.constants + self.data
+        kept = self.total - self.arena + self.cache
+        return kept + max(running, self.parameters) + self.overhead
 
 
 def forecast(
@@ -78,13 +90,18 @@ def forecast(
 
     Args:
         plans: of the model.
-        works: what runs, training first.
+        works: what runs, training first; where it begins at a cut, the part before it runs too,
+            as far as values are not cached.
         info: its optimizer decides about slots.
         schedule: how the batch is cut.
         searched: whether the plan was looked for.
     """
     size = schedule.micro_batch
     plan, memory = plans.at(works[0], size)
+    runs, frozen = [plan], 0
+    if works[0].begin:
+        before, room = plans.at(Work(end=works[0].begin), size)
+        runs, frozen = [before, plan], schedule.workers * room.nbytes
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     wanted = sum(gradients.values())
@@ -100,27 +117,39 @@ def forecast(
         slots=len(slots) * wanted,
         gradients=0 if at_once else wanted,
         arena=schedule.workers * max(plans.at(work, size)[1].nbytes for work in works),
-        constants=sum(
-            v.spec.nbytes
-            for v in plan.values.values()
-            if v.region is Region.CONSTANT and v.base is None
-        ),
-        data=DATA_PAGES + schedule.workers * _read_at_once(plan),
-        overhead=_overhead(plan, schedule, SEARCH_STEP if searched else 0),
+        constants=_constants(runs),
+        data=DATA_PAGES + schedule.workers * _read_at_once(runs),
+        overhead=_overhead(runs, schedule, SEARCH_STEP if searched else 0),
+        frozen=frozen,
     )
 
 
-def _read_at_once(plan: Plan) -> int:
-    return sum(plan.values[name].spec.nbytes for name in (*plan.inputs, *plan.targets))
+def _constants(runs: Sequence[Plan]) -> int:
+    """Of all that run, each once."""
+    found = {
+        name: value.spec.nbytes
+        for plan in runs
+        for name, value in plan.values.items()
+        if value.region is Region.CONSTANT and value.base is None
+    }
+    return sum(found.values())
 
 
-def _overhead(plan: Plan, schedule: Schedule, search: int) -> int:
+def _read_at_once(runs: Sequence[Plan]) -> int:
+    """By a worker: inputs of what runs first, targets of what trains."""
+    first, last = runs[0], runs[-1]
+    inputs = sum(first.values[name].spec.nbytes for name in first.inputs)
+    return inputs + sum(last.values[name].spec.nbytes for name in last.targets)
+
+
+def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
+    steps = [step for plan in runs for step in plan.steps]
     multiplies = any(
-        isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in plan.steps
+        isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in steps
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
     a_step = STEP + BOUND_STEP * schedule.workers + search
-    return START + len(plan.steps) * a_step + threads * BLAS
+    return START + len(steps) * a_step + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ import numpy as np
 
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Order
+from odt.core.graph import Graph
 from odt.core.lower import sample_spec
 from odt.core.memory import MemoryPlan
+from odt.core.pages import Pages
 from odt.core.program import Program, make_arena
 from odt.core.schedule import Schedule
 from odt.errors import OptionError, TrainingError
@@ -64,14 +66,11 @@ class FrozenCache:
         self._schedule = schedule
         samples = max((part.stop for part in self._parts), default=0)
         plan = plans.at(work, schedule.micro_batch)[0]
-        rows = []
-        for name in plan.outputs:
-            one = sample_spec(plan.graph, name, plan.values[name].spec, schedule.micro_batch)
-            kept = dtype if dtype is not None and one.dtype.kind == "f" else one.dtype
-            rows.append(TensorSpec((samples, one.size), kept))
+        rows = cached(plan.graph, work.end, schedule.micro_batch, samples, dtype)
         self.nbytes = sum(spec.nbytes for spec in rows)
         self._names = [plan.graph.label(i) for i in work.end]
         self._kept = _room(rows, self.nbytes, on_disk)
+        self._pages = [Pages(kept) for kept in self._kept]
         self._there = np.zeros(samples, np.bool_)
         self._plans = plans
         self._work = work
@@ -101,7 +100,8 @@ class FrozenCache:
         if self._found >= len(self._there):
             self._idle.clear()
         self.targets.read(samples, (), targets)
-        for kept, out in zip(self._kept, inputs, strict=True):
+        for kept, pages, out in zip(self._kept, self._pages, inputs, strict=True):
+            pages.count(len(numbers))
             if kept.dtype == out.dtype:
                 np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer out
             else:
@@ -139,9 +139,15 @@ class FrozenCache:
         finally:
             self._idle.append(runner)
 
+    def keep_pages(self, nbytes: int) -> None:
+        """Lets so many bytes of each file on disk be mapped at a time, at most."""
+        for pages in self._pages:
+            pages.kept = nbytes
+
     def close(self) -> None:
         """Gives memory and disk back."""
         self._kept.clear()
+        self._pages.clear()
         self._idle.clear()
 
     def __enter__(self) -> Self:
@@ -154,6 +160,29 @@ class FrozenCache:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def cached(
+    lowered: Graph,
+    end: Sequence[int],
+    batch: int,
+    samples: int,
+    dtype: np.dtype[np.floating] | None = None,
+) -> list[TensorSpec]:
+    """What is kept of each tensor in which the frozen part ends, one row a sample.
+
+    Args:
+        lowered: the graph, for a batch of `batch`.
+        end: these tensors.
+        samples: how many.
+        dtype: of what is kept of floats; None keeps theirs.
+    """
+    rows = []
+    for i in end:
+        one = sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
+        kept = dtype if dtype is not None and one.dtype.kind == "f" else one.dtype
+        rows.append(TensorSpec((samples, one.size), kept))
+    return rows
 
 
 class _Runner:

@@ -11,6 +11,7 @@ from odt.core.budget import fit
 from odt.core.cut import frozen_end
 from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
+from odt.core.forecast import DATA_PAGES
 from odt.core.frozen_cache import FrozenCache
 from odt.core.graph import Graph
 from odt.core.heads import heads
@@ -99,6 +100,7 @@ class Trainer:
         metrics: Metrics | None = None,
         outputs: bool = False,
         cut: bool = False,
+        reserve: int = 0,
     ) -> None:
         """Plans and allocates.
 
@@ -111,6 +113,7 @@ class Trainer:
             metrics: to measure while training and in validation.
             outputs: keep the outputs of training steps too, to be looked at.
             cut: begin at the end of the frozen part; data must then come from `frozen`.
+            reserve: bytes of the budget that the cache of `frozen` takes in memory.
 
         Raises:
             UnsupportedError, OptionError: if the model cannot be trained so.
@@ -122,25 +125,24 @@ class Trainer:
         self.info = info if info.output_losses else replace(info, loss=self.loss)
         self._budget = budget
         self._plans = plans = Plans(graph)
+        runs = cut_off(plans, (work, validation)) if cut else (work, validation)
+        self._end = runs[0].begin
         self.predicted: int | None = None
         if budget is not None:
-            way = fit(plans, (work, validation), info, budget, micro_batch, workers)
+            way = fit(plans, runs, info, budget, micro_batch, workers, reserve=reserve)
             plans, self.predicted = way.plans, way.peak
             micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
-        plan = self._plans.at(work, file_batch(graph))[0]  # parameters in their usual order
-        trained = [plan.values[name].tensor for name in plan.parameters]
-        self.parameters = Parameters(
-            plan.graph, [i for i in trained if i is not None], _optimizer(info), info.sparse
-        )
-        self._end = _frozen_end(plan, work) if cut else ()
+        self._reserve = reserve
+        plan = self._plans.at(work, file_batch(graph))[0]
+        self.parameters = Parameters(plan.graph, _trained(plan), _optimizer(info), info.sparse)
         self.runtime = Runtime(
             plans,
-            [replace(each, begin=self._end) for each in (work, validation)],
+            runs,
             self.parameters,
             info.batch_size,
             micro_batch,
             workers,
-            whole=(plans, work),
+            whole=(self._plans if cut else plans, work),
         )
         self._training, self._validation = self.runtime.engines
 
@@ -207,9 +209,11 @@ class Trainer:
         cache = FrozenCache(
             self._plans, work, schedule, data, targets, parts, dtype=dtype, on_disk=on_disk
         )
-        rest = self.predicted or self.memory().total
-        least = rest + cache.arena_nbytes + (0 if on_disk else cache.nbytes)
-        if self._budget is not None and least > self._budget:
+        if self._budget is None or self.predicted is None:
+            return cache
+        cache.keep_pages(DATA_PAGES)
+        least = self.predicted - self._reserve + (0 if on_disk else cache.nbytes)
+        if least > self._budget:
             cache.close()
             raise OptionError(
                 f"--memory-budget: must be at least {least:,} bytes with --cache-frozen, "
@@ -320,6 +324,29 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
     return training, replace(training, backward=False, outputs=True)
 
 
+def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
+    """The same work, begun where the part ends that nothing trains in.
+
+    Args:
+        plans: of the model.
+        runs: training and validation.
+
+    Raises:
+        OptionError: if there is no such part.
+    """
+    plan = plans.at(runs[0], file_batch(plans.graph))[0]
+    trained = _trained(plan)
+    ends = [*plan.graph.outputs, *(loss.tensor for loss in runs[0].losses)]
+    end = frozen_end(plan.graph, trained, ends)
+    if not trained or set(end) <= set(plan.graph.inputs):
+        raise OptionError(
+            "--cache-frozen: something must train, and operators before it stay as they are, but "
+            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
+            "--num-of-trainable-ops."
+        )
+    return replace(runs[0], begin=end), replace(runs[1], begin=end)
+
+
 def training_samples(graph: Graph, info: TrainingInfo) -> Samples:
     """What one sample of data must be, known before anything is planned.
 
@@ -335,19 +362,6 @@ def _optimizer(info: TrainingInfo) -> Optimizer:
     return Optimizer(rule, rule.attrs(**info.hyper_parameters), info.learning_rate)
 
 
-def _frozen_end(plan: Plan, work: Work) -> tuple[int, ...]:
-    """Where the part ends that nothing trains in.
-
-    Raises:
-        OptionError: if there is no such part.
-    """
-    trained = [plan.values[name].tensor for name in plan.parameters]
-    ends = [*plan.graph.outputs, *(loss.tensor for loss in work.losses)]
-    end = frozen_end(plan.graph, [i for i in trained if i is not None], ends)
-    if not trained or set(end) <= set(plan.graph.inputs):
-        raise OptionError(
-            "--cache-frozen: something must train, and operators before it stay as they are, but "
-            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
-            "--num-of-trainable-ops."
-        )
-    return end
+def _trained(plan: Plan) -> list[int]:
+    tensors = (plan.values[name].tensor for name in plan.parameters)
+    return [i for i in tensors if i is not None]

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -358,14 +360,81 @@ def test_the_command_says_what_the_cache_takes() -> None:
     assert "--cache-dtype: must come with --cache-frozen" in result.stderr
 
 
-def test_a_cache_counts_within_a_budget() -> None:
-    graph, trainable = chain()
-    info = replace(INFO, trainable_ops=trainable)
-    with Trainer(graph, info, cut=True, budget=10**7) as trainer, cache_of(trainer) as cache:
+def head_of(budget: int | None, reserve: int = 0) -> Trainer:
+    """The last layer of a network of 31 operators, in batches of 16."""
+    graph = read_model(str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")).graph
+    count = len(graph.nodes)
+    info = TrainingInfo(batch_size=16, trainable_ops=tuple(range(count - 3, count)))
+    return Trainer(graph, info, cut=True, budget=budget, reserve=reserve)
+
+
+def images(samples: int) -> ArrayData:
+    rng = np.random.default_rng(7)
+    x = rng.random((samples, 96, 96, 3), np.float32)
+    return ArrayData([x], [np.eye(2, dtype=np.float32)[np.arange(samples) % 2]])
+
+
+def test_a_budget_that_another_schedule_meets_is_met_beside_a_cache() -> None:
+    """Of 256 values a sample; the whole network's arenas count nowhere, the frozen part's do."""
+    data, reserve = images(32), 32 * 256 * 4
+    with head_of(10**9, reserve) as usual:
+        assert usual.predicted is not None
+        with usual.frozen(data, data, (range(32),)) as cache:
+            assert cache.nbytes == reserve
+            less = usual.predicted - cache.arena_nbytes // 3
+    with head_of(less, reserve) as trainer, trainer.frozen(data, data, (range(32),)) as cache:
         assert trainer.predicted is not None
-        needed = trainer.predicted + cache.arena_nbytes
-    with Trainer(graph, info, cut=True, budget=needed) as trainer:
-        cache_of(trainer, on_disk=True).close()
-        message = f"at least {needed + cache.nbytes:,} bytes with --cache-frozen"
+        assert trainer.predicted <= less
+        assert trainer.runtime.schedule != usual.runtime.schedule
+        assert trainer.memory().total + cache.arena_nbytes + reserve <= trainer.predicted
+        list(trainer.fit(cache, EpochOrder(range(32)), epochs=2))
+
+
+def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:
+    reserve = 10**8
+    with pytest.raises(OptionError, match=r"beside a cache of 100.0MB, but got .*disk") as refused:
+        head_of(10**6, reserve)
+    (least,) = re.findall(r"at least ([\d.]+)MB", str(refused.value))
+    head_of(round(float(least) * 1e6), reserve).close()
+    with pytest.raises(OptionError):
+        head_of(round(float(least) * 1e6) - 10**6, reserve)
+
+
+def test_a_cut_changes_nothing_of_the_usual_schedule() -> None:
+    """So that its bits are those of training without a cache."""
+    with head_of(None) as without, head_of(10**9) as within:
+        assert without.runtime.schedule == within.runtime.schedule
+        assert without.plan.steps == within.plan.steps
+
+
+def test_a_cache_that_nobody_reckoned_with_is_refused() -> None:
+    with head_of(10**9) as trainer:
+        assert trainer.predicted is not None
+        needed = trainer.predicted
+    data = images(32)
+    with head_of(needed) as trainer:
+        trainer.frozen(data, data, (range(32),), on_disk=True).close()
+        message = f"at least {needed + 32 * 256 * 4:,} bytes with --cache-frozen"
         with pytest.raises(OptionError, match=message):
-            cache_of(trainer)
+            trainer.frozen(data, data, (range(32),))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_pages_of_a_cache_on_disk_are_given_back() -> None:
+    """24 samples of 1 MB each; within a budget 1 MiB stays mapped, and what one step takes."""
+    net = Net()
+    x = net.add("TANH", [net.input(1, 250_000)], (1, 250_000))
+    graph = net.graph(net.add("MUL", (x, net.weight(1, 250_000)), (1, 250_000)))
+    info = replace(INFO, batch_size=4)
+    data = ArrayData([np.ones((4, 250_000), np.float32)], [np.ones((4, 250_000), np.float32)])
+    data.read = lambda *_: None  # type: ignore[method-assign]
+
+    def mapped() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return sum(int(n.split()[1]) for n in lines if n.startswith(("RssFile", "RssShmem"))) * 1024
+
+    with Trainer(graph, info, cut=True, budget=10**9, micro_batch=1, workers=1) as trainer:
+        before = mapped()
+        with trainer.frozen(data, data, (range(24),), on_disk=True) as cache:
+            list(trainer.fit(cache, EpochOrder(range(24)), epochs=2))
+            assert mapped() - before < 3_500_000
