@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -358,65 +357,6 @@ def test_the_command_says_what_the_cache_takes() -> None:
     result = odt("--epochs", 1, "--cache-dtype", "float16")
     assert result.exit_code == 1
     assert "--cache-dtype: must come with --cache-frozen" in result.stderr
-
-
-def head_of(budget: int | None, reserve: int = 0) -> Trainer:
-    """The last layer of a network of 31 operators, in batches of 16."""
-    graph = read_model(str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")).graph
-    count = len(graph.nodes)
-    info = TrainingInfo(batch_size=16, trainable_ops=tuple(range(count - 3, count)))
-    return Trainer(graph, info, cut=True, budget=budget, reserve=reserve)
-
-
-def images(samples: int) -> ArrayData:
-    rng = np.random.default_rng(7)
-    x = rng.random((samples, 96, 96, 3), np.float32)
-    return ArrayData([x], [np.eye(2, dtype=np.float32)[np.arange(samples) % 2]])
-
-
-def test_a_budget_that_another_schedule_meets_is_met_beside_a_cache() -> None:
-    """Of 256 values a sample; the whole network's arenas count nowhere, the frozen part's do."""
-    data, reserve = images(32), 32 * 256 * 4
-    with head_of(10**9, reserve) as usual:
-        assert usual.predicted is not None
-        with usual.frozen(data, data, (range(32),)) as cache:
-            assert cache.nbytes == reserve
-            less = usual.predicted - cache.arena_nbytes // 3
-    with head_of(less, reserve) as trainer, trainer.frozen(data, data, (range(32),)) as cache:
-        assert trainer.predicted is not None
-        assert trainer.predicted <= less
-        assert trainer.runtime.schedule != usual.runtime.schedule
-        assert trainer.memory().total + cache.arena_nbytes + reserve <= trainer.predicted
-        list(trainer.fit(cache, EpochOrder(range(32)), epochs=2))
-
-
-def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:
-    reserve = 10**8
-    with pytest.raises(OptionError, match=r"beside a cache of 100.0MB, but got .*disk") as refused:
-        head_of(10**6, reserve)
-    (least,) = re.findall(r"at least ([\d.]+)MB", str(refused.value))
-    head_of(round(float(least) * 1e6), reserve).close()
-    with pytest.raises(OptionError):
-        head_of(round(float(least) * 1e6) - 10**6, reserve)
-
-
-def test_a_cut_changes_nothing_of_the_usual_schedule() -> None:
-    """So that its bits are those of training without a cache."""
-    with head_of(None) as without, head_of(10**9) as within:
-        assert without.runtime.schedule == within.runtime.schedule
-        assert without.plan.steps == within.plan.steps
-
-
-def test_a_cache_that_nobody_reckoned_with_is_refused() -> None:
-    with head_of(10**9) as trainer:
-        assert trainer.predicted is not None
-        needed = trainer.predicted
-    data = images(32)
-    with head_of(needed) as trainer:
-        trainer.frozen(data, data, (range(32),), on_disk=True).close()
-        message = f"at least {needed + 32 * 256 * 4:,} bytes with --cache-frozen"
-        with pytest.raises(OptionError, match=message):
-            trainer.frozen(data, data, (range(32),))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
