@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 import pytest
+from bench.measuring import whole
 from bench.networks import NETWORKS, SAMPLES, batch_of
 from bench.report import best_peer, disturbed, failures, is_clean, medians, other_losses, text
 from bench.run import chosen, code_mark, lasting, rows
@@ -190,6 +192,27 @@ print(sorted(a.shape for a in trained.tensors.values()), trained.step)
     *_, figures, trained = done.stdout.splitlines()
     assert trained == "[(10,), (10, 1600)] 7"
     assert json.loads(figures)["memory_mb"] > 0
+
+
+def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """A process that is killed cleans nothing up."""
+    folder = tmp_path / "ort/mlp-full"
+    code = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(HERE)!r})
+from measuring import whole
+with whole(Path({str(folder)!r})) as made:
+    (made / "checkpoint").touch()
+    os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    assert [f.name for f in tmp_path.rglob("*") if f.is_file()] == ["checkpoint"]
+    assert not folder.exists()
+    with whole(folder) as made:
+        (made / "checkpoint").touch()
+        assert not folder.exists()
+    assert [f.name for f in folder.iterdir()] == ["checkpoint"]
 
 
 def test_results_last_as_long_as_the_code() -> None:

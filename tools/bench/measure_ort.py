@@ -8,7 +8,7 @@ from pathlib import Path
 
 import networks
 import numpy as np
-from measuring import Measurement
+from measuring import Measurement, whole
 
 name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
 folder = files / "ort" / f"{name}-{mode}"
@@ -24,7 +24,7 @@ def without_torch() -> None:
     sys.modules["onnxruntime.training"] = package
 
 
-def write_files(net: networks.Network) -> None:
+def write_files(net: networks.Network, made: Path) -> None:
     without_torch()
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -92,23 +92,25 @@ def write_files(net: networks.Network) -> None:
     onnx.checker.check_model(model)
     keys = [f"{letter}{k}" for k, _ in net.weights() for letter in "wb"]
     trained = keys[-2:] if mode == "last" else keys
-    folder.mkdir(parents=True)
     artifacts.generate_artifacts(
         model,
         requires_grad=trained,
         frozen_params=[k for k in keys if k not in trained],
         loss=artifacts.LossType.CrossEntropyLoss,
         optimizer=artifacts.OptimType.AdamW,
-        artifact_directory=str(folder),
+        artifact_directory=str(made),
     )
 
 
 if not folder.exists():  # in a process of its own, whose memory is not measured
     child = os.fork()
     if not child:
-        write_files(networks.NETWORKS[name]())
+        with whole(folder) as made:
+            write_files(networks.NETWORKS[name](), made)
         os._exit(0)
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(1)  # the child has said why
 
 x, _, labels = networks.random_batch(*networks.SAMPLES[name], batch)
 x = np.ascontiguousarray(np.moveaxis(x, -1, 1))

@@ -1,13 +1,15 @@
-"""What every measuring script shares: time and memory of a step, as one line of JSON. No packages
+"""What the measuring scripts share: time and memory of a step, as one line of JSON. No packages
 but NumPy, since it runs in the environment of each system.
 """
 
+import contextlib
 import json
 import os
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 SECONDS, MOST, LEAST, WARM = 2.0, 200, 5, 2  # of steps that are timed
@@ -30,6 +32,17 @@ def machine_seconds() -> float:
 def own_seconds() -> float:
     times = os.times()
     return times.user + times.system
+
+
+@contextlib.contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """A place for files that stand in `folder` once all are written, and not before."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as temporary:
+        made = Path(temporary) / folder.name
+        made.mkdir()
+        yield made
+        made.rename(folder)
 
 
 class Measurement:
