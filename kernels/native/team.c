@@ -27,10 +27,11 @@ static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time i
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
 static int started = 1; /* threads there are, with the one that calls */
-static atomic_uint calls, left, asleep;
-static share_function function;
-static void *argument;
-static int shares;
+static atomic_int asleep, left; /* left: parts that are not done */
+static _Atomic uint64_t open;   /* parts that nobody has taken; above them, the call's number */
+static _Atomic(share_function) function;
+static _Atomic(void *) argument;
+static atomic_int shares;
 
 static inline void pause_a_little(void) {
 #if defined(__x86_64__)
@@ -40,31 +41,41 @@ static inline void pause_a_little(void) {
 #endif
 }
 
-static void *wait_for_calls(void *number) {
-  int part = (int)(intptr_t)number;
-  unsigned seen = 0;
-  for (;;) {
-    for (int k = 0; k < WATCH && atomic_load(&calls) == seen; k++) pause_a_little();
-    if (atomic_load(&calls) == seen) {
-      pthread_mutex_lock(&lock);
-      atomic_fetch_add(&asleep, 1);
-      while (atomic_load(&calls) == seen) pthread_cond_wait(&called, &lock);
-      atomic_fetch_sub(&asleep, 1);
-      pthread_mutex_unlock(&lock);
-    }
-    seen = atomic_load(&calls);
-    if (part < shares) {
-      function(argument, part, shares);
-      atomic_fetch_sub(&left, 1);
-    }
+/* Takes a part and does it; 0 if there is none. Whoever comes first takes it, also the caller: a
+   thread that the machine has no core for holds nothing up. */
+static int take_part(void) {
+  uint64_t seen = atomic_load(&open);
+  while ((uint32_t)seen) {
+    share_function f = atomic_load(&function);
+    void *job = atomic_load(&argument);
+    int parts = atomic_load(&shares);
+    if (!atomic_compare_exchange_weak(&open, &seen, seen - 1)) continue;
+    f(job, (int)(uint32_t)seen - 1, parts); /* the call is still the one that was read */
+    atomic_fetch_sub(&left, 1);
+    return 1;
   }
   return 0;
+}
+
+static void *wait_for_calls(void *unused) {
+  for (;;) {
+    for (int k = 0; k < WATCH; k++) {
+      if (take_part()) k = 0;
+      pause_a_little();
+    }
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&asleep, 1);
+    while (!(uint32_t)atomic_load(&open)) pthread_cond_wait(&called, &lock);
+    atomic_fetch_sub(&asleep, 1);
+    pthread_mutex_unlock(&lock);
+  }
+  return unused;
 }
 
 /* A child process has none of its parent's threads. */
 static void forget(void) {
   started = 1;
-  atomic_store(&asleep, 0);
+  atomic_store(&asleep, 0), atomic_store(&open, 0);
   pthread_mutex_init(&busy, 0);
   pthread_mutex_init(&lock, 0);
   pthread_cond_init(&called, 0);
@@ -73,10 +84,9 @@ static void forget(void) {
 static void start(int parts) {
   static int asked;
   if (!asked++) pthread_atfork(0, 0, forget);
-  if (started == 1) atomic_store(&calls, 0);
   while (started < parts) {
     pthread_t thread;
-    if (pthread_create(&thread, 0, wait_for_calls, (void *)(intptr_t)started)) return;
+    if (pthread_create(&thread, 0, wait_for_calls, 0)) return;
     pthread_detach(thread);
     started++;
   }
@@ -95,19 +105,16 @@ void share(share_function f, void *job, int parts) {
     return;
   }
   if (started < parts) start(parts);
-  int there = started < parts ? started : parts;
-  if (there < 2) {
-    pthread_mutex_unlock(&busy);
-    for (int k = 0; k < parts; k++) f(job, k, parts);
-    return;
+  static uint64_t calls;
+  atomic_store(&function, f), atomic_store(&argument, job), atomic_store(&shares, parts);
+  atomic_store(&left, parts);
+  atomic_store(&open, ++calls << 32 | (uint64_t)parts);
+  if (atomic_load(&asleep)) {
+    pthread_mutex_lock(&lock);
+    pthread_cond_broadcast(&called);
+    pthread_mutex_unlock(&lock);
   }
-  function = f, argument = job, shares = there;
-  atomic_store(&left, there - 1);
-  pthread_mutex_lock(&lock);
-  atomic_fetch_add(&calls, 1);
-  if (atomic_load(&asleep)) pthread_cond_broadcast(&called);
-  pthread_mutex_unlock(&lock);
-  f(job, 0, there);
+  while (take_part()) continue;
   for (int k = 0; atomic_load(&left); k++) k < WATCH ? pause_a_little() : (void)sched_yield();
   pthread_mutex_unlock(&busy);
 }
