@@ -215,6 +215,25 @@ with whole(Path({str(folder)!r})) as made:
     assert [f.name for f in folder.iterdir()] == ["checkpoint"]
 
 
+def test_a_system_makes_its_files_once_and_elsewhere(tmp_path: Path) -> None:
+    """What makes them must leave no memory behind."""
+    code = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(HERE)!r})
+from measuring import write_once
+folder = Path({str(tmp_path)!r}) / "made"
+for _ in range(2):
+    write_once(folder, lambda made: (made / str(os.getpid())).touch())
+(process,) = (int(f.name) for f in folder.iterdir())
+assert process != os.getpid()
+write_once(Path({str(tmp_path)!r}) / "other", lambda made: sys.exit("no wheel"))
+print("went on")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no wheel\n")
+
+
 def test_results_last_as_long_as_the_code() -> None:
     now = code_mark()
     assert now == code_mark()

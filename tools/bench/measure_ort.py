@@ -8,7 +8,7 @@ from pathlib import Path
 
 import networks
 import numpy as np
-from measuring import Measurement, whole
+from measuring import Measurement, write_once
 
 name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
 folder = files / "ort" / f"{name}-{mode}"
@@ -24,12 +24,13 @@ def without_torch() -> None:
     sys.modules["onnxruntime.training"] = package
 
 
-def write_files(net: networks.Network, made: Path) -> None:
+def write_files(made: Path) -> None:
     without_torch()
     import onnx
     from onnx import TensorProto, helper, numpy_helper
     from onnxruntime.training import artifacts
 
+    net = networks.NETWORKS[name]()
     nodes, constants = [], []
 
     def constant(key: str, a: np.ndarray) -> str:
@@ -102,16 +103,7 @@ def write_files(net: networks.Network, made: Path) -> None:
     )
 
 
-if not folder.exists():  # in a process of its own, whose memory is not measured
-    child = os.fork()
-    if not child:
-        with whole(folder) as made:
-            write_files(networks.NETWORKS[name](), made)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status:
-        sys.exit(1)  # the child has said why
-
+write_once(folder, write_files)
 x, _, labels = networks.random_batch(*networks.SAMPLES[name], batch)
 x = np.ascontiguousarray(np.moveaxis(x, -1, 1))
 measurement = Measurement()

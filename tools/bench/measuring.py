@@ -45,6 +45,20 @@ def whole(folder: Path) -> Iterator[Path]:
         made.rename(folder)
 
 
+def write_once(folder: Path, write: Callable[[Path], None]) -> None:
+    """Files that a system reads, made in a process of its own, whose memory is not measured."""
+    if folder.exists():
+        return
+    child = os.fork()
+    if not child:
+        with whole(folder) as made:
+            write(made)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(1)  # the child has said why
+
+
 class Measurement:
     """Begin it with Python, NumPy and the data in memory, and nothing of the system yet."""
 
