@@ -31,11 +31,14 @@ from odt.cli.options import (
     training_options,
 )
 from odt.core.data import DataSet, EpochOrder, Split, split
+from odt.core.engine import Plans
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
 from odt.core.folding import as_stored, fold_weights
 from odt.core.forecast import DATA_PAGES
+from odt.core.frozen_cache import cache_size, cut_off
+from odt.core.graph import Graph
 from odt.core.metrics import find_metric
 from odt.core.phases import Phases
 from odt.core.reader import Model, read_model
@@ -49,7 +52,7 @@ from odt.core.resolve import (
 )
 from odt.core.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.selection import Selection, choose_channels, select
-from odt.core.trainer import Epoch, Trainer, Watch, training_samples
+from odt.core.trainer import Epoch, Trainer, Watch, training_samples, works
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
 
@@ -168,9 +171,12 @@ def command(
     length = _length(data, data_length)
     parts = split(length, validation_split)
     _check_lengths(info.batch_size, parts)
+    dtype = np.dtype(np.float16) if cache_dtype == "float16" else None
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
+        counted = cache_frozen and memory_budget is not None
+        reserve = _reserve(graph, info, parts, dtype, cache_frozen == "disk") if counted else 0
         trainer = Trainer(
             graph,
             info,
@@ -179,6 +185,7 @@ def command(
             budget=memory_budget,
             metrics=metrics,
             cut=bool(cache_frozen),
+            reserve=reserve,
         )
         source.give_pages_back()  # the weights that train are copied
     with trainer:
@@ -233,7 +240,7 @@ def command(
                 data,
                 data.without_inputs(),
                 (parts.training, parts.validation),
-                dtype=np.dtype(np.float16) if cache_dtype == "float16" else None,
+                dtype=dtype,
                 on_disk=cache_frozen == "disk",
             )
             click.echo(report.cache_line(length, cache.nbytes, cache.arena_nbytes, cache_frozen))
@@ -287,6 +294,20 @@ def _resolve(
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
     return resolved, where
+
+
+def _reserve(
+    graph: Graph,
+    info: TrainingInfo,
+    parts: Split,
+    dtype: np.dtype[np.floating] | None,
+    on_disk: bool,
+) -> int:
+    """Bytes of a budget that are for --cache-frozen."""
+    plans, end = Plans(graph), parts.validation.stop
+    training, _ = cut_off(plans, works(graph, info))
+    size = cache_size(plans, training, end, info.batch_size, dtype=dtype, on_disk=on_disk)
+    return size.resident
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:

@@ -10,21 +10,47 @@ of the file they are those of training without a cache.
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 
+from odt.core.cut import frozen_end
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Order
+from odt.core.forecast import DATA_PAGES
 from odt.core.graph import Graph
-from odt.core.lower import sample_spec
+from odt.core.lower import file_batch, lower, sample_spec
 from odt.core.memory import MemoryPlan
 from odt.core.pages import Pages
 from odt.core.program import Program, make_arena
 from odt.core.schedule import Schedule
 from odt.errors import OptionError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
+
+
+def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
+    """The same work, begun where the part ends that nothing trains in.
+
+    Args:
+        plans: of the model.
+        runs: training and validation.
+
+    Raises:
+        OptionError: if there is no such part.
+    """
+    plan = plans.at(runs[0], file_batch(plans.graph))[0]
+    trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+    ends = [*plan.graph.outputs, *(loss.tensor for loss in runs[0].losses)]
+    end = frozen_end(plan.graph, trained, ends)
+    if not trained or set(end) <= set(plan.graph.inputs):
+        raise OptionError(
+            "--cache-frozen: something must train, and operators before it stay as they are, but "
+            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
+            "--num-of-trainable-ops."
+        )
+    return replace(runs[0], begin=end), replace(runs[1], begin=end)
 
 
 class FrozenCache:
@@ -183,6 +209,44 @@ def cached(
         kept = dtype if dtype is not None and one.dtype.kind == "f" else one.dtype
         rows.append(TensorSpec((samples, one.size), kept))
     return rows
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """What a cache takes, in bytes.
+
+    Attributes:
+        kept: of all samples' values, in memory or on disk.
+        resident: of it in memory at a time, within a budget.
+    """
+
+    kept: int
+    resident: int
+
+
+def cache_size(
+    plans: Plans,
+    work: Work,
+    samples: int,
+    batch: int,
+    *,
+    dtype: np.dtype[np.floating] | None = None,
+    on_disk: bool = False,
+) -> CacheSize:
+    """What a cache will take, said before anything is computed.
+
+    Args:
+        plans: of the model.
+        work: that begins at a cut.
+        samples: how many.
+        batch: samples in a step.
+        dtype, on_disk: as in FrozenCache.
+    """
+    size = file_batch(plans.graph)
+    lowered = lower(plans.graph, size)
+    kept = sum(spec.nbytes for spec in cached(lowered, work.begin, size, samples, dtype))
+    mapped = DATA_PAGES + batch * (kept // samples)
+    return CacheSize(kept, min(kept, mapped) if on_disk else kept)
 
 
 class _Runner:

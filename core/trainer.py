@@ -8,11 +8,10 @@ from typing import Protocol, Self
 import numpy as np
 
 from odt.core.budget import fit
-from odt.core.cut import frozen_end
 from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
 from odt.core.forecast import DATA_PAGES
-from odt.core.frozen_cache import FrozenCache
+from odt.core.frozen_cache import FrozenCache, cut_off
 from odt.core.graph import Graph
 from odt.core.heads import heads
 from odt.core.lower import file_batch, lower
@@ -113,7 +112,7 @@ class Trainer:
             metrics: to measure while training and in validation.
             outputs: keep the outputs of training steps too, to be looked at.
             cut: begin at the end of the frozen part; data must then come from `frozen`.
-            reserve: bytes of the budget that the cache of `frozen` takes in memory.
+            reserve: bytes of the budget for the cache of `frozen`, as `cache_size` says.
 
         Raises:
             UnsupportedError, OptionError: if the model cannot be trained so.
@@ -134,7 +133,8 @@ class Trainer:
             micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
         self._reserve = reserve
         plan = self._plans.at(work, file_batch(graph))[0]
-        self.parameters = Parameters(plan.graph, _trained(plan), _optimizer(info), info.sparse)
+        trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+        self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
         self.runtime = Runtime(
             plans,
             runs,
@@ -212,7 +212,7 @@ class Trainer:
         if self._budget is None or self.predicted is None:
             return cache
         cache.keep_pages(DATA_PAGES)
-        least = self.predicted - self._reserve + (0 if on_disk else cache.nbytes)
+        least = self.predicted + (0 if on_disk else cache.nbytes - self._reserve)
         if least > self._budget:
             cache.close()
             raise OptionError(
@@ -324,29 +324,6 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
     return training, replace(training, backward=False, outputs=True)
 
 
-def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
-    """The same work, begun where the part ends that nothing trains in.
-
-    Args:
-        plans: of the model.
-        runs: training and validation.
-
-    Raises:
-        OptionError: if there is no such part.
-    """
-    plan = plans.at(runs[0], file_batch(plans.graph))[0]
-    trained = _trained(plan)
-    ends = [*plan.graph.outputs, *(loss.tensor for loss in runs[0].losses)]
-    end = frozen_end(plan.graph, trained, ends)
-    if not trained or set(end) <= set(plan.graph.inputs):
-        raise OptionError(
-            "--cache-frozen: something must train, and operators before it stay as they are, but "
-            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
-            "--num-of-trainable-ops."
-        )
-    return replace(runs[0], begin=end), replace(runs[1], begin=end)
-
-
 def training_samples(graph: Graph, info: TrainingInfo) -> Samples:
     """What one sample of data must be, known before anything is planned.
 
@@ -360,8 +337,3 @@ def training_samples(graph: Graph, info: TrainingInfo) -> Samples:
 def _optimizer(info: TrainingInfo) -> Optimizer:
     rule = find_optimizer(info.optimizer)
     return Optimizer(rule, rule.attrs(**info.hyper_parameters), info.learning_rate)
-
-
-def _trained(plan: Plan) -> list[int]:
-    tensors = (plan.values[name].tensor for name in plan.parameters)
-    return [i for i in tensors if i is not None]

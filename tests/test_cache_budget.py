@@ -1,12 +1,16 @@
 """A memory budget and the frozen part's cache know of each other."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from growth import grown
 from networks import ArrayData
 
+from odt.cli.main import main
 from odt.core.data import EpochOrder
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
@@ -73,3 +77,53 @@ def test_a_cache_that_nobody_reckoned_with_is_refused() -> None:
         message = f"at least {needed + 32 * 256 * 4:,} bytes with --cache-frozen"
         with pytest.raises(OptionError, match=message):
             trainer.frozen(data, data, (range(32),))
+
+
+def files(folder: Path, samples: int) -> tuple[object, ...]:
+    """Options of a command that trains the last 24 operators on images in files."""
+    data = images(samples)
+    for name, values in (("x.npy", data.inputs[0]), ("t.npy", data.targets[0])):
+        np.save(folder / name, values)
+    model = (MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite", "--num-of-trainable-ops", 24)
+    given = ("--load-input", folder / "x.npy", "--load-expected", folder / "t.npy")
+    return *model, *given, "--batch-size", 16, "--epochs", 2
+
+
+def predicted(text: str) -> int:
+    (said,) = re.findall(r"predicted peak: ([\d,]+) bytes", text)
+    return int(said.replace(",", ""))
+
+
+def kept(text: str) -> int:
+    (said,) = re.findall(r"= ([\d,]+) bytes (?:in memory|on disk);", text)
+    return int(said.replace(",", ""))
+
+
+A_SAMPLE = 48 * 48 * 8 * 4  # bytes, of the tensor at the cut
+PAGES = 2**20
+
+
+def test_the_command_counts_its_cache(tmp_path: Path) -> None:
+    """All of what is in memory; of what is on disk the pages that are mapped, and a batch."""
+    options = (*files(tmp_path, 48), "--validation-split", 0.5, "--memory-budget", "1GB")
+    found = {}
+    for way in (("ram",), ("disk",), ("ram", "--cache-dtype", "float16")):
+        result = CliRunner().invoke(main, ["train", *map(str, options), "--cache-frozen", *way])
+        assert result.exit_code == 0, result.output
+        found[way] = predicted(result.stdout), kept(result.stdout)
+    (ram, nbytes), (disk, same), (half, less) = found.values()
+    assert nbytes == same == 2 * less == 48 * A_SAMPLE
+    assert ram - disk == nbytes - PAGES - 16 * A_SAMPLE
+    assert ram - half == less
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("where", "budget"), [("ram", 32), ("disk", 20)])
+def test_the_process_grows_by_what_was_predicted(tmp_path: Path, where: str, budget: int) -> None:
+    """Within 4 MB, above a process that has imported the same modules."""
+    options = (*files(tmp_path, 192), "--memory-budget", f"{budget}MB", "--cache-frozen", where)
+    _, before = grown("train", "--help")
+    text, most = grown("train", *options)
+    assert kept(text) == 192 * A_SAMPLE
+    assert predicted(text) <= budget * 10**6
+    assert abs(most - before - predicted(text)) < 4e6
