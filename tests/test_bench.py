@@ -137,6 +137,14 @@ def test_a_budget_and_a_cache_have_goals_of_their_own() -> None:
     assert {s for s in SYSTEMS if SYSTEMS[s].works} == set(WAYS)
 
 
+def test_a_row_without_a_memory_goal_must_need_no_more_than_the_peers() -> None:
+    name = "dscnn-32-full"
+    odt, onert = (result(s, ms, work=name) for s, ms in (("odt", 2.0), ("onert", 3.0)))
+    page = text([odt, onert], MORE)
+    assert "| 0.667 (goal 1.0) | 20 MB (goal 30) | 30 MB (onert) |" in page
+    assert "| – | 20 MB | – |" in text([odt], MORE)
+
+
 def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
     page = text(RESULTS, MORE)
     assert "| mlp, batch 64 | 2 ms | 4.5 ms (onert) | 0.444 (goal 0.8) | 20 MB (goal 12) |" in page
@@ -152,6 +160,7 @@ def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
         ("mlp", 101_770, 101_632),
         ("mnist", 34_826, 2_440_960),
         ("resnet8", 77_706, 12_501_632),
+        ("dscnn", 22_604, 2_656_768),
         ("mobilenet", 3_487_816, 300_774_272),
     ],
 )

@@ -47,12 +47,11 @@ def write_files(made: Path) -> None:
         if layer.kind in ("conv", "depthwise"):
             apart = layer.kind == "depthwise"
             w = layer.w.transpose((3, 0, 1, 2) if apart else (0, 3, 1, 2))
-            pad = layer.size // 2 if layer.same else 0
             ins += [constant(f"w{k}", w), constant(f"b{k}", layer.b)]
             nodes.append(
                 helper.make_node(
-                    "Conv", ins, [raw], kernel_shape=[layer.size] * 2, strides=[layer.stride] * 2,
-                    pads=[pad] * 4, group=w.shape[0] if apart else 1,
+                    "Conv", ins, [raw], kernel_shape=layer.size, strides=[layer.stride] * 2,
+                    pads=layer.symmetric * 2, group=w.shape[0] if apart else 1,
                 )
             )  # fmt: skip
         elif layer.kind == "dense":
@@ -63,7 +62,7 @@ def write_files(made: Path) -> None:
             ins += [constant(f"w{k}", w), constant(f"b{k}", layer.b)]
             nodes.append(helper.make_node("Gemm", ins, [raw], transB=1))
         elif layer.kind == "max_pool":
-            size = [layer.size] * 2
+            size = layer.size
             nodes.append(helper.make_node("MaxPool", ins, [raw], kernel_shape=size, strides=size))
         elif layer.kind == "mean_pool":
             nodes.append(helper.make_node("GlobalAveragePool", ins, [raw]))

@@ -46,9 +46,8 @@ def part(net: networks.Network, layer: networks.Layer) -> torch.nn.Module:
     else:
         channels = net.shape_of(layer.sources[0])[2]
         groups = channels if layer.kind == "depthwise" else 1
-        pads = layer.size // 2 if layer.same else 0  # symmetric, as its users have it
         made = torch.nn.Conv2d(
-            channels, layer.shape[2], layer.size, layer.stride, pads, groups=groups
+            channels, layer.shape[2], layer.size, layer.stride, layer.symmetric, groups=groups
         )
         w = layer.w.transpose((3, 0, 1, 2) if groups > 1 else (0, 3, 1, 2))
     made.weight.data = torch.from_numpy(w.copy())

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Weights = NDArray[np.float32]
+Size = tuple[int, int]
 
 
 @dataclass
@@ -21,6 +22,7 @@ class Layer:
         sources: numbers of the layers it reads; −1 is the input.
         shape: of its output.
         activation: "", relu or relu6.
+        size: (height, width) of its window.
         pads: zeros (top, bottom, left, right), as TFLite's SAME has them.
         w, b: weights, where it has any.
     """
@@ -29,12 +31,17 @@ class Layer:
     sources: tuple[int, ...]
     shape: tuple[int, ...]
     activation: str = ""
-    size: int = 1
+    size: Size = (1, 1)
     stride: int = 1
     same: bool = False
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     w: Weights | None = None
     b: Weights | None = None
+
+    @property
+    def symmetric(self) -> Size:
+        """Zeros above and below, and at the left and right, as users of other systems have them."""
+        return max(self.pads[:2]), max(self.pads[2:])
 
 
 @dataclass
@@ -73,14 +80,15 @@ class Network:
         self.layers.append(layer)
         return len(self.layers) - 1
 
-    def _window(self, source: int, size: int, stride: int, same: bool) -> tuple[int, int, int]:
-        """Outputs along an axis, and the zeros before and after."""
-        length = self.shape_of(source)[0]
-        if not same:
-            return (length - size) // stride + 1, 0, 0
-        out = -(-length // stride)
-        zeros = max((out - 1) * stride + size - length, 0)
-        return out, zeros // 2, zeros - zeros // 2
+    def _window(
+        self, source: int, size: Size, stride: int, same: bool
+    ) -> tuple[Size, tuple[int, int, int, int]]:
+        """Outputs (height, width), and the zeros (top, bottom, left, right)."""
+        (h, top, bottom), (w, left, right) = (
+            _along(length, taps, stride, same)
+            for length, taps in zip(self.shape_of(source)[:2], size, strict=True)
+        )
+        return (h, w), (top, bottom, left, right)
 
     def _draw(self, *shape: int, gain: float) -> tuple[Weights, Weights]:
         fan_in = int(np.prod(shape[1:]))
@@ -88,33 +96,32 @@ class Network:
         return w.astype(np.float32), (self.rng.normal(size=shape[0]) * 0.05).astype(np.float32)
 
     def conv(
-        self, units: int, size: int, stride: int = 1, activation: str = "relu", *,
+        self, units: int, size: int | Size, stride: int = 1, activation: str = "relu", *,
         same: bool = True, source: int | None = None, gain: float = 2.0,
     ) -> int:  # fmt: skip
         source = len(self.layers) - 1 if source is None else source
-        out, lo, hi = self._window(source, size, stride, same)
-        w, b = self._draw(units, size, size, self.shape_of(source)[2], gain=gain)
-        pads = (lo, hi, lo, hi)
+        window = (size, size) if isinstance(size, int) else size
+        out, pads = self._window(source, window, stride, same)
+        w, b = self._draw(units, *window, self.shape_of(source)[2], gain=gain)
         return self._add(
-            Layer("conv", (source,), (out, out, units), activation, size, stride, same, pads, w, b)
+            Layer("conv", (source,), (*out, units), activation, window, stride, same, pads, w, b)
         )
 
-    def depthwise(self, size: int, stride: int) -> int:
-        source = len(self.layers) - 1
+    def depthwise(self, size: int, stride: int, activation: str) -> int:
+        source, window = len(self.layers) - 1, (size, size)
         channels = self.shape_of(source)[2]
-        out, lo, hi = self._window(source, size, stride, True)
-        w, b = self._draw(channels, size, size, 1, gain=2.0)
+        out, pads = self._window(source, window, stride, True)
+        w, b = self._draw(channels, *window, 1, gain=2.0)
         w = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
-        pads, shape = (lo, hi, lo, hi), (out, out, channels)
+        shape = (*out, channels)
         return self._add(
-            Layer("depthwise", (source,), shape, "relu6", size, stride, True, pads, w, b)
+            Layer("depthwise", (source,), shape, activation, window, stride, True, pads, w, b)
         )
 
     def pool(self, kind: str, size: int) -> int:
-        source = len(self.layers) - 1
-        out, _, _ = self._window(source, size, size, False)
-        shape = (out, out, self.shape_of(source)[2])
-        return self._add(Layer(kind, (source,), shape, "", size, size))
+        source, window = len(self.layers) - 1, (size, size)
+        out, _ = self._window(source, window, size, False)
+        return self._add(Layer(kind, (source,), (*out, self.shape_of(source)[2]), "", window, size))
 
     def mean(self) -> int:
         source = len(self.layers) - 1
@@ -131,6 +138,15 @@ class Network:
         source = len(self.layers) - 1
         w, b = self._draw(units, self.shape_of(source)[0], gain=2.0 if activation else 1.0)
         return self._add(Layer("dense", (source,), (units,), activation, w=w, b=b))
+
+
+def _along(length: int, taps: int, stride: int, same: bool) -> tuple[int, int, int]:
+    """Outputs along an axis, and the zeros before and after."""
+    if not same:
+        return (length - taps) // stride + 1, 0, 0
+    out = -(-length // stride)
+    zeros = max((out - 1) * stride + taps - length, 0)
+    return out, zeros // 2, zeros - zeros // 2
 
 
 def mlp(width: int = 128, depth: int = 1) -> Network:
@@ -169,6 +185,18 @@ def resnet8() -> Network:
     return net
 
 
+def dscnn() -> Network:
+    """MLPerf Tiny's depthwise-separable network that spots keywords in ten MFCCs of 49 frames."""
+    net = Network("dscnn", (49, 10, 1))
+    net.conv(64, (10, 4), 2)
+    for _ in range(4):
+        net.depthwise(3, 1, "relu")
+        net.conv(64, 1)
+    net.mean()
+    net.dense(12)
+    return net
+
+
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
           (6, 160, 3, 2), (6, 320, 1, 1))  # fmt: skip
 
@@ -183,7 +211,7 @@ def mobilenet(size: int = 224, classes: int = 1000) -> Network:
             stride = first if k == 0 else 1
             if expansion != 1:
                 net.conv(channels * expansion, 1, 1, "relu6")
-            net.depthwise(3, stride)
+            net.depthwise(3, stride, "relu6")
             same = stride == 1 and channels == units
             last = net.conv(units, 1, 1, "", gain=0.25 if same else 1.0)
             if same:
@@ -194,7 +222,13 @@ def mobilenet(size: int = 224, classes: int = 1000) -> Network:
     return net
 
 
-NETWORKS = {"mlp": mlp, "mnist": mnist, "resnet8": resnet8, "mobilenet": mobilenet}
+NETWORKS = {
+    "mlp": mlp,
+    "mnist": mnist,
+    "resnet8": resnet8,
+    "dscnn": dscnn,
+    "mobilenet": mobilenet,
+}
 
 
 # Shape of a sample and classes: a process that measures memory must not draw weights to know them.
@@ -202,6 +236,7 @@ SAMPLES = {
     "mlp": ((784,), 10),
     "mnist": ((28, 28, 1), 10),
     "resnet8": ((32, 32, 3), 10),
+    "dscnn": ((49, 10, 1), 12),
     "mobilenet": ((224, 224, 3), 1000),
 }
 

@@ -123,13 +123,15 @@ def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[K
         key, peer = (work.name, "odt"), best_peer(steps, work.name)
         if key not in steps:
             continue
+        least = best_peer(memory, work.name)
+        goal = work.memory or (least[1] if least else None)
         rows.append(
             [
                 title(work),
                 cell(steps, key, marked, " ms"),
                 best_cell(steps, work.name, marked, " ms"),
                 share(steps, key, (work.name, peer[0] if peer else ""), marked, work.step),
-                f"{cell(memory, key, marked, ' MB')} (goal {work.memory:.0f})",
+                cell(memory, key, marked, " MB") + (f" (goal {number(goal)})" if goal else ""),
                 best_cell(memory, work.name, marked, " MB"),
             ]
         )

@@ -9,14 +9,14 @@ class Work:
 
     Attributes:
         step: the goal: at most this share of the best peer's time.
-        memory: the goal, in MB.
+        memory: the goal, in MB; None is the least of the peers.
     """
 
     network: str
     batch: int
     mode: str
-    step: float
-    memory: float
+    step: float = 1.0
+    memory: float | None = None
 
     @property
     def name(self) -> str:
@@ -29,6 +29,7 @@ WORK = (
     Work("mnist", 64, "full", 0.7, 30),
     Work("mnist", 128, "full", 0.7, 30),
     Work("resnet8", 64, "full", 0.9, 35),
+    Work("dscnn", 32, "full"),
     Work("mobilenet", 1, "full", 1.0, 150),
     Work("mobilenet", 8, "full", 0.6, 150),
     Work("mobilenet", 32, "full", 0.6, 150),

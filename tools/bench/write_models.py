@@ -40,7 +40,7 @@ def _operator(model: ModelBuilder, layer: Layer, inputs: list[int]) -> int:
         )
     if layer.kind in ("max_pool", "mean_pool"):
         kind = {"max_pool": "MAX_POOL_2D", "mean_pool": "AVERAGE_POOL_2D"}[layer.kind]
-        size: dict[str, Any] = {"filter_width": layer.size, "filter_height": layer.size}
+        size: dict[str, Any] = {"filter_height": layer.size[0], "filter_width": layer.size[1]}
         return model.add_operator(kind, inputs, shape, **window, **size)
     if layer.kind == "mean":
         axes = model.add_constant(np.array([1, 2], np.int32))
