@@ -29,7 +29,7 @@ from odt.core.refusals import Refusal
 from odt.core.resolve import resolve
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.selftest import self_test
-from odt.core.trainability import Trainability, flops, tail, trainability
+from odt.core.trainability import Trainability, flops, tail, trainability, training_flops
 from odt.core.trainer import Trainer, trainable_operators
 from odt.core.training_info import stored_training_info
 from odt.errors import DataError
@@ -90,8 +90,11 @@ def command(
         click.echo(report.trained_line(trainer.parameters.trained.values()))
         for line in describe(plan.graph, found):
             click.echo(line)
-        per_sample = flops(plan.graph) // trainer.runtime.schedule.micro_batch
-        click.echo(f"arithmetic: {per_sample:,} FLOP a sample forward")
+        size = trainer.runtime.schedule.micro_batch
+        click.echo(
+            f"arithmetic: {flops(plan.graph) // size:,} FLOP a sample forward, "
+            f"{training_flops(plan) // size:,} forward and backward"
+        )
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
         data: Data
         if load_input is None and load_expected is None:

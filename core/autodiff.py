@@ -16,7 +16,7 @@ from odt.core.graph import Graph, Node, Tensor
 from odt.core.lower import mixing_nodes
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
-from odt.kernels.channels import narrowed, of_channels
+from odt.kernels.channels import counted, narrowed, of_channels
 from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, find_target
@@ -341,8 +341,6 @@ class _Builder:
         for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
             kernel = gradient_of(row, name)
             if kernel is not None:
-                if i in self.channels:
-                    kernel = of_channels(kernel, self.channels[i])
                 label = f"{node.origin} {node.op} d.{name}"
                 self._contribute(i, label, kernel, node.attrs, arrays, name, row)
         for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
@@ -378,6 +376,8 @@ class _Builder:
         spec = self.graph.tensors[i].spec
         if i in self.channels:
             spec = narrowed("w", spec, len(self.channels[i]))
+            kernel = of_channels(kernel, self.channels[i])
+            row = row and counted(row, spec.shape[0])
         before = self.gradients.get(i)
         count = self.made[i]
         made = f"d.t{i}#{count}" if count else f"d.t{i}"

@@ -7,7 +7,7 @@ from typing import Any
 from odt.core.autodiff import gradient_of, trainable_tensors
 from odt.core.graph import ABSENT, Graph, Node
 from odt.core.names import bind_inputs, bind_operands, bind_outputs
-from odt.core.plan import Plan
+from odt.core.plan import Call, Plan
 from odt.core.refusals import Refusal
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
@@ -125,3 +125,8 @@ def flops(graph: Graph) -> int:
         specs: dict[str, TensorSpec] = {n: graph.tensors[i].spec for n, i in names.items()}
         total += row.flops(node.attrs, specs)
     return total
+
+
+def training_flops(plan: Plan) -> int:
+    """Arithmetic of a plan's forward and backward phases; gradients that nobody wants have none."""
+    return sum(step.flops for step in plan.steps if isinstance(step, Call))

@@ -4,11 +4,12 @@ With dy' the chosen entries of dy's last axis, dw' = dw(dy', x): the product is 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, Specs, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 CHOSEN = "dy_chosen"
 
@@ -53,6 +54,15 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
             prepare(compiled),
         ),
     )
+
+
+def counted(row: OpDef, count: int) -> OpDef:
+    """The row, whose arithmetic is that of `count` output channels."""
+
+    def flops(attrs: Attrs, specs: Specs) -> int:
+        return row.flops(attrs, {n: narrowed(n, s, count) for n, s in specs.items()})
+
+    return replace(row, flops=flops)
 
 
 def narrowed(name: str, spec: TensorSpec, count: int) -> TensorSpec:

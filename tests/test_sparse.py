@@ -1,5 +1,6 @@
 """Chosen output channels train as in dense training, and nothing else of a filter moves."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
 from odt.core.graph import Graph
+from odt.core.plan import Call
 from odt.core.reader import read_model
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.sparse import FILTERS, strongest
@@ -138,6 +140,22 @@ def test_a_kernel_of_channels_gives_those_rows_of_the_gradient(name: str) -> Non
     np.testing.assert_allclose(dw.reshape(3, 2), expected[channels], rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["dense", "convolution", "strided"])
+def test_arithmetic_is_that_of_the_chosen_channels(name: str) -> None:
+    """Of the filter's gradient a quarter; of everything else all."""
+    graph = NETWORKS[name]
+    found = []
+    for info in (INFO, sparse(graph, 0.25)):
+        with Trainer(graph, info, micro_batch=8, workers=1) as trainer:
+            calls = [s for s in trainer.plan.steps if isinstance(s, Call)]
+        w = f"d.t{filter_of(graph)}"
+        found.append({c.label: c.flops for c in calls if w not in c.values(c.writes)})
+        found.append({c.label: c.flops for c in calls if w in c.values(c.writes)})
+    rest, (every,), same, (few,) = found[0], found[1].values(), found[2], found[3].values()
+    assert rest == same
+    assert every == 4 * few > 0
+
+
 def test_gradient_and_state_are_of_the_chosen_channels_only() -> None:
     graph = dense()
     w, info = filter_of(graph), sparse(dense(), 0.25)
@@ -262,6 +280,13 @@ def test_check_tries_the_chosen_channels_alone() -> None:
     few = 32 * 784 + 128 + 3 * 128 + 10
     assert result.stdout.startswith(f"trains: {few:,} values in 4 tensors\n")
     assert result.stdout.count("\nok  ") == 4
+    every = CliRunner().invoke(main, ["check", str(model)])
+    dense, sparse = (
+        int(re.findall(r"([\d,]+) forward and backward", text.stdout)[0].replace(",", ""))
+        for text in (every, result)
+    )
+    assert dense > 2 * 2 * (128 * 784 + 10 * 128)
+    assert dense - sparse == 2 * ((128 - 32) * 784 + (10 - 3) * 128)
     result = CliRunner().invoke(main, ["check", str(model), "--sparse", "x=0.25"])
     assert result.exit_code == 1
     assert "--sparse: must match" in result.stderr
