@@ -15,9 +15,13 @@ void F(keep_bits)(const float *y, uint8_t *kept, int64_t n, float lo, float hi) 
     }
     F(floats) v = *(const F(floats) *)(y + i);
     F(eight) bits = (v > lo) & (v < hi) & F(places);
+#ifdef __clang__
+    for (int k = 1; k < 8; k++) bits[0] |= bits[k];
+#else
     bits |= __builtin_shuffle(bits, (F(eight)){4, 5, 6, 7, 0, 1, 2, 3});
     bits |= __builtin_shuffle(bits, (F(eight)){2, 3, 0, 1, 6, 7, 4, 5});
     bits |= __builtin_shuffle(bits, (F(eight)){1, 0, 3, 2, 5, 4, 7, 6});
+#endif
     *kept = (uint8_t)bits[0];
   }
 }

@@ -14,4 +14,11 @@ typedef struct {
   int64_t rank, sizes[RANK], y[RANK], inputs[INPUTS][RANK];
 } map;
 
+/* Before a loop whose elements do not depend on each other. */
+#ifdef __clang__
+#define EACH_ALONE _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define EACH_ALONE _Pragma("GCC ivdep")
+#endif
+
 #endif

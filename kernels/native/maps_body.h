@@ -19,8 +19,7 @@ static float F(sum)(const float *a, int64_t n) {
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) lanes += F(load)(a + i);
   for (; i < n; i++) total += a[i];
-  for (int k = 0; k < LANES; k++) total += lanes[k];
-  return total;
+  return total + F(total)(lanes);
 }
 
 /* One row: the last axis. What is stretched along it becomes a block of equal values, so that each
@@ -93,7 +92,7 @@ static void F(map_all)(F(loop) loop, const map *m, float *y, const float *a, con
   static void F(name##_loop)(float *y, const float *a, const float *b, const float *c, int64_t n, \
                              float p, float q) {                                                 \
     (void)a, (void)b, (void)c, (void)p, (void)q;                                                 \
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) y[i] = (value);                         \
+    EACH_ALONE for (int64_t i = 0; i < n; i++) y[i] = (value);                                   \
   }                                                                                              \
   void F(map_##name)(const map *m, float *y, const float *a, const float *b, const float *c,     \
                      float p, float q) {                                                         \

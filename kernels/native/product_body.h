@@ -329,8 +329,7 @@ INLINE void F(dot)(const float *x, const float *w, const float *bias, float *y, 
   for (int r = 0; r < m; r++)
 #pragma GCC unroll 8
     for (int u = 0; u < n; u++) {
-      float s = bias ? bias[u] : 0;
-      for (int l = 0; l < LANES; l++) s += acc[r][u][l];
+      float s = F(total)(acc[r][u]) + (bias ? bias[u] : 0);
       for (int64_t k = whole; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
       if (clamp) s = s < lo ? lo : s > hi ? hi : s;
       y[r * units + u] = s;

@@ -22,6 +22,24 @@ INLINE F(vec) F(gated)(F(vec) v, F(vec) a, float lo, float hi) {
   return F(where)((a > F(all)(lo)) & (a < F(all)(hi)), v);
 }
 
+/* The sum of a vector's elements, halves by halves. */
+INLINE float F(total)(F(vec) v) {
+#ifdef __clang__
+  float sum = 0;
+  for (int l = 0; l < LANES; l++) sum += v[l];
+  return sum;
+#else
+#pragma GCC unroll 4
+  for (int half = LANES / 2; half; half /= 2) {
+    F(bits) other;
+#pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++) other[l] = l ^ half;
+    v += __builtin_shuffle(v, other);
+  }
+  return v[0];
+#endif
+}
+
 /* Where vector j of a row begins: the last one ends with the row and may lie over the one before. */
 INLINE int64_t F(start)(int64_t j, int64_t size) {
   return (j + 1) * LANES <= size ? j * LANES : size - LANES;
