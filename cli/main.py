@@ -19,7 +19,10 @@ from odt import __version__
 from odt.errors import OdtError
 
 NOT_COMMANDS = frozenset(
-    {"datafile_options", "main", "one_command", "options", "plan_picture", "report"}
+    {
+        *("cache_options", "datafile_options", "main", "one_command", "options"),
+        *("plan_picture", "report"),
+    }
 )
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
 

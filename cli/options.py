@@ -347,22 +347,6 @@ sparse_option = click.option(
     "those of largest norm; may be given more than once.",
 )
 
-cache_options = stack(
-    click.option(
-        "--cache-frozen",
-        is_flag=False,
-        flag_value="ram",
-        type=click.Choice(["ram", "disk"]),
-        help="Keep what the part that does not train makes of each sample, in memory if nothing "
-        "is said: later epochs compute the rest alone.",
-    ),
-    click.option(
-        "--cache-dtype",
-        type=click.Choice(["float32", "float16"]),
-        help="Of what --cache-frozen keeps; float16 takes half the room and rounds.",
-    ),
-)
-
 # Of one optimizer or another; None: the model's own value, then the optimizer's default.
 hyper_parameter_options = stack(
     click.option("--momentum", type=click.FloatRange(0, 1), help="Of sgd."),

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from odt.cli import report
+from odt.cli.cache_options import cache_options, kept_dtype
 from odt.cli.options import (
     LOSS_FIELDS,
     budget_option,
@@ -21,6 +22,7 @@ from odt.core.budget import fit
 from odt.core.engine import Plans
 from odt.core.folding import fold_weights
 from odt.core.forecast import Forecast, peak
+from odt.core.frozen_cache import cache_size, cut_off
 from odt.core.lifetimes import BEFORE, Lifetime
 from odt.core.plan import Call, Plan
 from odt.core.reader import read_model
@@ -29,6 +31,7 @@ from odt.core.selection import Selection, choose_channels, select
 from odt.core.shares import Share, shares
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
+from odt.errors import OptionError
 from odt.kernels.registry import find_optimizer
 
 SHOWN = 12  # values alive at the peak
@@ -42,6 +45,13 @@ SHOWN = 12  # values alive at the peak
 @hyper_parameter_options
 @schedule_options
 @budget_option
+@cache_options
+@click.option(
+    "--data-length",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Samples that --cache-frozen keeps, of training and validation.",
+)
 @click.option(
     "--png", type=click.Path(), metavar="FILE", help="Draws memory over the calls of a step."
 )
@@ -56,6 +66,9 @@ def command(
     micro_batch: int | None,
     workers: int | None,
     memory_budget: int | None,
+    cache_frozen: str | None,
+    cache_dtype: str | None,
+    data_length: int | None,
     png: str | None,
     **options: Any,
 ) -> None:
@@ -63,6 +76,11 @@ def command(
 
     Options are those of `odt train`, and so are defaults.
     """
+    dtype = kept_dtype(cache_frozen, cache_dtype)
+    if bool(cache_frozen) != bool(data_length):
+        raise OptionError(
+            "--cache-frozen: must come with --data-length, the number of samples, but got one alone"
+        )
     source = read_model(model)
     graph = fold_weights(source).graph
     stored = stored_training_info(source)
@@ -72,12 +90,20 @@ def command(
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     info = choose_channels(graph, info, sparse)
-    work = works(graph, info)
-    found = fit(Plans(graph), work, info, memory_budget, micro_batch, workers)
+    plans, work, reserve, note = Plans(graph), works(graph, info), 0, ""
+    if data_length:
+        work = cut_off(plans, work)
+        on_disk = cache_frozen == "disk"
+        size = cache_size(
+            plans, work[0], data_length, info.batch_size, dtype=dtype, on_disk=on_disk
+        )
+        reserve = size.resident
+        note = report.kept(data_length, size.kept, on_disk) + "; what is mapped of it" * on_disk
+    found = fit(plans, work, info, memory_budget, micro_batch, workers, reserve=reserve)
     rule = find_optimizer(info.optimizer)
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
-    for lines in (describe_schedule(found), describe_memory(found, info.optimizer, slots)):
-        click.echo("\n".join(lines))
+    click.echo("\n".join(describe_schedule(found)))
+    click.echo("\n".join(describe_memory(found, info.optimizer, slots, note)))
     click.echo("\n".join(describe_shares(shares(found, work[0]))))
     click.echo("\n".join(describe_peak(found.plan)))
     if png:
@@ -96,8 +122,17 @@ def describe_schedule(found: Forecast) -> list[str]:
     return lines
 
 
-def describe_memory(found: Forecast, optimizer: str, slots: tuple[str, ...]) -> list[str]:
-    """Bytes by what they are for."""
+def describe_memory(
+    found: Forecast, optimizer: str, slots: tuple[str, ...], cache: str = ""
+) -> list[str]:
+    """Bytes by what they are for.
+
+    Args:
+        found: the way to train.
+        optimizer: its name.
+        slots: its state.
+        cache: what is kept of the frozen part; empty where nothing is.
+    """
     apart = found.memory.separate * found.schedule.workers
     rows = [
         ("parameters", found.parameters, ""),
@@ -113,6 +148,12 @@ def describe_memory(found: Forecast, optimizer: str, slots: tuple[str, ...]) -> 
         ("other", found.overhead, "objects and libraries, by experience"),
         ("peak", found.peak, f"{report.size(found.peak)} beyond Python and its modules"),
     ]
+    if cache:
+        rows[-1:-1] = [
+            ("frozen", found.frozen, "arenas of the part that stays, in the first epoch only"),
+            ("cache", found.cache, cache),
+        ]
+        rows.append(("later", found.later, "the peak of later epochs"))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return report.table(cells, right=(1,))
 

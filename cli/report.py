@@ -146,11 +146,14 @@ def budget_line(predicted: int, budget: int) -> str:
 
 def cache_line(samples: int, nbytes: int, arenas: int, where: str) -> str:
     """What keeping the frozen part's outputs takes."""
-    place = {"ram": "in memory", "disk": "on disk"}[where]
-    return (
-        f"frozen part: {samples:,} samples × {nbytes // samples:,} bytes = {nbytes:,} bytes "
-        f"{place}; {arenas:,} bytes of arenas until all are computed"
-    )
+    what = kept(samples, nbytes, where == "disk")
+    return f"frozen part: {what}; {arenas:,} bytes of arenas until all are computed"
+
+
+def kept(samples: int, nbytes: int, on_disk: bool) -> str:
+    """Values of so many samples."""
+    place = "on disk" if on_disk else "in memory"
+    return f"{samples:,} samples × {nbytes // samples:,} bytes = {nbytes:,} bytes {place}"
 
 
 def size(nbytes: int) -> str:

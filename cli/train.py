@@ -12,12 +12,12 @@ import click
 import numpy as np
 
 from odt.cli import report
+from odt.cli.cache_options import cache_options, kept_dtype
 from odt.cli.main import INTERRUPTED
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
     LOSS_FIELDS,
     budget_option,
-    cache_options,
     check_data_option,
     checkpoint_options,
     data_options,
@@ -148,8 +148,7 @@ def command(
     """
     if properties and not export_checkpoint:
         raise OptionError("--property: must come with --export-checkpoint, but got it alone")
-    if cache_dtype and not cache_frozen:
-        raise OptionError("--cache-dtype: must come with --cache-frozen, but got it alone")
+    dtype = kept_dtype(cache_frozen, cache_dtype)
     exports = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
     phases = Phases(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
@@ -171,7 +170,6 @@ def command(
     length = _length(data, data_length)
     parts = split(length, validation_split)
     _check_lengths(info.batch_size, parts)
-    dtype = np.dtype(np.float16) if cache_dtype == "float16" else None
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)

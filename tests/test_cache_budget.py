@@ -127,3 +127,38 @@ def test_the_process_grows_by_what_was_predicted(tmp_path: Path, where: str, bud
     assert kept(text) == 192 * A_SAMPLE
     assert predicted(text) <= budget * 10**6
     assert abs(most - before - predicted(text)) < 4e6
+
+
+def rows(text: str) -> dict[str, int]:
+    """First word of each line of the first table → its bytes."""
+    found = re.findall(r"^(\w+) +([\d,]+) bytes", text.partition("saved by")[0], re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in found}
+
+
+@pytest.mark.parametrize("where", ["ram", "disk"])
+@pytest.mark.parametrize("budget", ["1GB", "16MB"])
+def test_a_plan_says_what_the_command_then_does(tmp_path: Path, where: str, budget: str) -> None:
+    """In the first epoch, and in later ones, when the frozen part has been computed."""
+    model, last, n, *given = map(str, files(tmp_path, 64))
+    options = ("--memory-budget", budget, "--cache-frozen", where)
+    trained = CliRunner().invoke(main, ["train", model, last, n, *given, *options])
+    assert trained.exit_code == 0, trained.output
+    line = ["plan", model, last, n, "--batch-size", "16", *options, "--data-length", "64"]
+    planned = CliRunner().invoke(main, line)
+    assert planned.exit_code == 0, planned.output
+    said = rows(planned.stdout)
+    assert said["peak"] == predicted(trained.stdout)
+    assert said["peak"] == sum(b for name, b in said.items() if name not in ("peak", "later"))
+    assert said["later"] == said["peak"] - said["frozen"]
+    assert f"{said['frozen']:,} bytes of arenas until all are computed" in trained.stdout
+    assert f"64 samples × {A_SAMPLE:,} bytes = {64 * A_SAMPLE:,} bytes" in planned.stdout
+    assert said["cache"] == (64 * A_SAMPLE if where == "ram" else PAGES + 16 * A_SAMPLE)
+
+
+@pytest.mark.parametrize("option", [("--cache-frozen",), ("--data-length", "9")])
+def test_a_plan_wants_the_number_of_samples(option: tuple[str, ...]) -> None:
+    """Nothing else says how large the cache will be."""
+    model = str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")
+    result = CliRunner().invoke(main, ["plan", model, *option])
+    assert result.exit_code == 1
+    assert "--cache-frozen: must come with --data-length" in result.stderr
