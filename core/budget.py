@@ -61,11 +61,14 @@ def fit(
                 best = way
     if best is None:
         least = min(way.peak for s in schedules for way in _ways(plans, works, info, s, 0))
-        cache = f" beside a cache of {_megabytes(reserve)}" if reserve else ""
+        cache, hint = "", ""
+        if reserve:
+            cache = f" beside a cache of {_megabytes(reserve)}"
+            if least <= budget:
+                hint = ". Keep less: --cache-frozen disk, --cache-dtype float16."
         raise OptionError(
             f"--memory-budget: must be at least {_megabytes(least + reserve)} to train this in "
-            f"batches of {batch}{cache}, but got {_megabytes(budget)}"
-            + (". Give --cache-frozen disk." if reserve else "")
+            f"batches of {batch}{cache}, but got {_megabytes(budget)}{hint}"
         )
     return replace(best, cache=reserve)
 
