@@ -117,14 +117,19 @@ def test_the_command_writes_weights_as_asked(
 
 
 def test_weights_that_cannot_be_stored_are_refused_before_training(tmp_path: Path) -> None:
-    """Zero points other than 0: symmetric integers cannot take their place."""
+    """Zero points other than 0: symmetric integers cannot take their place.
+
+    The first step would refuse the data, which are not finite.
+    """
     model = ModelBuilder("tflite", seed=0)
     w = model.add_constant(model.rng.integers(-9, 9, (4, 6), np.int8), "w8")
     model.quantize(w, [0.1], [3])
     y = model.add_operator("FULLY_CONNECTED", [model.add_input((1, 6)), w, -1], (1, 4))
     model.write(tmp_path / "m.tflite", y)
     command = ["train", tmp_path / "m.tflite", "--loss", "mean-squared-error", "--epochs", 1]
-    command += ["--load-input", "nowhere", "--load-expected", "nowhere"]
+    for name, width in (("x", 6), ("t", 4)):
+        np.save(tmp_path / f"{name}.npy", np.full((32, width), np.nan, np.float32))
+    command += ["--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "t.npy"]
     result = CliRunner().invoke(main, [*map(str, command), "--export-tflite", str(tmp_path / "o")])
     assert result.exit_code == 1
     assert "zero points must be 0 to store new weights, but got [3]" in result.stderr
