@@ -12,12 +12,15 @@ import pytest
 from bench.measuring import whole
 from bench.networks import NETWORKS, SAMPLES, batch_of
 from bench.report import best_peer, disturbed, failures, is_clean, medians, other_losses, text
-from bench.run import chosen, code_mark, lasting, rows
+from bench.run import chosen, code_mark, lasting, reason, rows
+from bench.scaling import OneBatch
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WAYS, WORK
 from bench.write_models import write
 
 from odt.core.reader import read_model
+from odt.core.trainer import Trainer
+from odt.core.training_info import TrainingInfo
 
 
 def result(system: str, step: float, others: float = 0.0, work: str = "mlp-64-full") -> Any:
@@ -161,6 +164,7 @@ def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
         ("mnist", 34_826, 2_440_960),
         ("resnet8", 77_706, 12_501_632),
         ("dscnn", 22_604, 2_656_768),
+        ("mobilenetv3", 1_522_050, 11_057_600),
         ("mobilenet", 3_487_816, 300_774_272),
     ],
 )
@@ -179,6 +183,31 @@ def test_networks_are_the_published_ones(
     x, y, labels = batch_of(net, 3)
     assert x.shape == (3, *net.input)
     np.testing.assert_array_equal(np.argmax(y, 1), labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        ("resnet8", 77_706, (2.398850, 2.348942, 2.301933)),
+        ("dscnn", 22_604, (2.509428, 2.504912, 2.500430)),
+        ("mobilenetv3", 1_522_050, (2.258092, 1.577121, 1.055028)),
+    ],
+)
+def test_networks_train_as_in_pytorch(
+    name: str, parameters: int, expected: tuple[float, ...], tmp_path: Path
+) -> None:
+    """Three losses of PyTorch 2.13 in float64, padding as TFLite does; only weights train."""
+    net = NETWORKS[name]()
+    write(net, tmp_path / "net.circle")
+    x, y, _ = batch_of(net, 4)
+    info = TrainingInfo(
+        optimizer="adam", learning_rate=1e-4, loss="categorical_crossentropy", batch_size=4
+    )
+    with Trainer(read_model(tmp_path / "net.circle").graph, info) as trainer:
+        losses = [trainer.step(OneBatch(x, y), 4) for _ in expected]
+        trained = sum(a.size for a in trainer.parameters.tensors.values())
+    assert losses == pytest.approx(expected, rel=1e-3)  # Its Adam corrects before adding epsilon
+    assert trained == parameters
 
 
 @pytest.mark.parametrize("how", [(), ("budget",), ("cache",)])
@@ -260,6 +289,16 @@ def test_peers_and_rows_are_chosen_by_short_names() -> None:
         rows("mlp resnet50", False)
     with pytest.raises(click.BadParameter, match="but got jax"):
         chosen(SYSTEMS, "jax onert")
+
+
+def test_a_failure_gives_what_the_library_said() -> None:
+    trace = 'Traceback (most recent call last):\n  File "m.py", line 1\nOnertError: STATUS\n'
+    assert reason(f"loading\nUnsupported operation: X\n{trace}") == (
+        "Unsupported operation: X; OnertError: STATUS"
+    )
+    assert reason(trace) == "OnertError: STATUS"
+    assert reason("first\nno wheel\n") == "no wheel"
+    assert reason("\n") == "no reason given"
 
 
 def test_every_row_and_script_is_there() -> None:

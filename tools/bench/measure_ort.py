@@ -40,7 +40,11 @@ def write_files(made: Path) -> None:
     def name_of(k: int) -> str:
         return "x" if k < 0 else f"v{k}"
 
-    zero, six = constant("zero", np.float32(0)), constant("six", np.float32(6))
+    def node(kind: str, ins: list[str], out: str, **attributes: object) -> None:
+        nodes.append(helper.make_node(kind, ins, [out], **attributes))
+
+    for key, value in (("zero", 0), ("three", 3), ("six", 6), ("sixth", 1 / 6)):
+        constant(key, np.float32(value))
     for k, layer in enumerate(net.layers):
         ins, out = [name_of(s) for s in layer.sources], name_of(k)
         raw = out + "_raw" if layer.activation else out
@@ -48,11 +52,9 @@ def write_files(made: Path) -> None:
             apart = layer.kind == "depthwise"
             w = layer.w.transpose((3, 0, 1, 2) if apart else (0, 3, 1, 2))
             ins += [constant(f"w{k}", w), constant(f"b{k}", layer.b)]
-            nodes.append(
-                helper.make_node(
-                    "Conv", ins, [raw], kernel_shape=layer.size, strides=[layer.stride] * 2,
-                    pads=layer.symmetric * 2, group=w.shape[0] if apart else 1,
-                )
+            node(
+                "Conv", ins, raw, kernel_shape=layer.size, strides=[layer.stride] * 2,
+                pads=layer.symmetric * 2, group=w.shape[0] if apart else 1,
             )  # fmt: skip
         elif layer.kind == "dense":
             w, source = layer.w, layer.sources[0]
@@ -60,23 +62,30 @@ def write_files(made: Path) -> None:
                 h, v, c = net.shape_of(net.layers[source].sources[0])
                 w = w.reshape(-1, h, v, c).transpose(0, 3, 1, 2).reshape(w.shape)
             ins += [constant(f"w{k}", w), constant(f"b{k}", layer.b)]
-            nodes.append(helper.make_node("Gemm", ins, [raw], transB=1))
+            node("Gemm", ins, raw, transB=1)
         elif layer.kind == "max_pool":
-            size = layer.size
-            nodes.append(helper.make_node("MaxPool", ins, [raw], kernel_shape=size, strides=size))
-        elif layer.kind == "mean_pool":
-            nodes.append(helper.make_node("GlobalAveragePool", ins, [raw]))
+            node("MaxPool", ins, raw, kernel_shape=layer.size, strides=layer.size)
+        elif layer.kind == "mean_pool" or (layer.kind == "mean" and len(layer.shape) > 1):
+            node("GlobalAveragePool", ins, raw)
         elif layer.kind == "mean":
-            nodes.append(helper.make_node("GlobalAveragePool", ins, [raw + "_4"]))
-            nodes.append(helper.make_node("Flatten", [raw + "_4"], [raw], axis=1))
+            node("GlobalAveragePool", ins, raw + "_4")
+            node("Flatten", [raw + "_4"], raw, axis=1)
         elif layer.kind == "flatten":
-            nodes.append(helper.make_node("Flatten", ins, [raw], axis=1))
+            node("Flatten", ins, raw, axis=1)
         else:
-            nodes.append(helper.make_node("Add", ins, [raw]))
+            node(layer.kind.capitalize(), ins, raw)
         if layer.activation == "relu":
-            nodes.append(helper.make_node("Relu", [raw], [out]))
+            node("Relu", [raw], out)
         elif layer.activation == "relu6":
-            nodes.append(helper.make_node("Clip", [raw, zero, six], [out]))
+            node("Clip", [raw, "zero", "six"], out)
+        elif layer.activation:  # HardSigmoid and HardSwish have no gradients here
+            node("Add", [raw, "three"], raw + "_3")
+            node("Clip", [raw + "_3", "zero", "six"], raw + "_c")
+            factors = [raw + "_c", "sixth"]
+            if layer.activation == "hard_swish":
+                node("Mul", factors, raw + "_s")
+                factors = [raw, raw + "_s"]
+            node("Mul", factors, out)
     shape = net.input if len(net.input) == 1 else (net.input[2], *net.input[:2])
     result = name_of(len(net.layers) - 1)
     used = {i for n in nodes for i in n.input}

@@ -7,7 +7,13 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-ACTIVATIONS = {"": lambda a: a, "relu": F.relu, "relu6": F.relu6}
+ACTIVATIONS = {
+    "": lambda a: a,
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hard_swish": F.hardswish,
+    "hard_sigmoid": F.hardsigmoid,
+}
 
 
 class Model(torch.nn.Module):
@@ -29,11 +35,13 @@ class Model(torch.nn.Module):
             elif layer.kind == "mean_pool":
                 a = F.avg_pool2d(a, layer.size)
             elif layer.kind == "mean":
-                a = a.mean((2, 3))
+                a = a.mean((2, 3), keepdim=len(layer.shape) > 1)
             elif layer.kind == "flatten":
                 a = a.flatten(1)
             elif layer.kind == "add":
                 a = a + made[layer.sources[1]]
+            elif layer.kind == "mul":
+                a = a * made[layer.sources[1]]
             made[k] = ACTIVATIONS[layer.activation](a)
         return made[len(self.layers) - 1]
 

@@ -13,15 +13,19 @@ from numpy.typing import NDArray
 Weights = NDArray[np.float32]
 Size = tuple[int, int]
 
+# Variance of a layer's weights times its fan-in, for values that neither vanish nor explode; that
+# of hard_swish is found by trying.
+GAINS = {"": 1.0, "relu": 2.0, "relu6": 2.0, "hard_swish": 2.7, "hard_sigmoid": 1.0}
+
 
 @dataclass
 class Layer:
-    """One layer: kind is conv, depthwise, dense, max_pool, mean_pool, mean, flatten or add.
+    """One layer: conv, depthwise, dense, max_pool, mean_pool, mean, flatten, add or mul.
 
     Attributes:
         sources: numbers of the layers it reads; −1 is the input.
         shape: of its output.
-        activation: "", relu or relu6.
+        activation: "", relu, relu6, hard_swish or hard_sigmoid.
         size: (height, width) of its window.
         pads: zeros (top, bottom, left, right), as TFLite's SAME has them.
         w, b: weights, where it has any.
@@ -97,11 +101,12 @@ class Network:
 
     def conv(
         self, units: int, size: int | Size, stride: int = 1, activation: str = "relu", *,
-        same: bool = True, source: int | None = None, gain: float = 2.0,
+        same: bool = True, source: int | None = None, gain: float | None = None,
     ) -> int:  # fmt: skip
         source = len(self.layers) - 1 if source is None else source
         window = (size, size) if isinstance(size, int) else size
         out, pads = self._window(source, window, stride, same)
+        gain = GAINS[activation] if gain is None else gain
         w, b = self._draw(units, *window, self.shape_of(source)[2], gain=gain)
         return self._add(
             Layer("conv", (source,), (*out, units), activation, window, stride, same, pads, w, b)
@@ -111,7 +116,7 @@ class Network:
         source, window = len(self.layers) - 1, (size, size)
         channels = self.shape_of(source)[2]
         out, pads = self._window(source, window, stride, True)
-        w, b = self._draw(channels, *window, 1, gain=2.0)
+        w, b = self._draw(channels, *window, 1, gain=GAINS[activation])
         w = np.ascontiguousarray(w.transpose(3, 1, 2, 0))
         shape = (*out, channels)
         return self._add(
@@ -123,9 +128,20 @@ class Network:
         out, _ = self._window(source, window, size, False)
         return self._add(Layer(kind, (source,), (*out, self.shape_of(source)[2]), "", window, size))
 
-    def mean(self) -> int:
+    def mean(self, *, keep: bool = False) -> int:
+        """Of each channel: (C,), or (1, 1, C) if the axes are kept."""
         source = len(self.layers) - 1
-        return self._add(Layer("mean", (source,), self.shape_of(source)[2:]))
+        channels = self.shape_of(source)[2:]
+        return self._add(Layer("mean", (source,), (1, 1, *channels) if keep else channels))
+
+    def squeeze(self, units: int) -> int:
+        """Each channel times a factor that two small layers make of the means of all."""
+        source = len(self.layers) - 1
+        shape = self.shape_of(source)
+        self.mean(keep=True)
+        self.conv(units, 1)
+        factors = self.conv(shape[2], 1, 1, "hard_sigmoid")
+        return self._add(Layer("mul", (source, factors), shape))
 
     def flatten(self) -> int:
         source = len(self.layers) - 1
@@ -136,7 +152,7 @@ class Network:
 
     def dense(self, units: int, activation: str = "") -> int:
         source = len(self.layers) - 1
-        w, b = self._draw(units, self.shape_of(source)[0], gain=2.0 if activation else 1.0)
+        w, b = self._draw(units, self.shape_of(source)[0], gain=GAINS[activation])
         return self._add(Layer("dense", (source,), (units,), activation, w=w, b=b))
 
 
@@ -176,8 +192,8 @@ def resnet8() -> Network:
     for k, units in enumerate((16, 32, 64)):
         stride = 1 if k == 0 else 2
         inner = net.conv(units, 3, stride, source=last)
-        inner = net.conv(units, 3, 1, "", source=inner, gain=1.0)
-        short = last if k == 0 else net.conv(units, 1, stride, "", source=last, gain=1.0)
+        inner = net.conv(units, 3, 1, "", source=inner)
+        short = last if k == 0 else net.conv(units, 1, stride, "", source=last)
         last = net.add(short, inner, "relu")
     net.pool("mean_pool", 8)
     net.flatten()
@@ -222,11 +238,41 @@ def mobilenet(size: int = 224, classes: int = 1000) -> Network:
     return net
 
 
+# Window, expanded channels, channels, squeezed channels or 0, stride.
+BLOCKS = ((3, 16, 16, 8, 2), (3, 72, 24, 0, 2), (3, 88, 24, 0, 1), (5, 96, 40, 24, 2),
+          (5, 240, 40, 64, 1), (5, 240, 40, 64, 1), (5, 120, 48, 32, 1), (5, 144, 48, 40, 1),
+          (5, 288, 96, 72, 2), (5, 576, 96, 144, 1), (5, 576, 96, 144, 1))  # fmt: skip
+
+
+def mobilenetv3(size: int = 96, classes: int = 10) -> Network:
+    """MobileNetV3-Small, its normalizations folded: RELU in the first three blocks."""
+    net = Network("mobilenetv3", (size, size, 3))
+    last = net.conv(16, 3, 2, "hard_swish")
+    for k, (window, expanded, units, squeezed, stride) in enumerate(BLOCKS):
+        before, channels = last, net.shape_of(last)[2]
+        activation = "relu" if k < 3 else "hard_swish"
+        if expanded != channels:
+            net.conv(expanded, 1, 1, activation)
+        net.depthwise(window, stride, activation)
+        if squeezed:
+            net.squeeze(squeezed)
+        same = stride == 1 and channels == units
+        last = net.conv(units, 1, 1, "", gain=4.0 if squeezed else 1.0)  # factors of about ½
+        if same:
+            last = net.add(before, last)
+    net.conv(576, 1, 1, "hard_swish")
+    net.mean()
+    net.dense(1024, "hard_swish")
+    net.dense(classes)
+    return net
+
+
 NETWORKS = {
     "mlp": mlp,
     "mnist": mnist,
     "resnet8": resnet8,
     "dscnn": dscnn,
+    "mobilenetv3": mobilenetv3,
     "mobilenet": mobilenet,
 }
 
@@ -237,6 +283,7 @@ SAMPLES = {
     "mnist": ((28, 28, 1), 10),
     "resnet8": ((32, 32, 3), 10),
     "dscnn": ((49, 10, 1), 12),
+    "mobilenetv3": ((96, 96, 3), 10),
     "mobilenet": ((224, 224, 3), 1000),
 }
 

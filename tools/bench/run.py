@@ -71,6 +71,13 @@ def rows(names: str, quick: bool) -> list[Work]:
     return [w for w in WORK if w.name.startswith(wanted)]
 
 
+def reason(said: str) -> str:
+    """The last line of what a process said, and of what a library said before a traceback."""
+    before, _, after = said.strip().partition("Traceback (most recent call last):")
+    lines = [text.strip().splitlines()[-1] for text in (before, after) if text.strip()]
+    return "; ".join(lines) or "no reason given"
+
+
 def measure(system: str, work: Work, out: Path) -> Result:
     """One process; what went wrong stands under "failed"."""
     s = SYSTEMS[system]
@@ -85,7 +92,7 @@ def measure(system: str, work: Work, out: Path) -> Result:
     except subprocess.TimeoutExpired:
         return known | {"failed": f"took more than {TIMEOUT} s"}
     if done.returncode:
-        return known | {"failed": (done.stderr.strip().splitlines() or ["no reason given"])[-1]}
+        return known | {"failed": reason(done.stderr)}
     figures: Result = json.loads(done.stdout.strip().splitlines()[-1])
     return known | figures
 

@@ -30,6 +30,7 @@ WORK = (
     Work("mnist", 128, "full", 0.7, 30),
     Work("resnet8", 64, "full", 0.9, 35),
     Work("dscnn", 32, "full"),
+    Work("mobilenetv3", 16, "full"),
     Work("mobilenet", 1, "full", 1.0, 150),
     Work("mobilenet", 8, "full", 0.6, 150),
     Work("mobilenet", 32, "full", 0.6, 150),
