@@ -276,7 +276,7 @@ def write_picture(results: Sequence[Result], path: Path) -> None:
     from matplotlib import pyplot
 
     panels = (("step_ms", "step time"), ("memory_mb", "peak memory"))
-    figure, axes = pyplot.subplots(2, 1, figsize=(11, 8), layout="constrained")
+    figure, axes = pyplot.subplots(2, 1, figsize=(13, 8), layout="constrained")
     for axis, (key, name) in zip(axes, panels, strict=True):
         values = medians(results, key)
         systems = list(dict.fromkeys(s for _, s in values if s != FORWARD))
@@ -295,7 +295,8 @@ def write_picture(results: Sequence[Result], path: Path) -> None:
         axis.set_ylabel(f"{name}, share of the best peer's")
         axis.set_xticks([n + 0.4 for n in range(len(works))], [title(w) for w in works])
         axis.tick_params(axis="x", labelrotation=20, labelsize=8)
-    axes[0].legend(fontsize=8, ncols=3)
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", fontsize=8, ncols=5)
     figure.savefig(path, dpi=110)
 
 
