@@ -40,7 +40,8 @@ from odt.kernels.lstm import (
     stack,
     stacked_w,
 )
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, no_specs
+from odt.kernels.native import lstm as compiled
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec, no_specs
 from odt.kernels.recurrent import (
     activate,
     by_time,
@@ -166,9 +167,10 @@ def grad_r(gate: int, attrs: LstmAttrs, *, dz: Array, y: Array, before: Array, *
     np.matmul(part(rows(dz), gate, len(out)).T, rows(before), out=out)
 
 
-def grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, **db: Array) -> None:
+def grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, ones: Array, **db: Array) -> None:
     (out,) = db.values()
-    np.sum(part(rows(dz), gate, len(out)), axis=0, out=out)
+    ones.fill(1)
+    np.matmul(ones, part(rows(dz), gate, len(out)), out=out)  # a fraction of np.sum's time
 
 
 def grad_peephole(gate: int, attrs: LstmAttrs, *, dz: Array, cells: Array, **dp: Array) -> None:
@@ -203,6 +205,10 @@ def by_gate(
     }
 
 
+def one_per_row(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"ones": TensorSpec((s["dz"].size // s["dz"].shape[-1],), s["dz"].dtype)}
+
+
 def before_each_step(attrs: LstmAttrs, s: Specs) -> Specs:
     return {"before": s["y"]}
 
@@ -222,6 +228,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             reads=("x", *W, *R, *PEEPHOLES, *BIASES, "wp?", "bp?"),
             writes=("y", "gates", "cells"),
             workspace=forward_work,
+            compiled=compiled.FORWARD,
         ),
         aux=aux,
         backward=Kernel(
@@ -229,6 +236,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             reads=("dy", "y", "gates", "cells", *R, *PEEPHOLES, "wp?"),
             writes=("dz", "dp?"),
             workspace=backward_work,
+            compiled=compiled.BACKWARD,
             may_alias=frozenset({("dz", "gates"), ("dp", "dy")}),
         ),
         shared=shared,
@@ -237,7 +245,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             **by_gate("w", grad_w, "x"),
             **by_gate("r", grad_r, "y", workspace=before_each_step),
             **by_gate("p", grad_peephole, "cells"),
-            **by_gate("b", grad_b),
+            **by_gate("b", grad_b, workspace=one_per_row),
             "wp": Kernel(
                 grad_wp,
                 reads=("dp", "gates", "cells"),

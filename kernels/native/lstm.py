@@ -1,0 +1,89 @@
+"""The long short-term memory in compiled code: four gates, tanh, neither peepholes nor projection.
+
+All steps of some samples are one walk, whose values stay in the cache.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.lstm import LstmAttrs
+from odt.kernels.native import bind
+from odt.kernels.native.products import FLOAT, WIDEST
+from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
+from odt.kernels.recurrent import TANH
+
+GATES = "fgoi"
+MOST = 1024  # units, as in lstm.c
+
+
+class Sequence(ctypes.Structure):
+    """As in lstm.c."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in ("samples", "steps", "depth", "units", "sample_row", "step_row")
+        ),
+        ("clip", ctypes.c_float),
+    ]
+
+    def __init__(self, attrs: LstmAttrs, lead: tuple[int, ...], depth: int, units: int) -> None:
+        """Takes the axes of samples and steps as they lie, one of samples only for one step."""
+        if attrs.time_axis == 0:
+            steps, samples, rows = *lead, (1, lead[1])
+        else:
+            samples, steps = (*lead, 1)[:2]
+            rows = steps, 1
+        super().__init__(samples, steps, depth, units, *rows, attrs.cell_clip or np.inf)
+
+
+def fits(attrs: LstmAttrs, s: Specs) -> bool:
+    return (
+        attrs.activation == TANH
+        and "ri" in s
+        and "pf" not in s
+        and "wp" not in s
+        and s["cells"].dtype == FLOAT
+        and s["cells"].size > 0
+        and s["cells"].shape[-1] <= MOST
+    )
+
+
+def forward_room(attrs: LstmAttrs, s: Specs) -> Specs:
+    units, depth = s["wf"].shape
+    return {"room": TensorSpec(((depth + units + 1) * (len(GATES) * units + WIDEST),), FLOAT)}
+
+
+def forward(
+    attrs: LstmAttrs, *, x: Array, y: Array, gates: Array, cells: Array, room: Array, **given: Array
+) -> Callable[[], None]:
+    weights = [given[kind + gate] for kind in "wrb" for gate in GATES]
+    there = Sequence(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
+    return bind("lstm", x, y, gates, cells, room, *weights, there)
+
+
+def back_room(attrs: LstmAttrs, s: Specs) -> Specs:
+    units = s["cells"].shape[-1]
+    return {"room": TensorSpec((len(GATES) * units * (units + WIDEST),), FLOAT)}
+
+
+def backward(
+    attrs: LstmAttrs,
+    *,
+    dy: Array,
+    gates: Array,
+    cells: Array,
+    dz: Array,
+    room: Array,
+    **given: Any,
+) -> Callable[[], None]:
+    weights = [given[f"r{gate}"] for gate in GATES]
+    there = Sequence(attrs, cells.shape[:-1], 0, cells.shape[-1])
+    return bind("lstm_back", dy, gates, cells, dz, room, *weights, there)
+
+
+FORWARD = Compiled(forward, fits, forward_room)
+BACKWARD = Compiled(backward, fits, back_room)
