@@ -3,10 +3,13 @@
 Figures of one core of a machine of today; what counts is how they stand to each other.
 """
 
+from math import ceil
+
 from odt.core.plan import Call, Plan
 
 CALL = 4e-6  # seconds: a kernel's NumPy calls beside their loops
 FLOPS = 50e9  # arithmetic a second
+BOUND_CALL = 1e-6  # seconds: of a call that is bound to its arrays, beside the kernel
 BYTES = 8e9  # bytes a second, read or written beyond the cache
 TOGETHER = 1.25  # how much longer a run takes while another worker runs too
 
@@ -22,9 +25,25 @@ def run_seconds(plan: Plan) -> float:
     return sum(call_seconds(plan, s) for s in plan.steps if isinstance(s, Call))
 
 
+def adding_seconds(plan: Plan) -> float:
+    """Adding a run's gradients to those of the runs before."""
+    return 3 * sum(plan.gradient_nbytes.values()) / BYTES
+
+
+def samples_worth_a_run(one: Plan, two: Plan, share: float) -> int:
+    """How many samples a run should have, so that what it takes beside them is below a share.
+
+    Args:
+        one, two: the plan for one sample and for two.
+        share: of the samples' time.
+    """
+    beside = adding_seconds(one) + len(one.steps) * BOUND_CALL
+    a_sample = run_seconds(two) - run_seconds(one)
+    return ceil(beside / (share * a_sample)) if a_sample > 0 else 1
+
+
 def step_seconds(plan: Plan, batch: int, micro_batch: int, workers: int) -> float:
     """A step on a batch, cut up; the update itself is the same for all plans."""
     runs = -(-batch // micro_batch)
     one = run_seconds(plan) * -(-runs // workers) * (TOGETHER if workers > 1 else 1)
-    trained = sum(plan.values[name].spec.nbytes for name in plan.parameters)
-    return one + 3 * trained * (runs > 1) * runs / BYTES
+    return one + adding_seconds(plan) * (runs > 1) * runs

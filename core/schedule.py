@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from odt.core.cost import samples_worth_a_run
 from odt.core.memory import MemoryPlan
 from odt.core.plan import Plan
 from odt.errors import OptionError, UnsupportedError
@@ -13,6 +14,7 @@ CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as 
 # NumPy makes many calls, each of which waits for the interpreter's lock: fewer and longer ones
 # gain more than the cache.
 NUMPY_CACHE = 12 * 2**20
+ADDING = 0.12  # of a run's time may go into adding up its gradients
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
 
 
@@ -93,12 +95,13 @@ def choose_schedule(
         plan_at(batch)  # says what is wrong, if this batch cannot be computed either
         return Schedule(batch, batch, 1, cores, "the model's shapes hold for whole batches only")
     try:
-        a_sample = max(plan_at(2)[1].nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
+        two, for_two = plan_at(min(2, batch))
     except UnsupportedError as e:
         if micro_batch not in (None, 1):
             raise OptionError(f"--micro-batch: must be 1, but got {micro_batch}; {e}") from None
         most = min(workers or 1, batch)
         return Schedule(batch, 1, most, 1, "the model's shapes hold for one sample only")
+    a_sample = max(for_two.nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
     if one.mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
@@ -112,8 +115,10 @@ def choose_schedule(
     if micro_batch is None:
         wanted = workers or (1 if small or heavy else min(cores, batch))
         cache = CACHE if native.is_available() else NUMPY_CACHE
-        # What does not grow with the samples, such as gradients, is worth as many of them.
-        most = max((cache - fixed) // a_sample, -(-fixed // a_sample), 1)
+        # What does not grow with the samples, such as gradients, is worth as many of them; and
+        # so is adding them up.
+        enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1
+        most = max((cache - fixed) // a_sample, -(-fixed // a_sample), enough)
         runs = -(-batch // min(most, batch))
         runs = -(-runs // wanted) * wanted
         micro_batch = -(-batch // runs)

@@ -1,0 +1,59 @@
+"""How a batch is cut where nobody says how."""
+
+import pytest
+from networks import Net
+from rewriting import plan_of, stored
+
+from odt.core.cost import adding_seconds, samples_worth_a_run
+from odt.core.graph import Graph
+from odt.core.memory import plan_memory
+from odt.core.schedule import ADDING, CACHE, Schedule, choose_schedule
+from odt.kernels import native
+
+RELU = 1
+
+
+def images_into(units: int) -> Graph:
+    """One cheap layer over a large image, then a wide one: its gradient is what costs."""
+    net = Net()
+    x = net.input(1, 64, 64, 8)
+    w = net.weight(8, 1, 1, 8)
+    x = net.add("CONV_2D", (x, w), (1, 64, 64, 8), stride_h=1, stride_w=1)
+    x = net.add("MEAN", (x, net.constant([1, 2])), (1, 8), keep_dims=False)
+    return net.graph(net.dense(net.dense(x, units), 4))
+
+
+def schedule_of(graph: Graph, batch: int) -> Schedule:
+    def plan_at(n: int) -> object:
+        plan = plan_of(graph, n)
+        return plan, plan_memory(plan)
+
+    return choose_schedule(batch, plan_at, workers=2)  # type: ignore[arg-type]
+
+
+def test_a_run_has_enough_samples_for_its_gradients() -> None:
+    one, two = (plan_of(images_into(4096), n) for n in (1, 2))
+    few, many = (samples_worth_a_run(one, two, share) for share in (0.5, 0.05))
+    assert 1 <= few < many
+    assert many == pytest.approx(10 * few, rel=0.5)
+    one_more, two_more = (plan_of(images_into(40960), n) for n in (1, 2))
+    assert adding_seconds(one_more) > 5 * adding_seconds(one)
+    assert samples_worth_a_run(one_more, two_more, 0.05) > many
+
+
+def test_a_batch_is_cut_no_smaller_than_its_gradients_are_worth() -> None:
+    """An arena of that size is above the cache: several samples of it cost less than one."""
+    graph = images_into(40960)
+    one, two = (plan_of(graph, n) for n in (1, 2))
+    enough = samples_worth_a_run(one, two, ADDING)
+    chosen = schedule_of(graph, 64)
+    assert enough > 8
+    assert enough / 2 < chosen.micro_batch <= 32  # cut evenly for two workers
+
+
+@pytest.mark.skipif(not native.is_available(), reason="NumPy takes other sizes")
+def test_an_arena_stays_in_the_cache() -> None:
+    graph = stored("models/mlperf-tiny-resnet8-cifar10.tflite")()
+    chosen = schedule_of(graph, 64)
+    assert 1 < chosen.micro_batch < 32
+    assert plan_memory(plan_of(graph, chosen.micro_batch)).nbytes <= 1.1 * CACHE
