@@ -190,7 +190,7 @@ def _name(plan: Plan, name: str) -> str:
     tensor = plan.values[stem].tensor if stem in plan.values else None
     if tensor is None:
         return name
-    label = plan.graph.tensors[tensor].name or stem
+    label = plan.graph.tensors[tensor].name.partition(";")[0] or stem  # of what was merged, one
     return f"gradient of {label}" if stem != name else label
 
 
