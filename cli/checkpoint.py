@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from odt.core.checkpoint import Checkpoint, nominal
-from odt.core.checkpoint_files import FORMATS, decode_any, format_of, write_any
-from odt.core.onert_checkpoint import contents
+from odt.core.checkpoints.checkpoint import Checkpoint, nominal
+from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
+from odt.core.checkpoints.onert_checkpoint import contents
+from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.reader import read_model
-from odt.core.resume import read_checkpoint
 from odt.errors import OptionError
 
 model_option = click.option(

@@ -18,17 +18,17 @@ from odt.cli.options import (
     training_options,
 )
 from odt.cli.plan_picture import draw
-from odt.core.budget import fit
+from odt.core.budget.fit import fit
+from odt.core.budget.forecast import Forecast, peak
+from odt.core.budget.shares import Share, shares
 from odt.core.engine import Plans
 from odt.core.folding import fold_weights
-from odt.core.forecast import Forecast, peak
 from odt.core.frozen_cache import cache_size, cut_off
-from odt.core.lifetimes import BEFORE, Lifetime
-from odt.core.plan import Call, Plan
+from odt.core.plans.lifetimes import BEFORE, Lifetime
+from odt.core.plans.plan import Call, Plan
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
 from odt.core.selection import Selection, choose_channels, select
-from odt.core.shares import Share, shares
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
 from odt.errors import OptionError

@@ -2,9 +2,9 @@
 
 from io import BytesIO
 
+from odt.core.budget.forecast import Forecast
+from odt.core.budget.timeline import timeline
 from odt.core.files import AtomicFile
-from odt.core.forecast import Forecast
-from odt.core.timeline import timeline
 from odt.errors import OptionError
 
 MB = 1e6

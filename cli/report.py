@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from odt.core.evaluator import Result
 from odt.core.phases import Usage
-from odt.core.schedule import Schedule
+from odt.core.plans.schedule import Schedule
 from odt.core.trainer import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -30,13 +30,14 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
+from odt.core.budget.forecast import DATA_PAGES
+from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.data import DataSet, EpochOrder, Split, split
 from odt.core.engine import Plans
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
 from odt.core.folding import as_stored, fold_weights
-from odt.core.forecast import DATA_PAGES
 from odt.core.frozen_cache import cache_size, cut_off
 from odt.core.graph import Graph
 from odt.core.metrics import find_metric
@@ -50,7 +51,6 @@ from odt.core.resolve import (
     resolve,
     values_used,
 )
-from odt.core.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import Epoch, Trainer, Watch, training_samples, works
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info

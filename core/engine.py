@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from odt.core.autodiff import Loss, inference_plan, training_plan
 from odt.core.cut import begin_at
 from odt.core.gradients import Totals
 from odt.core.graph import Graph
 from odt.core.lower import lower
-from odt.core.memory import MemoryPlan, plan_memory
 from odt.core.parameters import Parameters
-from odt.core.plan import Plan
+from odt.core.plans.autodiff import Loss, inference_plan, training_plan
+from odt.core.plans.memory import MemoryPlan, plan_memory
+from odt.core.plans.plan import Plan
+from odt.core.plans.schedule import Schedule
 from odt.core.program import Program, aligned_copy
-from odt.core.schedule import Schedule
 from odt.core.workers import Team
 from odt.kernels.opdef import Array
 

@@ -16,16 +16,16 @@ from typing import Self
 
 import numpy as np
 
+from odt.core.budget.forecast import DATA_PAGES
 from odt.core.cut import frozen_end
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Order
-from odt.core.forecast import DATA_PAGES
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower, sample_spec
-from odt.core.memory import MemoryPlan
 from odt.core.pages import Pages
+from odt.core.plans.memory import MemoryPlan
+from odt.core.plans.schedule import Schedule
 from odt.core.program import Program, make_arena
-from odt.core.schedule import Schedule
 from odt.errors import OptionError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.plan import Call, Delivery
+from odt.core.plans.plan import Call, Delivery
 from odt.kernels.opdef import Array
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from odt.core.autodiff import Loss
 from odt.core.graph import Graph, Node
 from odt.core.lower import file_batch, lower
+from odt.core.plans.autodiff import Loss
 from odt.core.training_info import LOSSES, TrainingInfo
 from odt.errors import OptionError
 

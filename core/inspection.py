@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from odt.core.autodiff import trainable_tensors
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
+from odt.core.plans.autodiff import trainable_tensors
 from odt.errors import OdtError
 
 

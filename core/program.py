@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from odt.core.fusion import merged
-from odt.core.memory import ALIGNMENT, MemoryPlan, aligned
-from odt.core.plan import Call, Delivery, Plan, Region
+from odt.core.plans.memory import ALIGNMENT, MemoryPlan, aligned
+from odt.core.plans.plan import Call, Delivery, Plan, Region
 from odt.kernels.opdef import Array, TensorSpec
 
 # What is done with a parameter's gradient: (parameter's value, gradient).

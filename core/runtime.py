@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from odt.core.autodiff import Loss
 from odt.core.engine import Engine, Plans, Work
 from odt.core.graph import Graph
 from odt.core.lower import sample_spec
 from odt.core.parameters import Parameters
+from odt.core.plans.autodiff import Loss
+from odt.core.plans.schedule import choose_schedule
 from odt.core.program import make_arena
-from odt.core.schedule import choose_schedule
 from odt.core.workers import Team
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_target

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from odt.core.autodiff import trainable_tensors
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
 from odt.core.names import bind_inputs
 from odt.core.norms import norm_constants
+from odt.core.plans.autodiff import trainable_tensors
 from odt.core.sparse import filters, strongest
 from odt.core.trainer import trainable_operators
 from odt.core.training_info import TrainingInfo

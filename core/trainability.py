@@ -4,10 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from odt.core.autodiff import gradient_of, trainable_tensors
 from odt.core.graph import ABSENT, Graph, Node
 from odt.core.names import bind_inputs, bind_operands, bind_outputs
-from odt.core.plan import Call, Plan
+from odt.core.plans.autodiff import gradient_of, trainable_tensors
+from odt.core.plans.plan import Call, Plan
 from odt.core.refusals import Refusal
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator

@@ -7,16 +7,16 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from odt.core.budget import fit
+from odt.core.budget.fit import fit
+from odt.core.budget.forecast import DATA_PAGES
 from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
-from odt.core.forecast import DATA_PAGES
 from odt.core.frozen_cache import FrozenCache, cut_off
 from odt.core.graph import Graph
 from odt.core.heads import heads
 from odt.core.lower import file_batch, lower
 from odt.core.parameters import Optimizer, Parameters
-from odt.core.plan import Plan
+from odt.core.plans.plan import Plan
 from odt.core.runtime import Runtime, Samples, samples_of
 from odt.core.sparse import check_channels
 from odt.core.training_info import TrainingInfo

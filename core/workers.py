@@ -6,7 +6,7 @@ from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
-from odt.core.schedule import available_cores
+from odt.core.plans.schedule import available_cores
 from odt.kernels.native import set_threads
 
 Task = Callable[[], None]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from networks import ArrayData, InOrder
 
-from odt.core.onert_checkpoint import decode, encode
+from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.reader import read_model
 from odt.core.resolve import last_operators
 from odt.core.trainer import Trainer, Watch

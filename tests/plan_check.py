@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.core.memory import MemoryPlan
-from odt.core.plan import Call, Plan, Region
+from odt.core.plans.memory import MemoryPlan
+from odt.core.plans.plan import Call, Plan, Region
 
 UNIT = 64  # bytes
 

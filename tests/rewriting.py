@@ -11,8 +11,8 @@ from odt.core.engine import Plans, Work
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.heads import heads
-from odt.core.memory import MemoryPlan, plan_memory
-from odt.core.plan import Plan
+from odt.core.plans.memory import MemoryPlan, plan_memory
+from odt.core.plans.plan import Plan
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core.checkpoint import (
+from odt.core.checkpoints.checkpoint import (
     CRC,
     FRONT,
     Checkpoint,

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odt.cli.main import main
-from odt.core.checkpoint import Checkpoint, Entry, Progress
-from odt.core.checkpoint_files import decode_any, write_any
-from odt.core.resume import read_resume
+from odt.core.checkpoints.checkpoint import Checkpoint, Entry, Progress
+from odt.core.checkpoints.files import decode_any, write_any
+from odt.core.checkpoints.resume import read_resume
 from odt.errors import ModelError
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"

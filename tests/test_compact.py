@@ -8,10 +8,10 @@ from op_run import best_form
 from plan_check import faults
 from rewriting import GRAPHS, plan_of, trained
 
-from odt.core.compact import choose_compact, compact
-from odt.core.memory import plan_memory
-from odt.core.plan import Plan
-from odt.core.recompute import choose_dropped, recompute
+from odt.core.plans.compact import choose_compact, compact
+from odt.core.plans.memory import plan_memory
+from odt.core.plans.plan import Plan
+from odt.core.plans.recompute import choose_dropped, recompute
 from odt.kernels import native
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.pooling import PoolAttrs

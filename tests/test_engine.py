@@ -13,7 +13,7 @@ from odt.core import program
 from odt.core.columns import open_columns
 from odt.core.data import DataSet, EpochOrder
 from odt.core.graph import Graph
-from odt.core.plan import Call, Region
+from odt.core.plans.plan import Call, Region
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo

@@ -18,7 +18,7 @@ from odt.core.data import EpochOrder
 from odt.core.frozen_cache import FrozenCache
 from odt.core.graph import Graph
 from odt.core.metrics import find_metric
-from odt.core.plan import Call
+from odt.core.plans.plan import Call
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from odt.core.checkpoints.resume import read_resume
 from odt.core.files import UNFINISHED
-from odt.core.resume import read_resume
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 EPOCHS = 5

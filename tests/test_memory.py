@@ -5,12 +5,12 @@ import pytest
 from networks import Net
 from plan_check import faults
 
-from odt.core.autodiff import Loss, inference_plan, training_plan
 from odt.core.graph import Graph
-from odt.core.lifetimes import Lifetime, lifetimes, live_bytes
 from odt.core.lower import lower
-from odt.core.memory import ALIGNMENT, Block, place, plan_memory
-from odt.core.plan import Plan
+from odt.core.plans.autodiff import Loss, inference_plan, training_plan
+from odt.core.plans.lifetimes import Lifetime, lifetimes, live_bytes
+from odt.core.plans.memory import ALIGNMENT, Block, place, plan_memory
+from odt.core.plans.plan import Plan
 from odt.errors import OptionError
 
 RELU = 1

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
+from odt.core.checkpoints.onert_checkpoint import FOOTER, HEADER, decode, encode
 from odt.core.graph import Graph
-from odt.core.onert_checkpoint import FOOTER, HEADER, decode, encode
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo

@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from odt.cli.main import main
+from odt.core.budget.timeline import timeline
 from odt.core.reader import read_model
-from odt.core.timeline import timeline
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 

@@ -5,11 +5,11 @@ import pytest
 from plan_check import faults
 from rewriting import GRAPHS, plan_of, stored, trained
 
-from odt.core.compact import choose_compact, compact
-from odt.core.memory import plan_memory
-from odt.core.plan import Delivery, Plan
-from odt.core.recompute import choose_dropped, recompute
-from odt.core.reorder import _Segments, choose_order, reorder, step_name
+from odt.core.plans.compact import choose_compact, compact
+from odt.core.plans.memory import plan_memory
+from odt.core.plans.plan import Delivery, Plan
+from odt.core.plans.recompute import choose_dropped, recompute
+from odt.core.plans.reorder import _Segments, choose_order, reorder, step_name
 
 STORED = {
     **GRAPHS,

@@ -9,7 +9,7 @@ from odt.cli import report
 from odt.core import phases
 from odt.core.evaluator import Result
 from odt.core.phases import Phases, Usage
-from odt.core.schedule import Schedule
+from odt.core.plans.schedule import Schedule
 from odt.core.trainer import MemoryReport
 from odt.errors import OptionError
 

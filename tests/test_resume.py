@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 from networks import ArrayData, Net
 
 from odt.cli.main import INTERRUPTED, main
-from odt.core import checkpoint
+from odt.core.checkpoints import checkpoint
+from odt.core.checkpoints.resume import Resume, Saver, read_resume
 from odt.core.data import EpochOrder
 from odt.core.reader import read_model
-from odt.core.resume import Resume, Saver, read_resume
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo
 from odt.errors import ModelError, OptionError

@@ -4,10 +4,10 @@ import pytest
 from networks import Net
 from rewriting import plan_of, stored
 
-from odt.core.cost import adding_seconds, samples_worth_a_run
 from odt.core.graph import Graph
-from odt.core.memory import plan_memory
-from odt.core.schedule import ADDING, CACHE, Schedule, choose_schedule
+from odt.core.plans.cost import adding_seconds, samples_worth_a_run
+from odt.core.plans.memory import plan_memory
+from odt.core.plans.schedule import ADDING, CACHE, Schedule, choose_schedule
 from odt.kernels import native
 
 RELU = 1

@@ -11,7 +11,7 @@ from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
 from odt.core.graph import Graph
-from odt.core.plan import Call
+from odt.core.plans.plan import Call
 from odt.core.reader import parse_model, read_model
 from odt.core.selection import Selection, select
 from odt.core.trainer import Trainer

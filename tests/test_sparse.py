@@ -11,7 +11,7 @@ from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
 from odt.core.graph import Graph
-from odt.core.plan import Call
+from odt.core.plans.plan import Call
 from odt.core.reader import read_model
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.sparse import FILTERS, strongest

@@ -7,12 +7,12 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.evaluator import Order
 from odt.core.exporter import export_model
 from odt.core.files import write_atomically
 from odt.core.folding import fold_weights
 from odt.core.graph import Tensor
-from odt.core.onert_checkpoint import decode, encode
 from odt.core.program import Program
 from odt.core.reader import read_model
 from odt.core.resolve import number_of_last, resolve, values_used

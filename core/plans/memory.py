@@ -8,8 +8,8 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from odt.core.lifetimes import Lifetime, lifetimes, replacements
-from odt.core.plan import Plan
+from odt.core.plans.lifetimes import Lifetime, lifetimes, replacements
+from odt.core.plans.plan import Plan
 from odt.errors import OptionError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register

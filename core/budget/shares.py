@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from odt.core.compact import compact
-from odt.core.cost import run_seconds
+from odt.core.budget.forecast import Forecast
+from odt.core.budget.lean import LeanPlans
 from odt.core.engine import Work
-from odt.core.forecast import Forecast
-from odt.core.lean import LeanPlans
-from odt.core.memory import plan_memory
-from odt.core.reorder import reorder
+from odt.core.plans.compact import compact
+from odt.core.plans.cost import run_seconds
+from odt.core.plans.memory import plan_memory
+from odt.core.plans.reorder import reorder
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odt.core.cost import samples_worth_a_run
-from odt.core.memory import MemoryPlan
-from odt.core.plan import Plan
+from odt.core.plans.cost import samples_worth_a_run
+from odt.core.plans.memory import MemoryPlan
+from odt.core.plans.plan import Plan
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels import native
 

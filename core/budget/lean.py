@@ -1,11 +1,11 @@
 """Plans in another order, that keep less from the forward phase for the backward phase."""
 
-from odt.core.compact import compact
 from odt.core.engine import Plans, Work
-from odt.core.memory import MemoryPlan, plan_memory
-from odt.core.plan import Plan
-from odt.core.recompute import recompute
-from odt.core.reorder import reorder
+from odt.core.plans.compact import compact
+from odt.core.plans.memory import MemoryPlan, plan_memory
+from odt.core.plans.plan import Plan
+from odt.core.plans.recompute import recompute
+from odt.core.plans.reorder import reorder
 
 
 class LeanPlans(Plans):

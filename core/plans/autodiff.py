@@ -15,7 +15,7 @@ import numpy as np
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.lower import mixing_nodes
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
-from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.kernels.channels import counted, narrowed, of_channels
 from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from odt.core.compact import choose_compact
-from odt.core.cost import step_seconds
+from odt.core.budget.forecast import Forecast, forecast
+from odt.core.budget.lean import LeanPlans
 from odt.core.engine import Plans, Work
-from odt.core.forecast import Forecast, forecast
-from odt.core.lean import LeanPlans
-from odt.core.recompute import choose_dropped
-from odt.core.reorder import choose_order
-from odt.core.schedule import Schedule, available_cores, choose_schedule
+from odt.core.plans.compact import choose_compact
+from odt.core.plans.cost import step_seconds
+from odt.core.plans.recompute import choose_dropped
+from odt.core.plans.reorder import choose_order
+from odt.core.plans.schedule import Schedule, available_cores, choose_schedule
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odt.core.engine import Plans, Work
-from odt.core.lifetimes import Lifetime, lifetimes, replacements
-from odt.core.memory import MemoryPlan
-from odt.core.plan import Call, Plan, Region
-from odt.core.schedule import Schedule
+from odt.core.plans.lifetimes import Lifetime, lifetimes, replacements
+from odt.core.plans.memory import MemoryPlan
+from odt.core.plans.plan import Call, Plan, Region
+from odt.core.plans.schedule import Schedule
 from odt.core.training_info import TrainingInfo
 from odt.kernels.registry import find_optimizer
 

@@ -7,7 +7,7 @@ for it alone, a call of the forward phase makes the digest, and the gradient rea
 from collections.abc import Collection
 from dataclasses import replace
 
-from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Compact, Kernel, TensorSpec
 

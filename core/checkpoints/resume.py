@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from odt.core import checkpoint, onert_checkpoint
-from odt.core.checkpoint import Checkpoint, Progress, Property
+from odt.core.checkpoints import checkpoint, onert_checkpoint
+from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
 from odt.core.data import EpochOrder
 from odt.core.files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.graph import Graph

@@ -1,7 +1,7 @@
 """What is alive in the arenas at each step of a plan, by kind."""
 
-from odt.core.lifetimes import lifetimes, replacements
-from odt.core.plan import Call, Phase, Plan, Region
+from odt.core.plans.lifetimes import lifetimes, replacements
+from odt.core.plans.plan import Call, Phase, Plan, Region
 
 
 def timeline(plan: Plan, workers: int) -> dict[str, list[int]]:

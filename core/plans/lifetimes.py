@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odt.core.plan import Call, Plan, Region
+from odt.core.plans.plan import Call, Plan, Region
 
 BEFORE = -1  # the trainer fills inputs before the first step
 

@@ -5,7 +5,7 @@ Figures of one core of a machine of today; what counts is how they stand to each
 
 from math import ceil
 
-from odt.core.plan import Call, Plan
+from odt.core.plans.plan import Call, Plan
 
 CALL = 4e-6  # seconds: a kernel's NumPy calls beside their loops
 FLOPS = 50e9  # arithmetic a second

@@ -16,16 +16,16 @@ from urllib.parse import quote
 
 import numpy as np
 
-from odt.core import checkpoint, onert_checkpoint
-from odt.core.checkpoint import Checkpoint, Entry, parse_header
+from odt.core.checkpoints import checkpoint, onert_checkpoint
+from odt.core.checkpoints.checkpoint import Checkpoint, Entry, parse_header
+from odt.core.checkpoints.onert_order import checkpoint_order
+from odt.core.checkpoints.resume import Resume, progress_of
 from odt.core.data import EpochOrder
 from odt.core.files import write_atomically
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.heads import ends_in_softmax
-from odt.core.onert_order import checkpoint_order
 from odt.core.reader import Model
-from odt.core.resume import Resume, progress_of
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.errors import ModelError, OptionError

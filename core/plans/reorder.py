@@ -9,8 +9,8 @@ that leaves the least alive. The numbers stay the same, bit for bit.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from odt.core.memory import plan_memory
-from odt.core.plan import Call, Delivery, Plan, Region
+from odt.core.plans.memory import plan_memory
+from odt.core.plans.plan import Call, Delivery, Plan, Region
 
 Edges = list[set[int]]
 

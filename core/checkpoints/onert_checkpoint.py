@@ -17,8 +17,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.graph import Graph
-from odt.core.onert_order import checkpoint_order
 from odt.core.parameters import Parameters
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array

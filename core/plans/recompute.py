@@ -9,8 +9,8 @@ weights it reads are updated: backward visits the nodes in reverse order.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from odt.core.cost import call_seconds
-from odt.core.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.core.plans.cost import call_seconds
+from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
 
 Order = list[tuple[int, bool]]  # steps of the plan; True where a forward call is made again
 

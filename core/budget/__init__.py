@@ -1,0 +1,1 @@
+"""What training takes, and how it is made to take less."""

@@ -1,0 +1,1 @@
+"""What is computed, in which order, and where its values lie."""
