@@ -21,7 +21,8 @@ void share(share_function f, void *job, int parts) {
 #include <sched.h>
 #include <stdatomic.h>
 
-#define WATCH 4000 /* looks before a thread sleeps */
+#define WATCH 4000          /* looks before a thread sleeps */
+#define WORTH_WAKING 240000 /* work that takes longer than a thread takes to wake */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time is shared */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -96,6 +97,7 @@ void set_threads(int n) { threads = n < 1 ? 1 : n > TEAM ? TEAM : n; }
 
 int parts_of(int64_t work) {
   int64_t most = work / LEAST;
+  if (work < WORTH_WAKING && atomic_load(&asleep)) return 1;
   return most < 2 || threads < 2 ? 1 : most < threads ? (int)most : threads;
 }
 
