@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.native.elementwise import COLUMN_SUMS
+from odt.kernels.native.maps import COLUMN_SUMS
 from odt.kernels.opdef import SUMS, Array, Kernel, Specs, TensorSpec
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.native import bind
-from odt.kernels.native.products import FLOAT
+from odt.kernels.native.products import FLOAT, is_float32
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 from odt.kernels.reduction import ReduceAttrs, prepare
 
@@ -120,6 +120,13 @@ def _add(
 
 
 ADD = Compiled(_add, fits("a", "b", "y"), takes=frozenset({"clamp"}))
+
+
+def _column_sums(attrs: Attrs, *, dy: Array, db: Array) -> Callable[[], None]:
+    return bind("column_sums", dy, db, dy.size // db.size, db.size)
+
+
+COLUMN_SUMS = Compiled(_column_sums, lambda attrs, s: is_float32(s))
 
 
 def sums(name: str, p: float = 1.0) -> Compiled:

@@ -150,3 +150,10 @@ MAP(gelu_back, a[i] * (GELU_PHI(b[i]) +
 #undef MAP
 #undef GELU_PHI
 #undef GELU_SLOPE
+
+/* db[c] = Σ over rows of dy[row][c]. */
+void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
+  for (int64_t c = 0; c < columns; c++) db[c] = 0;
+  for (int64_t r = 0; r < rows; r++, dy += columns)
+    for (int64_t c = 0; c < columns; c++) db[c] += dy[c];
+}

@@ -1,11 +1,4 @@
-/* One instruction set's version of elementwise.c; the compiler makes the vectors. */
-
-/* db[c] = Σ over rows of dy[row][c]. */
-void F(column_sums)(const float *dy, float *db, int64_t rows, int64_t columns) {
-  for (int64_t c = 0; c < columns; c++) db[c] = 0;
-  for (int64_t r = 0; r < rows; r++, dy += columns)
-    for (int64_t c = 0; c < columns; c++) db[c] += dy[c];
-}
+/* One instruction set's version of updates.c; the compiler makes the vectors. */
 
 typedef struct {
   float *p, *m, *v;
