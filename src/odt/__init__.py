@@ -3,8 +3,6 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from odt import openblas
-
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # the table below, for type checkers
@@ -26,8 +24,6 @@ FACE = {
     "TrainingError": "odt.errors",
     "UnsupportedError": "odt.errors",
 }
-
-openblas.choose()
 
 if not TYPE_CHECKING:
 

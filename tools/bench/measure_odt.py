@@ -3,9 +3,6 @@
 import sys
 from pathlib import Path
 
-import odt  # noqa: F401 - before NumPy, for its matrix products
-
-# isort: split
 import networks
 import numpy as np
 from measuring import Measurement

@@ -18,6 +18,10 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
+# Before NumPy is loaded: each system chooses its kernels by the processor, whatever this machine
+# has been told of BLAS.
+for variable in [name for name in os.environ if name.startswith("OPENBLAS_")]:
+    del os.environ[variable]
 
 from bench.report import is_clean, write_report
 from bench.scaling import measure_scaling
