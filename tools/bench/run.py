@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 for variable in [name for name in os.environ if name.startswith("OPENBLAS_")]:
     del os.environ[variable]
 
-from bench.report import is_clean, write_report
-from bench.scaling import measure_scaling
-from bench.systems import HERE, SYSTEMS, installed_megabytes, set_up
-from bench.work import QUICK, WORK, Work
-from bench.write_models import write_all
+from bench.report import is_clean, write_report  # noqa: E402
+from bench.scaling import measure_scaling  # noqa: E402
+from bench.systems import HERE, SYSTEMS, installed_megabytes, set_up  # noqa: E402
+from bench.work import QUICK, WORK, Work  # noqa: E402
+from bench.write_models import write_all  # noqa: E402
 
 TRIES = 3
 TIMEOUT = 600  # seconds
