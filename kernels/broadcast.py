@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import maps
 from odt.kernels.opdef import (
     Array,
     Attrs,
@@ -87,6 +88,22 @@ def is_whole(name: str) -> Any:
         return s[name].shape == s["y"].shape
 
     return view
+
+
+def passed_on(name: str) -> Kernel:
+    """The gradient of an input that is dy, summed over what the input was stretched along."""
+
+    def run(attrs: Attrs, *, axes: tuple[int, ...], kept: tuple[int, ...], **arrays: Array) -> None:
+        sum_into(arrays["dy"], arrays[f"d{name}"], axes, kept)
+
+    return Kernel(
+        run,
+        reads=("dy",),
+        writes=(f"d{name}",),
+        prepare=reducer(name),
+        view=is_whole(name),
+        compiled=maps.sums(name),
+    )
 
 
 BINARY = ("a", "b")

@@ -18,3 +18,9 @@ static inline float F(exponential)(float x) {
   } power = {((int32_t)n + 127) * (1 << 23)};
   return x < -87.3f ? 0 : e * power.value;
 }
+
+/* 1 / (1 + e⁻ˣ) without overflow. */
+static inline float F(logistic)(float x) {
+  float e = F(exponential)(x > 0 ? -x : x);
+  return (x > 0 ? 1 : e) / (1 + e);
+}

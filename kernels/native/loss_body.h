@@ -2,21 +2,29 @@
 
 #include "exponential.h"
 
+/* p = softmax(β x) of a row; gives the greatest β x, and the sum of exponentials in whole. */
+static inline float F(softmax_row)(const float *x, float *p, int64_t classes, float beta,
+                                   float *whole) {
+  float top = -INFINITY, sum = 0;
+  for (int64_t k = 0; k < classes; k++) top = x[k] * beta > top ? x[k] * beta : top;
+  for (int64_t k = 0; k < classes; k++) p[k] = F(exponential)(x[k] * beta - top);
+  for (int64_t k = 0; k < classes; k++) sum += p[k];
+  float share = 1 / sum;
+  for (int64_t k = 0; k < classes; k++) p[k] *= share;
+  *whole = sum;
+  return top;
+}
+
 /* p = softmax(β x) row by row; loss = −scale Σ t log p. */
 void F(cross_entropy)(const float *x, const float *t, const float *scale, float *loss, float *p,
                       int64_t rows, int64_t classes, float beta, float divisor) {
   double sum = 0;
   for (int64_t r = 0; r < rows; r++, x += classes, t += classes, p += classes) {
-    float top = -INFINITY, whole = 0, target = 0, hit = 0;
-    for (int64_t k = 0; k < classes; k++) top = x[k] * beta > top ? x[k] * beta : top;
-    for (int64_t k = 0; k < classes; k++) p[k] = F(exponential)(x[k] * beta - top);
-    for (int64_t k = 0; k < classes; k++) whole += p[k];
+    float whole, target = 0, hit = 0, top = F(softmax_row)(x, p, classes, beta, &whole);
     for (int64_t k = 0; k < classes; k++) {
       target += t[k];
       hit += t[k] != 0 ? t[k] * (x[k] * beta - top) : 0;
     }
-    float share = 1 / whole;
-    for (int64_t k = 0; k < classes; k++) p[k] *= share;
     sum += hit - target * logf(whole);
   }
   loss[0] = (float)(-sum * scale[0] / divisor);
@@ -43,13 +51,8 @@ typedef struct {
 static void F(softmax_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
   for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
-    const float *x = j.a + r * j.classes;
-    float *y = j.y + r * j.classes, top = -INFINITY, whole = 0;
-    for (int64_t k = 0; k < j.classes; k++) top = x[k] * j.beta > top ? x[k] * j.beta : top;
-    for (int64_t k = 0; k < j.classes; k++) y[k] = F(exponential)(x[k] * j.beta - top);
-    for (int64_t k = 0; k < j.classes; k++) whole += y[k];
-    float share = 1 / whole;
-    for (int64_t k = 0; k < j.classes; k++) y[k] *= share;
+    float whole;
+    F(softmax_row)(j.a + r * j.classes, j.y + r * j.classes, j.classes, j.beta, &whole);
   }
 }
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.lstm import LstmAttrs
+from odt.kernels.lstm import GATES, LstmAttrs
 from odt.kernels.native import bind
 from odt.kernels.native.products import FLOAT, WIDEST
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 from odt.kernels.recurrent import TANH
 
-GATES = "fgoi"
 MOST = 1024  # units, as in lstm.c
 
 

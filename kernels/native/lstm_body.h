@@ -31,11 +31,6 @@ static __attribute__((noinline)) void F(product)(const float *const *a, const fl
     for (int s = 0; s < rows; s++) F(add_product)(a + s, b, out + s, 1, depth, width);
 }
 
-INLINE float F(sigmoid)(float x) {
-  float e = F(exponential)(x > 0 ? -x : x);
-  return (x > 0 ? 1 : e) / (1 + e);
-}
-
 /* By e²ˣ, and near 0 by its series: there the difference of two near ones has few digits. */
 INLINE float F(hyperbolic)(float x) {
   float e = F(exponential)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
@@ -71,10 +66,10 @@ static void F(lstm_part)(void *job, int part, int parts) {
         float *h = c->y + ROW(s) * units;
         const float *before = t ? cell - q->step_row * units : 0;
         const float *zf = z[s], *zg = zf + units, *zo = zg + units, *zi = zo + units;
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[u] = F(sigmoid)(zf[u]);
+        EACH_ALONE for (int64_t u = 0; u < units; u++) a[u] = F(logistic)(zf[u]);
         EACH_ALONE for (int64_t u = 0; u < units; u++) a[units + u] = F(hyperbolic)(zg[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[2 * units + u] = F(sigmoid)(zo[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[3 * units + u] = F(sigmoid)(zi[u]);
+        EACH_ALONE for (int64_t u = 0; u < units; u++) a[2 * units + u] = F(logistic)(zo[u]);
+        EACH_ALONE for (int64_t u = 0; u < units; u++) a[3 * units + u] = F(logistic)(zi[u]);
         EACH_ALONE for (int64_t u = 0; u < units; u++) {
           float now = a[3 * units + u] * a[units + u] + (before ? a[u] * before[u] : 0);
           now = now < -q->clip ? -q->clip : now;

@@ -105,14 +105,8 @@ INLINE float F(between)(float x, float lo, float hi) {
   return v > hi ? hi : v;
 }
 
-/* 1 / (1 + e⁻ˣ) without overflow. */
-INLINE float F(logistic_of)(float x) {
-  float e = F(exponential)(x > 0 ? -x : x);
-  return (x > 0 ? 1 : e) / (1 + e);
-}
-
 /* GELU by tanh √(2/π) (x + c x³), of which Φ = (1 + tanh u) / 2 is the logistic of 2 u. */
-#define GELU_PHI(x) F(logistic_of)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
+#define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
 
 MAP(clamp, F(between)(a[i], p, q))
@@ -137,7 +131,7 @@ MAP(inverse_root_back, -0.5f * a[i] * b[i] * b[i] * b[i])
 MAP(leak, b[i] <= 0 ? a[i] * p : a[i])
 MAP(prelu, b[i] <= 0 ? a[i] * c[i] : a[i])
 MAP(prelu_back, a[i] * (b[i] > 0 ? 0 : b[i]))
-MAP(logistic, F(logistic_of)(a[i]))
+MAP(logistic, F(logistic)(a[i]))
 MAP(logistic_back, a[i] * b[i] * (1 - b[i]))
 MAP(elu_back, a[i] * ((b[i] < 0 ? b[i] : 0) + 1))
 MAP(tanh_back, a[i] * (1 - b[i] * b[i]))

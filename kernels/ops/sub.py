@@ -5,19 +5,13 @@ da = dy and db = −dy, each summed over the axes along which that input was str
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, is_whole, mixes, reducer, sum_into
+from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
     np.subtract(a, b, out=y)
-
-
-def grad_a(
-    attrs: None, *, dy: Array, da: Array, axes: tuple[int, ...], kept: tuple[int, ...]
-) -> None:
-    sum_into(dy, da, axes, kept)
 
 
 def grad_b(
@@ -42,14 +36,7 @@ OP = OpDef(
         compiled=maps.of("subtract", "y", BINARY),
     ),
     grads={
-        "a": Kernel(
-            grad_a,
-            reads=("dy",),
-            writes=("da",),
-            prepare=reducer("a"),
-            view=is_whole("a"),
-            compiled=maps.sums("a"),
-        ),
+        "a": passed_on("a"),
         "b": Kernel(
             grad_b, reads=("dy",), writes=("db",), prepare=reducer("b"), compiled=maps.sums("b", -1)
         ),
