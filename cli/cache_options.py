@@ -4,6 +4,7 @@ import click
 import numpy as np
 
 from odt.cli.options import stack
+from odt.core.frozen_cache import Keep
 from odt.errors import OptionError
 
 cache_options = stack(
@@ -23,12 +24,15 @@ cache_options = stack(
 )
 
 
-def kept_dtype(cache_frozen: str | None, cache_dtype: str | None) -> np.dtype[np.floating] | None:
-    """What floats are kept as; None for what they are.
+def what_to_keep(cache_frozen: str | None, cache_dtype: str | None, samples: int) -> Keep | None:
+    """What the options ask for; None for nothing.
 
     Raises:
-        OptionError: if nothing is to be kept.
+        OptionError: if one of them comes without the other.
     """
     if cache_dtype and not cache_frozen:
         raise OptionError("--cache-dtype: must come with --cache-frozen, but got it alone")
-    return np.dtype(np.float16) if cache_dtype == "float16" else None
+    if not cache_frozen:
+        return None
+    dtype = np.dtype(np.float16) if cache_dtype == "float16" else None
+    return Keep(samples, dtype, cache_frozen == "disk")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from odt.cli import report
-from odt.cli.cache_options import cache_options, kept_dtype
+from odt.cli.cache_options import cache_options, what_to_keep
 from odt.cli.options import (
     LOSS_FIELDS,
     budget_option,
@@ -76,7 +76,7 @@ def command(
 
     Options are those of `odt train`, and so are defaults.
     """
-    dtype = kept_dtype(cache_frozen, cache_dtype)
+    keep = what_to_keep(cache_frozen, cache_dtype, data_length or 0)
     if bool(cache_frozen) != bool(data_length):
         raise OptionError(
             "--cache-frozen: must come with --data-length, the number of samples, but got one alone"
@@ -91,14 +91,11 @@ def command(
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     info = choose_channels(graph, info, sparse)
     plans, work, reserve, note = Plans(graph), works(graph, info), 0, ""
-    if data_length:
+    if keep:
         work = cut_off(plans, work)
-        on_disk = cache_frozen == "disk"
-        size = cache_size(
-            plans, work[0], data_length, info.batch_size, dtype=dtype, on_disk=on_disk
-        )
+        size = cache_size(plans, work[0], info.batch_size, keep)
         reserve = size.resident
-        note = report.kept(data_length, size.kept, on_disk) + "; what is mapped of it" * on_disk
+        note = report.kept(keep, size.kept) + "; what is mapped of it" * keep.on_disk
     found = fit(plans, work, info, memory_budget, micro_batch, workers, reserve=reserve)
     rule = find_optimizer(info.optimizer)
     slots = rule.slots(rule.attrs(**info.hyper_parameters))

@@ -7,6 +7,7 @@ of onert_train, because scripts read them.
 from collections.abc import Collection, Mapping, Sequence
 
 from odt.core.evaluator import Result
+from odt.core.frozen_cache import Keep
 from odt.core.phases import Usage
 from odt.core.plans.schedule import Schedule
 from odt.core.trainer import MemoryReport
@@ -144,16 +145,15 @@ def budget_line(predicted: int, budget: int) -> str:
     )
 
 
-def cache_line(samples: int, nbytes: int, arenas: int, where: str) -> str:
+def cache_line(keep: Keep, nbytes: int, arenas: int) -> str:
     """What keeping the frozen part's outputs takes."""
-    what = kept(samples, nbytes, where == "disk")
-    return f"frozen part: {what}; {arenas:,} bytes of arenas until all are computed"
+    return f"frozen part: {kept(keep, nbytes)}; {arenas:,} bytes of arenas until all are computed"
 
 
-def kept(samples: int, nbytes: int, on_disk: bool) -> str:
+def kept(keep: Keep, nbytes: int) -> str:
     """Values of so many samples."""
-    place = "on disk" if on_disk else "in memory"
-    return f"{samples:,} samples × {nbytes // samples:,} bytes = {nbytes:,} bytes {place}"
+    n, place = keep.samples, "on disk" if keep.on_disk else "in memory"
+    return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"
 
 
 def size(nbytes: int) -> str:

@@ -9,10 +9,9 @@ from types import FrameType
 from typing import Any
 
 import click
-import numpy as np
 
 from odt.cli import report
-from odt.cli.cache_options import cache_options, kept_dtype
+from odt.cli.cache_options import cache_options, what_to_keep
 from odt.cli.main import INTERRUPTED
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
@@ -33,13 +32,10 @@ from odt.cli.options import (
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.data import DataSet, EpochOrder, Split, split
-from odt.core.engine import Plans
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
 from odt.core.folding import as_stored, fold_weights
-from odt.core.frozen_cache import cache_size, cut_off
-from odt.core.graph import Graph
 from odt.core.metrics import find_metric
 from odt.core.phases import Phases
 from odt.core.reader import Model, read_model
@@ -52,7 +48,7 @@ from odt.core.resolve import (
     values_used,
 )
 from odt.core.selection import Selection, choose_channels, select
-from odt.core.trainer import Epoch, Trainer, Watch, training_samples, works
+from odt.core.trainer import Epoch, Trainer, Watch, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
 
@@ -148,7 +144,6 @@ def command(
     """
     if properties and not export_checkpoint:
         raise OptionError("--property: must come with --export-checkpoint, but got it alone")
-    dtype = kept_dtype(cache_frozen, cache_dtype)
     exports = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
     phases = Phases(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
@@ -170,11 +165,10 @@ def command(
     length = _length(data, data_length)
     parts = split(length, validation_split)
     _check_lengths(info.batch_size, parts)
+    keep = what_to_keep(cache_frozen, cache_dtype, length)
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
-        counted = cache_frozen and memory_budget is not None
-        reserve = _reserve(graph, info, parts, dtype, cache_frozen == "disk") if counted else 0
         trainer = Trainer(
             graph,
             info,
@@ -182,8 +176,7 @@ def command(
             workers=w,
             budget=memory_budget,
             metrics=metrics,
-            cut=bool(cache_frozen),
-            reserve=reserve,
+            keep=keep,
         )
         source.give_pages_back()  # the weights that train are copied
     with trainer:
@@ -233,15 +226,10 @@ def command(
                 before=resume,
             )
         given: AbstractContextManager[Data] = nullcontext(data)
-        if cache_frozen:
-            given = cache = trainer.frozen(
-                data,
-                data.without_inputs(),
-                (parts.training, parts.validation),
-                dtype=dtype,
-                on_disk=cache_frozen == "disk",
-            )
-            click.echo(report.cache_line(length, cache.nbytes, cache.arena_nbytes, cache_frozen))
+        if keep:
+            cut = (parts.training, parts.validation)
+            given = cache = trainer.frozen(data, data.without_inputs(), cut)
+            click.echo(report.cache_line(keep, cache.nbytes, cache.arena_nbytes))
         times: list[float] = []
         with phases.phase("EXECUTE"), _stop_on_interrupt() as stopped, given as samples:
             for epoch in _epochs(trainer, samples, order, epochs, parts, stopped, start, saver):
@@ -292,20 +280,6 @@ def _resolve(
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
     return resolved, where
-
-
-def _reserve(
-    graph: Graph,
-    info: TrainingInfo,
-    parts: Split,
-    dtype: np.dtype[np.floating] | None,
-    on_disk: bool,
-) -> int:
-    """Bytes of a budget that are for --cache-frozen."""
-    plans, end = Plans(graph), parts.validation.stop
-    training, _ = cut_off(plans, works(graph, info))
-    size = cache_size(plans, training, end, info.batch_size, dtype=dtype, on_disk=on_disk)
-    return size.resident
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:

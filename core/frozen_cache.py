@@ -1,10 +1,9 @@
 """What the frozen part of a model makes of each sample, computed once and kept.
 
-The programs that train begin at these values. They are computed when one is first asked for, for
-the micro-batch to which the sample would belong in the order of the file. BLAS rounds a row of a
-product as its place among the others has it, so a sample's values must not depend on where in an
-epoch it came first: then training that goes on after a break has the same bits, and in the order
-of the file they are those of training without a cache.
+The programs that train begin at these values. They are computed when one is first asked for,
+together with its neighbours in the file. BLAS rounds a row of a product as its place among the
+others has it, so a sample's values must not depend on where in an epoch it came first: then
+training that goes on after a break has the same bits.
 """
 
 import os
@@ -24,7 +23,7 @@ from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower, sample_spec
 from odt.core.pages import Pages
 from odt.core.plans.memory import MemoryPlan
-from odt.core.plans.schedule import Schedule
+from odt.core.plans.schedule import Schedule, frozen_samples
 from odt.core.program import Program, make_arena
 from odt.errors import OptionError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
@@ -53,6 +52,22 @@ def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
     return replace(runs[0], begin=end), replace(runs[1], begin=end)
 
 
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What is kept of the frozen part.
+
+    Attributes:
+        samples: how many.
+        dtype: of what is kept of floats; None keeps theirs, and then every bit.
+        on_disk: in a file in the folder for temporary files that is gone when the process ends,
+            however it ends; otherwise in memory.
+    """
+
+    samples: int
+    dtype: np.dtype[np.floating] | None = None
+    on_disk: bool = False
+
+
 class FrozenCache:
     """Data whose inputs are the values in which the frozen part ends.
 
@@ -62,13 +77,11 @@ class FrozenCache:
     Args:
         plans: of the whole model.
         work: the frozen part, forward only.
+        keep: what of it.
         schedule: of training; each worker may compute frozen parts at the same time as others.
         data: samples as the whole model takes them; the same values each time.
         targets: the same samples; it is asked for no inputs, and data for no targets.
         parts: the numbers of the samples, of training and of validation, as batches are cut.
-        dtype: of what is kept of floats; None keeps theirs, and then every bit.
-        on_disk: in a file in the folder for temporary files that is gone when the process ends,
-            however it ends; otherwise in memory.
 
     Raises:
         OptionError: if there is no room.
@@ -78,29 +91,26 @@ class FrozenCache:
         self,
         plans: Plans,
         work: Work,
+        keep: Keep,
         schedule: Schedule,
         data: Data,
         targets: Data,
         parts: Sequence[range],
-        *,
-        dtype: np.dtype[np.floating] | None = None,
-        on_disk: bool = False,
     ) -> None:
         self.data = data
         self.targets = targets
         self._parts = tuple(parts)
         self._schedule = schedule
-        samples = max((part.stop for part in self._parts), default=0)
-        plan = plans.at(work, schedule.micro_batch)[0]
-        rows = cached(plan.graph, work.end, schedule.micro_batch, samples, dtype)
+        self._size = frozen_samples(lambda n: plans.at(work, n), schedule.micro_batch)
+        plan, self._memory = plans.at(work, self._size)
+        rows = cached(plan.graph, work.end, self._size, keep)
         self.nbytes = sum(spec.nbytes for spec in rows)
         self._names = [plan.graph.label(i) for i in work.end]
-        self._kept = _room(rows, self.nbytes, on_disk)
+        self._kept = _room(rows, self.nbytes, keep.on_disk)
         self._pages = [Pages(kept) for kept in self._kept]
-        self._there = np.zeros(samples, np.bool_)
+        self._there = np.zeros(keep.samples, np.bool_)
         self._plans = plans
         self._work = work
-        self._memory = plans.at(work, schedule.micro_batch)[1]
         self._idle: list[_Runner] = []
         self._found = 0  # samples in a row that were there
 
@@ -121,7 +131,7 @@ class FrozenCache:
         self._found += len(numbers)
         for number in numbers:
             if not self._there[number]:
-                self._compute(self._micro_batch(int(number)))
+                self._compute(self._neighbours(int(number)))
                 self._found = len(self._there) if self._there.all() else 0
         if self._found >= len(self._there):
             self._idle.clear()
@@ -133,13 +143,13 @@ class FrozenCache:
             else:
                 np.copyto(out, kept[numbers])
 
-    def _micro_batch(self, number: int) -> range:
-        """The samples that a step takes together with this one, in the order of the file."""
-        part = next(p for p in self._parts if number in p)
-        batch = number - (number - part.start) % self._schedule.batch
-        first = number - (number - batch) % self._schedule.micro_batch
-        end = min(first + self._schedule.micro_batch, batch + self._schedule.batch, part.stop)
-        return range(first, end)
+    def _neighbours(self, number: int) -> range:
+        """The samples that are computed together with this one."""
+        found = next(p for p in self._parts if number in p)
+        for size in (self._schedule.batch, self._schedule.micro_batch, self._size):
+            first = number - (number - found.start) % size
+            found = range(first, min(first + size, found.stop))
+        return found
 
     def _compute(self, samples: range) -> None:
         here = slice(samples.start, samples.stop)
@@ -192,22 +202,20 @@ def cached(
     lowered: Graph,
     end: Sequence[int],
     batch: int,
-    samples: int,
-    dtype: np.dtype[np.floating] | None = None,
+    keep: Keep,
 ) -> list[TensorSpec]:
     """What is kept of each tensor in which the frozen part ends, one row a sample.
 
     Args:
         lowered: the graph, for a batch of `batch`.
         end: these tensors.
-        samples: how many.
-        dtype: of what is kept of floats; None keeps theirs.
+        keep: what of them.
     """
     rows = []
     for i in end:
         one = sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
-        kept = dtype if dtype is not None and one.dtype.kind == "f" else one.dtype
-        rows.append(TensorSpec((samples, one.size), kept))
+        kept = keep.dtype if keep.dtype is not None and one.dtype.kind == "f" else one.dtype
+        rows.append(TensorSpec((keep.samples, one.size), kept))
     return rows
 
 
@@ -224,29 +232,20 @@ class CacheSize:
     resident: int
 
 
-def cache_size(
-    plans: Plans,
-    work: Work,
-    samples: int,
-    batch: int,
-    *,
-    dtype: np.dtype[np.floating] | None = None,
-    on_disk: bool = False,
-) -> CacheSize:
+def cache_size(plans: Plans, work: Work, batch: int, keep: Keep) -> CacheSize:
     """What a cache will take, said before anything is computed.
 
     Args:
         plans: of the model.
         work: that begins at a cut.
-        samples: how many.
         batch: samples in a step.
-        dtype, on_disk: as in FrozenCache.
+        keep: what of it.
     """
     size = file_batch(plans.graph)
     lowered = lower(plans.graph, size)
-    kept = sum(spec.nbytes for spec in cached(lowered, work.begin, size, samples, dtype))
-    mapped = DATA_PAGES + batch * (kept // samples)
-    return CacheSize(kept, min(kept, mapped) if on_disk else kept)
+    kept = sum(spec.nbytes for spec in cached(lowered, work.begin, size, keep))
+    mapped = DATA_PAGES + batch * (kept // keep.samples)
+    return CacheSize(kept, min(kept, mapped) if keep.on_disk else kept)
 
 
 class _Runner:

@@ -9,6 +9,7 @@ from odt.core.evaluator import Data, Metrics, Order, Result, evaluate, predict
 from odt.core.graph import Graph
 from odt.core.heads import heads
 from odt.core.parameters import Parameters
+from odt.core.plans.schedule import choose_schedule
 from odt.core.runtime import Runtime
 from odt.core.training_info import TrainingInfo
 from odt.kernels.opdef import Array
@@ -34,8 +35,7 @@ class Evaluator:
         self.loss = losses[0].name
         self._reduction = info.reduction
         work = Work(losses, outputs=True)
-        plans, nothing = Plans(graph), Parameters(graph)
-        self.runtime = Runtime(plans, [work], nothing, info.batch_size, micro_batch, workers)
+        self.runtime = _runtime(graph, work, info.batch_size, micro_batch, workers)
 
     def run(self, data: Data, order: Order, metrics: Metrics) -> Result:
         """Loss and metrics over all the samples of the order."""
@@ -69,8 +69,7 @@ class Predictor:
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        plans, nothing = Plans(graph), Parameters(graph)
-        self.runtime = Runtime(plans, [Work(outputs=True)], nothing, batch, micro_batch, workers)
+        self.runtime = _runtime(graph, Work(outputs=True), batch, micro_batch, workers)
 
     def run(self, data: Data, order: Order) -> Iterator[Sequence[Array]]:
         """The outputs, batch after batch; the arrays are reused."""
@@ -87,3 +86,12 @@ class Predictor:
         trace: TracebackType | None,
     ) -> None:
         self.runtime.close()
+
+
+def _runtime(
+    graph: Graph, work: Work, batch: int, micro_batch: int | None, workers: int | None
+) -> Runtime:
+    """Of one kind of work, with nothing that trains."""
+    plans = Plans(graph)
+    schedule = choose_schedule(batch, lambda n: plans.at(work, n), micro_batch, workers)
+    return Runtime(plans, [work], Parameters(graph), schedule)

@@ -10,7 +10,7 @@ from odt.core.graph import Graph
 from odt.core.lower import sample_spec
 from odt.core.parameters import Parameters
 from odt.core.plans.autodiff import Loss
-from odt.core.plans.schedule import choose_schedule
+from odt.core.plans.schedule import Schedule
 from odt.core.program import make_arena
 from odt.core.workers import Team
 from odt.kernels.opdef import TensorSpec
@@ -58,7 +58,7 @@ class Runtime:
     Attributes:
         schedule: micro-batches and workers.
         engines: one for each kind of work, in order.
-        input_specs, output_specs, losses, target_specs: as in Samples.
+        input_specs, output_specs, losses, target_specs: of the first kind, as in Samples.
         arena_nbytes: of all workers together.
     """
 
@@ -67,35 +67,27 @@ class Runtime:
         plans: Plans,
         works: Sequence[Work],
         parameters: Parameters,
-        batch: int,
-        micro_batch: int | None = None,
-        workers: int | None = None,
-        *,
-        whole: tuple[Plans, Work] | None = None,
+        schedule: Schedule,
     ) -> None:
-        """Chooses a schedule, and binds each kind of work to it.
+        """Binds each kind of work to memory of its own.
 
         Args:
             plans: of the model.
             works: kinds of work.
             parameters: that they share.
-            batch: samples in a step.
-            micro_batch, workers: if they are given.
-            whole: what the schedule is chosen for, and whose inputs and outputs count, with its
-                plans, if that is not the first kind of work.
+            schedule: how a batch is cut.
         """
-        usual, work = whole or (plans, works[0])
-        self.schedule = choose_schedule(batch, lambda n: usual.at(work, n), micro_batch, workers)
-        size = self.schedule.micro_batch
+        self.schedule = schedule
+        size = schedule.micro_batch
         nbytes = max(plans.at(work, size)[1].nbytes for work in works)
-        arenas = [make_arena(nbytes) for _ in range(self.schedule.workers)]
+        arenas = [make_arena(nbytes) for _ in range(schedule.workers)]
         self.arena_nbytes = nbytes * len(arenas)
-        of = samples_of(usual.at(work, size)[0].graph, work.losses, size)
+        of = samples_of(plans.at(works[0], size)[0].graph, works[0].losses, size)
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
-        self._team = Team(self.schedule.workers, self.schedule.blas_threads)
+        self._team = Team(schedule.workers, schedule.blas_threads)
         self.engines = [
-            Engine(work, parameters, self.schedule, self._team, arenas, plans) for work in works
+            Engine(work, parameters, schedule, self._team, arenas, plans) for work in works
         ]
 
     def close(self) -> None:

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
-import numpy as np
-
 from odt.core.budget.fit import fit
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.engine import Look, Plans, Work
 from odt.core.evaluator import Data, Metrics, Order, Pass, Result, evaluate
-from odt.core.frozen_cache import FrozenCache, cut_off
+from odt.core.frozen_cache import FrozenCache, Keep, cache_size, cut_off
 from odt.core.graph import Graph
 from odt.core.heads import heads
 from odt.core.lower import file_batch, lower
@@ -98,8 +96,7 @@ class Trainer:
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
-        cut: bool = False,
-        reserve: int = 0,
+        keep: Keep | None = None,
     ) -> None:
         """Plans and allocates.
 
@@ -111,8 +108,7 @@ class Trainer:
             budget: bytes that training may take; None for as many as it takes.
             metrics: to measure while training and in validation.
             outputs: keep the outputs of training steps too, to be looked at.
-            cut: begin at the end of the frozen part; data must then come from `frozen`.
-            reserve: bytes of the budget for the cache of `frozen`, as `cache_size` says.
+            keep: what to keep of the frozen part; data must then come from `frozen`.
 
         Raises:
             UnsupportedError, OptionError: if the model cannot be trained so.
@@ -122,28 +118,19 @@ class Trainer:
         work, validation = works(graph, info, outputs=outputs or bool(self.metrics))
         self.loss = work.losses[0].name
         self.info = info if info.output_losses else replace(info, loss=self.loss)
-        self._budget = budget
+        self._budget, self._keep, reserve = budget, keep, 0
         self._plans = plans = Plans(graph)
-        runs = cut_off(plans, (work, validation)) if cut else (work, validation)
+        runs = (work, validation)
+        if keep:
+            runs = cut_off(plans, runs)
+            reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
-        self.predicted: int | None = None
-        if budget is not None:
-            way = fit(plans, runs, info, budget, micro_batch, workers, reserve=reserve)
-            plans, self.predicted = way.plans, way.peak
-            micro_batch, workers = way.schedule.micro_batch, way.schedule.workers
-        self._reserve = reserve
-        plan = self._plans.at(work, file_batch(graph))[0]
+        way = fit(plans, runs, info, budget, micro_batch, workers, reserve=reserve)
+        self.predicted = None if budget is None else way.peak
+        plan = plans.at(work, file_batch(graph))[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
-        self.runtime = Runtime(
-            plans,
-            runs,
-            self.parameters,
-            info.batch_size,
-            micro_batch,
-            workers,
-            whole=(self._plans if cut else plans, work),
-        )
+        self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule)
         self._training, self._validation = self.runtime.engines
 
     def fit(
@@ -190,35 +177,17 @@ class Trainer:
             if stopped:
                 return
 
-    def frozen(
-        self,
-        data: Data,
-        targets: Data,
-        parts: Sequence[range],
-        *,
-        dtype: np.dtype[np.floating] | None = None,
-        on_disk: bool = False,
-    ) -> FrozenCache:
-        """The data of a trainer that is cut; arguments are those of FrozenCache.
+    def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
+        """The data of a trainer that was told what to keep; arguments are those of FrozenCache.
 
         Raises:
-            OptionError: if there is no room, or none within the budget.
+            OptionError: if there is no room.
         """
-        work = Work(end=self._end)
-        schedule = self.runtime.schedule
-        cache = FrozenCache(
-            self._plans, work, schedule, data, targets, parts, dtype=dtype, on_disk=on_disk
-        )
-        if self._budget is None or self.predicted is None:
-            return cache
-        cache.keep_pages(DATA_PAGES)
-        least = self.predicted + (0 if on_disk else cache.nbytes - self._reserve)
-        if least > self._budget:
-            cache.close()
-            raise OptionError(
-                f"--memory-budget: must be at least {least:,} bytes with --cache-frozen, "
-                f"but got {self._budget:,}.{'' if on_disk else ' Give --cache-frozen disk.'}"
-            )
+        assert self._keep, "nothing was to be kept"
+        work, schedule = Work(end=self._end), self.runtime.schedule
+        cache = FrozenCache(self._plans, work, self._keep, schedule, data, targets, parts)
+        if self._budget is not None:
+            cache.keep_pages(DATA_PAGES)
         return cache
 
     def step(

@@ -12,6 +12,8 @@ from networks import ArrayData
 
 from odt.cli.main import main
 from odt.core.data import EpochOrder
+from odt.core.frozen_cache import Keep
+from odt.core.plans.schedule import CACHE, available_cores
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
@@ -20,12 +22,12 @@ from odt.errors import OptionError
 MODELS = Path(__file__).parent / "models"
 
 
-def head_of(budget: int | None, reserve: int = 0) -> Trainer:
-    """The last layer of a network of 31 operators, in batches of 16."""
+def head_of(budget: int | None, samples: int, micro_batch: int | None = None) -> Trainer:
+    """The last layer of a network of 31 operators, in batches of 16; of a sample 1 KiB is kept."""
     graph = read_model(str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")).graph
     count = len(graph.nodes)
     info = TrainingInfo(batch_size=16, trainable_ops=tuple(range(count - 3, count)))
-    return Trainer(graph, info, cut=True, budget=budget, reserve=reserve)
+    return Trainer(graph, info, keep=Keep(samples), budget=budget, micro_batch=micro_batch)
 
 
 def images(samples: int) -> ArrayData:
@@ -35,14 +37,14 @@ def images(samples: int) -> ArrayData:
 
 
 def test_a_budget_that_another_schedule_meets_is_met_beside_a_cache() -> None:
-    """Of 256 values a sample; the whole network's arenas count nowhere, the frozen part's do."""
+    """The whole network's arenas count nowhere, the frozen part's do."""
     data, reserve = images(32), 32 * 256 * 4
-    with head_of(10**9, reserve) as usual:
+    with head_of(10**9, 32) as usual:
         assert usual.predicted is not None
         with usual.frozen(data, data, (range(32),)) as cache:
             assert cache.nbytes == reserve
             less = usual.predicted - cache.arena_nbytes // 3
-    with head_of(less, reserve) as trainer, trainer.frozen(data, data, (range(32),)) as cache:
+    with head_of(less, 32) as trainer, trainer.frozen(data, data, (range(32),)) as cache:
         assert trainer.predicted is not None
         assert trainer.predicted <= less
         assert trainer.runtime.schedule != usual.runtime.schedule
@@ -52,32 +54,32 @@ def test_a_budget_that_another_schedule_meets_is_met_beside_a_cache() -> None:
 
 def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:
     """A way out is named only where it leads out: where the rest would fit."""
-    reserve = 10**8
+    samples = 10**8 // 1024
     with pytest.raises(OptionError, match=r"beside a cache of 100.0MB, but got 1.0MB$") as refused:
-        head_of(10**6, reserve)
+        head_of(10**6, samples)
     (least,) = re.findall(r"at least ([\d.]+)MB", str(refused.value))
-    head_of(round(float(least) * 1e6), reserve).close()
+    head_of(round(float(least) * 1e6), samples).close()
     with pytest.raises(OptionError, match=r"MB\. Keep less: --cache-frozen disk"):
-        head_of(round(float(least) * 1e6) - 10**6, reserve)
+        head_of(round(float(least) * 1e6) - 10**6, samples)
 
 
-def test_a_cut_changes_nothing_of_the_usual_schedule() -> None:
-    """So that its bits are those of training without a cache."""
-    with head_of(None) as without, head_of(10**9) as within:
+def test_a_budget_that_fits_changes_nothing() -> None:
+    with head_of(None, 32) as without, head_of(10**9, 32) as within:
         assert without.runtime.schedule == within.runtime.schedule
         assert without.plan.steps == within.plan.steps
 
 
-def test_a_cache_that_nobody_reckoned_with_is_refused() -> None:
-    with head_of(10**9) as trainer:
-        assert trainer.predicted is not None
-        needed = trainer.predicted
+def test_each_part_is_cut_by_its_own_measure() -> None:
+    """The head takes the batch as a whole; of the network before it that would be 16 arenas."""
     data = images(32)
-    with head_of(needed) as trainer:
-        trainer.frozen(data, data, (range(32),), on_disk=True).close()
-        message = f"at least {needed + 32 * 256 * 4:,} bytes with --cache-frozen"
-        with pytest.raises(OptionError, match=message):
-            trainer.frozen(data, data, (range(32),))
+    with head_of(None, 32) as usual, usual.frozen(data, data, (range(32),)) as cache:
+        chosen = usual.runtime.schedule
+        assert (chosen.micro_batch, chosen.workers) == (16, 1)
+        assert chosen.blas_threads == available_cores()
+        assert cache.arena_nbytes <= CACHE
+    with head_of(None, 32, micro_batch=1) as one, one.frozen(data, data, (range(32),)) as cache:
+        assert cache.arena_nbytes <= CACHE
+        assert one.runtime.schedule.micro_batch == 1
 
 
 def files(folder: Path, samples: int) -> tuple[object, ...]:

@@ -36,8 +36,7 @@ def fit(
 
     Args:
         plans: of the model.
-        works: what runs, training first. Where they begin at a cut, the usual schedule is still
-            that of the whole model.
+        works: what runs, training first.
         info: complete.
         budget: bytes; None for as many as it takes.
         micro_batch, workers: if they are given.
@@ -47,8 +46,9 @@ def fit(
         OptionError: if nothing fits, or m or W cannot be.
     """
     batch = info.batch_size
-    whole = replace(works[0], begin=())
-    usual = choose_schedule(batch, lambda n: plans.at(whole, n), micro_batch, workers)
+    usual = choose_schedule(batch, lambda n: plans.at(works[0], n), micro_batch, workers)
+    if works[0].begin and usual.workers == 1:  # what comes before is seldom small
+        usual = replace(usual, blas_threads=available_cores())
     found = replace(forecast(plans, works, info, usual), cache=reserve)
     if budget is None or found.peak <= budget:
         return found

@@ -7,7 +7,7 @@ from odt.core.engine import Plans, Work
 from odt.core.plans.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.plans.memory import MemoryPlan
 from odt.core.plans.plan import Call, Plan, Region
-from odt.core.plans.schedule import Schedule
+from odt.core.plans.schedule import Schedule, frozen_samples
 from odt.core.training_info import TrainingInfo
 from odt.kernels.registry import find_optimizer
 
@@ -100,7 +100,8 @@ def forecast(
     plan, memory = plans.at(works[0], size)
     runs, frozen = [plan], 0
     if works[0].begin:
-        before, room = plans.at(Work(end=works[0].begin), size)
+        part = Work(end=works[0].begin)
+        before, room = plans.at(part, frozen_samples(lambda n: plans.at(part, n), size))
         runs, frozen = [before, plan], schedule.workers * room.nbytes
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)

@@ -57,6 +57,24 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
+def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batch: int) -> int:
+    """Samples that a part without a backward pass runs at once, of a micro-batch.
+
+    As many as an arena stays in a core's cache with: the part behind it, which trains, may be so
+    much smaller that its micro-batches are far too large for this one.
+
+    Args:
+        plan_at: the part's plan and its memory at a number of samples.
+        micro_batch: m, of what trains.
+    """
+    try:
+        (_, one), (_, two) = plan_at(1), plan_at(2)
+    except UnsupportedError:
+        return micro_batch
+    within = 1 + max(CACHE - one.nbytes, 0) // max(two.nbytes - one.nbytes, 1)
+    return -(-micro_batch // -(-micro_batch // within))
+
+
 def choose_schedule(
     batch: int,
     plan_at: Callable[[int], tuple[Plan, MemoryPlan]],

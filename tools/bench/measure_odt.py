@@ -12,6 +12,7 @@ how = sys.argv[5] if len(sys.argv) > 5 else ""
 x, y, _ = networks.random_batch(*networks.SAMPLES[name], batch)
 measurement = Measurement()
 
+from odt.core.frozen_cache import Keep  # noqa: E402
 from odt.core.reader import read_model  # noqa: E402
 from odt.core.trainer import Trainer  # noqa: E402
 from odt.core.training_info import TrainingInfo  # noqa: E402
@@ -37,8 +38,9 @@ info = TrainingInfo(
 )
 # A budget does not count odt's own modules, which the goal of 100 MB does.
 budget = 90_000_000 if how == "budget" else None
-trainer = Trainer(graph, info, budget=budget, cut=how == "cache")
+keep = Keep(batch) if how == "cache" else None
+trainer = Trainer(graph, info, budget=budget, keep=keep)
 data = Memory()
-if how == "cache":  # the first step fills it; those that are timed are of later epochs
+if keep:  # the first step fills it; those that are timed are of later epochs
     data = trainer.frozen(data, data, [range(batch)])
 measurement.finish(lambda: trainer.step(data, batch))
