@@ -1,4 +1,4 @@
-"""Training on cached outputs of the frozen part is training without a cache, bit for bit."""
+"""Training on cached outputs of the frozen part is training without a cache, up to rounding."""
 
 import errno
 import os
