@@ -66,9 +66,8 @@ class Work:
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
 
-    def plan(self, graph: Graph, batch: int) -> Plan:
-        """The plan for a micro-batch of `batch` samples."""
-        lowered = lower(graph, batch)
+    def plan(self, lowered: Graph) -> Plan:
+        """The plan for a micro-batch, for whose samples the graph has been lowered."""
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
@@ -87,18 +86,29 @@ class Work:
 
 
 class Plans:
-    """Plans of a graph by work and batch, each made once."""
+    """Plans of a graph by work and batch, each made once.
+
+    Attributes:
+        graph: as in the file.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._lowered: dict[int, Graph] = {}
         self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
     def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
         key = (repr(work), batch)
         if key not in self._made:
-            plan = work.plan(self.graph, batch)
+            plan = work.plan(self.lower(batch))
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
+
+    def lower(self, batch: int) -> Graph:
+        """The graph for so many samples, in the same nodes whatever their number."""
+        if batch not in self._lowered:
+            self._lowered[batch] = lower(self.graph, batch, alike=True)
+        return self._lowered[batch]
 
 
 class Engine:

@@ -20,12 +20,13 @@ from odt.core.cut import frozen_end
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Order
 from odt.core.graph import Graph
-from odt.core.lower import file_batch, lower, sample_spec
+from odt.core.lower import file_batch, sample_spec
 from odt.core.pages import Pages
 from odt.core.plans.memory import MemoryPlan
+from odt.core.plans.plan import Plan
 from odt.core.plans.schedule import Schedule, frozen_samples
 from odt.core.program import Program, make_arena
-from odt.errors import OptionError, TrainingError
+from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
 
@@ -39,7 +40,7 @@ def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
     Raises:
         OptionError: if there is no such part.
     """
-    plan = plans.at(runs[0], file_batch(plans.graph))[0]
+    plan = _plan_of_several(plans, runs[0])
     trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
     ends = [*plan.graph.outputs, *(loss.tensor for loss in runs[0].losses)]
     end = frozen_end(plan.graph, trained, ends)
@@ -66,6 +67,15 @@ class Keep:
     samples: int
     dtype: np.dtype[np.floating] | None = None
     on_disk: bool = False
+
+
+def _plan_of_several(plans: Plans, work: Work) -> Plan:
+    """Which nodes mix samples shows where there are several, if the model has a plan for them."""
+    size = file_batch(plans.graph)
+    try:
+        return plans.at(work, 2 * size)[0]
+    except UnsupportedError:
+        return plans.at(work, size)[0]
 
 
 class FrozenCache:
@@ -242,7 +252,7 @@ def cache_size(plans: Plans, work: Work, batch: int, keep: Keep) -> CacheSize:
         keep: what of it.
     """
     size = file_batch(plans.graph)
-    lowered = lower(plans.graph, size)
+    lowered = plans.lower(size)
     kept = sum(spec.nbytes for spec in cached(lowered, work.begin, size, keep))
     mapped = DATA_PAGES + batch * (kept // keep.samples)
     return CacheSize(kept, min(kept, mapped) if keep.on_disk else kept)

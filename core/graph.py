@@ -64,6 +64,9 @@ class Node:
 class Graph:
     """Tensors and nodes in the order they run.
 
+    Attributes:
+        samples: for how many it has been lowered; 0 for a file's graph.
+
     Raises ModelError when a tensor index does not exist, a tensor has two producers, a constant
     or an input is written, or a node reads what is not there yet.
     """
@@ -73,6 +76,7 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     name: str = field(default="", compare=False)
+    samples: int = 0
 
     def __post_init__(self) -> None:
         ready = {i for i, t in enumerate(self.tensors) if t.data is not None or t.variable}

@@ -14,8 +14,9 @@ import numpy as np
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.refusals import Refusal, check_tensors, refused
+from odt.core.stack import stacked
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import Array, OpDef, TensorSpec
+from odt.kernels.opdef import Array, OpDef, TensorSpec, always
 from odt.kernels.registry import find_operator, operator_names
 
 # ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
@@ -65,14 +66,32 @@ def file_batch(graph: Graph) -> int:
     return size
 
 
-def lower(graph: Graph, batch: int) -> Graph:
+def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
     """The graph at a batch size, ready for a plan.
+
+    Where the file's shapes hold for one sample only, several are stacked (core/stack.py).
+
+    Args:
+        graph: as in the file.
+        batch: samples.
+        alike: one sample too is computed in the nodes that several are.
 
     Raises:
         UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
             an input or an output does not grow with the batch.
     """
-    return _lower(graph, batch, file_batch(graph))
+    size = file_batch(graph)
+    if size > 1 or (batch == 1 and not alike):
+        return _lower(graph, batch, size)
+    try:
+        several = _lower(graph, max(batch, 2), 1)
+    except UnsupportedError:
+        one = _lower(graph, 1, 1)
+        found = stacked(one, batch)
+        if found is None and batch > 1:
+            raise
+        return found or one
+    return several if batch > 1 else _lower(graph, 1, 1)
 
 
 def _inputs(graph: Graph) -> list[Tensor]:
@@ -115,7 +134,12 @@ def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
         specs = {n: graph.tensors[i].spec for n, i in bound.items()}
         growing = frozenset(n for n, i in bound.items() if i in batched)
         batched.update(node.outputs)
-        if row.mixes(node.attrs, specs, growing):
+        if row.forward.view is always:  # the order of values stays, so whole samples stay whole
+            made = [graph.tensors[i].spec.shape for i in node.outputs]
+            mixes = any(not shape or shape[0] % graph.samples for shape in made)
+        else:
+            mixes = row.mixes(node.attrs, specs, growing)
+        if mixes:
             mixing.append(node)
     return tuple(mixing)
 
@@ -305,7 +329,7 @@ def _rewrite(graph: Graph, world: World) -> Graph:
         tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
-    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=world.batch)
 
 
 def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:

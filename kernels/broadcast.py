@@ -18,6 +18,7 @@ from odt.kernels.opdef import (
     TensorSpec,
     no_specs,
 )
+from odt.kernels.stacking import same
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -170,4 +171,5 @@ def binary(
         forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=compiled),
         grads={"a": grad_a, "b": grad_b},
         mixes=mixes,
+        stacked=same,
     )

@@ -10,6 +10,7 @@ from odt.errors import ShapeError
 from odt.kernels.broadcast import BINARY, infer_any, mixes
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.stacking import same
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -38,4 +39,5 @@ def comparison(
         grads={},
         stops=BINARY,
         mixes=mixes,
+        stacked=same,
     )

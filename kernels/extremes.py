@@ -10,7 +10,14 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.reduction import ReduceAttrs, mixes, prepare, reduce_attrs, reduced_axes
+from odt.kernels.reduction import (
+    ReduceAttrs,
+    later_axes,
+    mixes,
+    prepare,
+    reduce_attrs,
+    reduced_axes,
+)
 from odt.kernels.reduction import infer as infer_any
 
 Axes = tuple[int, ...]
@@ -73,4 +80,5 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
         static=("axes",),
         attrs=reduce_attrs,
         mixes=mixes,
+        stacked=later_axes,
     )

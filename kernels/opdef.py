@@ -193,6 +193,9 @@ class OpDef:
             larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
         flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and
             an addition are two.
+        stacked: attrs for one sample and a number of samples → attrs for these, in an axis of
+            their own before all others of every input that grows; inputs are of one rank then.
+            None: the operator has no such form.
         mixes: whether a sample's output depends on other samples of the batch (axis 0), given
             which inputs grow with it: a table that rows are taken from does not mix, a batch does.
     """
@@ -214,6 +217,7 @@ class OpDef:
     rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
     mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
     flops: Callable[[Attrs, Specs], int] = one_per_output
+    stacked: Callable[[Attrs, int], Attrs] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,10 @@ def mixes(attrs: PadAttrs, s: Specs, batched: Names) -> bool:
     return bool(attrs.pads) and attrs.pads[0] != (0, 0)
 
 
+def stacked_pads(attrs: PadAttrs, samples: int) -> PadAttrs:
+    return PadAttrs(((0, 0), *attrs.pads))
+
+
 def fill_border(attrs: PadAttrs, y: Array, value: float) -> None:
     """Fills what lies before and after x, axis by axis."""
     for k, (lo, hi) in enumerate(attrs.pads):

@@ -1,13 +1,14 @@
 """What reductions share: which axes, and the shape with them kept as 1."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.stacking import behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]
 
 def mixes(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
     return 0 in reduced_axes(attrs, s["x"])
+
+
+def later_axes(attrs: ReduceAttrs, samples: int) -> ReduceAttrs:
+    return replace(attrs, axes=tuple(map(behind, attrs.axes)))
 
 
 def prepare(attrs: ReduceAttrs, s: Specs) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from odt.kernels.broadcast import summed_axes
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.stacking import same
 
 
 def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, stand: Any) -> None:
@@ -68,4 +69,5 @@ def selection(
         grads={"a": grad("a"), "b": grad("b")},
         stops=("c",),
         mixes=mixes,
+        stacked=same,
     )

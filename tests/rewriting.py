@@ -11,6 +11,7 @@ from odt.core.engine import Plans, Work
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
 from odt.core.heads import heads
+from odt.core.lower import lower
 from odt.core.plans.memory import MemoryPlan, plan_memory
 from odt.core.plans.plan import Plan
 from odt.core.reader import read_model
@@ -50,7 +51,9 @@ GRAPHS = {
 
 def plan_of(graph: Graph, batch: int) -> Plan:
     losses = heads(graph, TrainingInfo(loss="mean_squared_error"))
-    return Work(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(graph, batch)
+    return Work(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(
+        lower(graph, batch)
+    )
 
 
 def trained(

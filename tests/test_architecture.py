@@ -47,6 +47,7 @@ CORE = [
     "exporter",
     "names",
     "refusals",
+    "stack",
     "lower",
     "cut",
     "sparse",

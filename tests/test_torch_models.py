@@ -28,7 +28,6 @@ NAMES = [case["name"] for case in CASES]
 LOSS = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
 GRADIENT = "gradient "
 RATE = 2.0**10
-WHOLE = {"transformer", "group_norm"}  # RESHAPE folds the batch into another axis
 
 
 @dataclass
@@ -89,8 +88,6 @@ def test_ten_losses_are_torchs(case: dict[str, Any], optimizer: str) -> None:
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_first_gradients_are_torchs(case: dict[str, Any], cut: bool) -> None:
     """A step of SGD with a large rate, so that the differences of weights are exact enough."""
-    if cut and case["name"] in WHOLE:
-        pytest.skip("its batch cannot be cut")
     options = {"micro_batch": 1, "workers": 2} if cut else {}
     run = train(case, "sgd", RATE, 1, **options)
     gradients = recorded(case)[1]

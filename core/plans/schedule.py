@@ -120,14 +120,14 @@ def choose_schedule(
         most = min(workers or 1, batch)
         return Schedule(batch, 1, most, 1, "the model's shapes hold for one sample only")
     a_sample = max(for_two.nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
-    if one.mixing:
+    if two.mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
                 f"--micro-batch, --workers: must be {batch} and 1, because the samples of a batch "
-                f"depend on each other in {', '.join(one.mixing)}, "
+                f"depend on each other in {', '.join(two.mixing)}, "
                 f"but got {micro_batch or batch} and {workers or 1}"
             )
-        return Schedule(batch, batch, 1, cores, f"{', '.join(one.mixing)} mixes samples")
+        return Schedule(batch, batch, 1, cores, f"{', '.join(two.mixing)} mixes samples")
     fixed = max(memory.nbytes - a_sample, 0)
     small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
     if micro_batch is None:

@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.stacking import same
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -21,4 +22,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=maps.ADD),
     grads={"a": passed_on("a"), "b": passed_on("b")},
     mixes=mixes,
+    stacked=same,
 )

@@ -20,6 +20,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.broadcast import summed_axes
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import same
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,5 +168,6 @@ OP = OpDef(
     },
     attrs=attrs,
     mixes=mixes,
+    stacked=same,
     flops=flops,
 )

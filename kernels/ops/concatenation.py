@@ -11,6 +11,7 @@ from typing import Any
 from odt.errors import ShapeError
 from odt.kernels.joining import grad_of_part, join, numbered, place, places
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import later_axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +53,5 @@ OP = OpDef(
     grads={"xs*": partial(grad_of_part, prepare=prepare)},
     attrs=attrs,
     mixes=mixes,
+    stacked=later_axis,
 )

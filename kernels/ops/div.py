@@ -11,6 +11,7 @@ from odt.errors import DataError
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
+from odt.kernels.stacking import same
 
 Axes = tuple[int, ...]
 
@@ -100,4 +101,5 @@ OP = OpDef(
         ),
     },
     mixes=mixes,
+    stacked=same,
 )

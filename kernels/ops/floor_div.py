@@ -8,6 +8,7 @@ import numpy as np
 from odt.errors import DataError
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes
 from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.stacking import same
 from odt.kernels.zero import zero
 
 
@@ -28,4 +29,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
     grads={"a": zero("a"), "b": zero("b")},
     mixes=mixes,
+    stacked=same,
 )

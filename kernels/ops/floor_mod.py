@@ -18,6 +18,7 @@ from odt.kernels.broadcast import (
     sum_into,
 )
 from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.stacking import same
 
 Axes = tuple[int, ...]
 
@@ -51,4 +52,5 @@ OP = OpDef(
         "b": gradient("b", d_b, reads=("dy", "a", "b")),
     },
     mixes=mixes,
+    stacked=same,
 )

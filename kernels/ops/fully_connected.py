@@ -18,6 +18,7 @@ from odt.errors import ShapeError
 from odt.kernels.bias import GRAD_B
 from odt.kernels.native import connected
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import same
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +91,6 @@ OP = OpDef(
     },
     attrs=attrs,
     mixes=mixes,
+    stacked=same,
     flops=flops,
 )

@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.stacking import same
 
 Axes = tuple[int, ...]
 
@@ -84,4 +85,5 @@ OP = OpDef(
         ),
     },
     mixes=mixes,
+    stacked=same,
 )

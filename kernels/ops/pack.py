@@ -12,6 +12,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import later_axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +68,5 @@ OP = OpDef(
     grads={"xs*": grad_xs},
     attrs=attrs,
     mixes=mixes,
+    stacked=later_axis,
 )

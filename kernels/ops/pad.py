@@ -6,7 +6,7 @@ dx is the part of dy where x lies.
 import numpy as np
 
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, infer, mixes, pad_attrs
+from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, infer, mixes, pad_attrs, stacked_pads
 
 
 def forward(attrs: PadAttrs, *, x: Array, y: Array) -> None:
@@ -23,4 +23,5 @@ OP = OpDef(
     static=("paddings",),
     attrs=pad_attrs,
     mixes=mixes,
+    stacked=stacked_pads,
 )

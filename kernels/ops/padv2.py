@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs
-from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, mixes, pad_attrs
+from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, mixes, pad_attrs, stacked_pads
 from odt.kernels.padding import infer as infer_pad
 
 
@@ -33,4 +33,5 @@ OP = OpDef(
     static=("paddings",),
     attrs=pad_attrs,
     mixes=mixes,
+    stacked=stacked_pads,
 )

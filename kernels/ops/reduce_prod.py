@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.reduction import ReduceAttrs, infer, mixes, prepare, reduce_attrs
+from odt.kernels.reduction import ReduceAttrs, infer, later_axes, mixes, prepare, reduce_attrs
 
 Axes = tuple[int, ...]
 
@@ -73,4 +73,5 @@ OP = OpDef(
     static=("axes",),
     attrs=reduce_attrs,
     mixes=mixes,
+    stacked=later_axes,
 )

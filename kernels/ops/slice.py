@@ -55,6 +55,10 @@ def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
     return SliceAttrs(attrs.begin, (-1, *attrs.size[1:]))
 
 
+def stacked(attrs: SliceAttrs, samples: int) -> SliceAttrs:
+    return SliceAttrs((0, *attrs.begin), (-1, *attrs.size))
+
+
 def mixes(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
     return cuts_samples(attrs, s)
 
@@ -82,4 +86,5 @@ OP = OpDef(
     attrs=attrs,
     rebatch=rebatch,
     mixes=mixes,
+    stacked=stacked,
 )

@@ -12,6 +12,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.joining import cutting, place, places
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import later_axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +65,5 @@ OP = OpDef(
     outputs=("ys*",),
     attrs=attrs,
     mixes=mixes,
+    stacked=later_axis,
 )

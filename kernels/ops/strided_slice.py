@@ -5,6 +5,8 @@ drops the axis, new_axis_mask adds an axis of 1, ellipsis_mask takes as many axe
 
 dx is dy where it was read and 0 elsewhere. Source: StridedSliceOptions in the TFLite schema, and
 the definition of tf.strided_slice.
+
+Over 150 lines because each of five masks changes what a position means.
 """
 
 from collections.abc import Mapping
@@ -17,6 +19,7 @@ from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Entry = slice | int | None
+MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
         )
     if options.get("offset", False):
         raise ShapeError("end must be a position, but got an offset")
-    masks = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
-    return SliceAttrs(begin, end, strides, *(options.get(f"{m}_mask", 0) for m in masks))
+    return SliceAttrs(begin, end, strides, *(options.get(f"{m}_mask", 0) for m in MASKS))
 
 
 def index(attrs: SliceAttrs, x: TensorSpec) -> tuple[Entry, ...]:
@@ -114,6 +116,14 @@ def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
     return not is_all(index(attrs, s["x"])[0], s["x"].shape[0])
 
 
+def stacked(attrs: SliceAttrs, samples: int) -> SliceAttrs:
+    """All of the axis before the others."""
+    masks = [getattr(attrs, f"{m}_mask") << 1 for m in MASKS]
+    masks[0] |= 1
+    masks[1] |= 1
+    return SliceAttrs((0, *attrs.begin), (0, *attrs.end), (1, *attrs.strides), *masks)
+
+
 def mixes(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
     return cuts_samples(attrs, s)
 
@@ -145,4 +155,5 @@ OP = OpDef(
     attrs=attrs,
     rebatch=rebatch,
     mixes=mixes,
+    stacked=stacked,
 )

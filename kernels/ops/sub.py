@@ -8,6 +8,7 @@ import numpy as np
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.stacking import same
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -42,4 +43,5 @@ OP = OpDef(
         ),
     },
     mixes=mixes,
+    stacked=same,
 )

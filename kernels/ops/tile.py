@@ -31,6 +31,10 @@ def mixes(multiples: Multiples, s: Specs, batched: Names) -> bool:
     return bool(multiples) and multiples[0] != 1
 
 
+def stacked(multiples: Multiples, samples: int) -> Multiples:
+    return (1, *multiples)
+
+
 def apart(multiples: Multiples, y: Array) -> Array:
     """y with two axes for each of x: which copy, and where in it."""
     pairs = zip(multiples, y.shape, strict=True)
@@ -55,4 +59,5 @@ OP = OpDef(
     static=("multiples",),
     attrs=attrs,
     mixes=mixes,
+    stacked=stacked,
 )

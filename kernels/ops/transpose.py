@@ -11,6 +11,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ def mixes(attrs: TransposeAttrs, s: Specs, batched: Names) -> bool:
     return bool(axes) and axes[0] != 0
 
 
+def stacked(attrs: TransposeAttrs, samples: int) -> TransposeAttrs:
+    return TransposeAttrs((0, *map(behind, attrs.perm)))
+
+
 def keeps_order(attrs: TransposeAttrs, s: Specs) -> bool:
     x = s["x"]
     long = [p for p in attrs.axes(x) if x.shape[p] != 1]
@@ -67,4 +72,5 @@ OP = OpDef(
     static=("perm",),
     attrs=attrs,
     mixes=mixes,
+    stacked=stacked,
 )

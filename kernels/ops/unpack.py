@@ -10,6 +10,7 @@ from typing import Any
 from odt.errors import ShapeError
 from odt.kernels.joining import cutting, place
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.stacking import later_axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +51,5 @@ OP = OpDef(
     outputs=("ys*",),
     attrs=attrs,
     mixes=mixes,
+    stacked=later_axis,
 )
