@@ -1,9 +1,21 @@
-/* eˣ for x ≤ 0 to about one unit in the last place: 2ⁿ eʳ, |r| ≤ ln 2 / 2, eʳ by Taylor's series;
-   0 below the smallest normal number. NaN stays NaN. */
-static inline float F(exponential)(float x) {
-  float v = x < -87.3f ? -87.3f : x;
-  float n = floorf(v * 1.44269504f + 0.5f);
-  float r = v - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
+/* What is made of eˣ, in float32. NaN stays NaN. */
+
+/* The nearest whole number, for |x| < 2²²: floats from 2²³ on have no fraction. */
+static inline float F(nearest)(float x) { return x + 12582912 - 12582912; }
+
+/* 2ⁿ for whole n from -126 to 127. */
+static inline float F(power)(float n) {
+  union {
+    uint32_t bits;
+    float value;
+  } power = {((uint32_t)(int32_t)n + 127) << 23};
+  return power.value;
+}
+
+/* eᵛ = 2ⁿ eʳ to about one unit in the last place: gives eʳ, |r| ≤ ln 2 / 2, by Taylor's series. */
+static inline float F(reduced)(float v, float *n) {
+  *n = F(nearest)(v * 1.44269504f);
+  float r = v - *n * 0.693359375f + *n * 2.12194440e-4f; /* ln 2 in two parts */
   float e = 1.0f / 5040;
   e = e * r + 1.0f / 720;
   e = e * r + 1.0f / 120;
@@ -11,16 +23,30 @@ static inline float F(exponential)(float x) {
   e = e * r + 1.0f / 6;
   e = e * r + 0.5f;
   e = e * r + 1.0f;
-  e = e * r + 1.0f;
-  union {
-    int32_t bits;
-    float value;
-  } power = {((int32_t)n + 127) * (1 << 23)};
-  return x < -87.3f ? 0 : e * power.value;
+  return e * r + 1.0f;
+}
+
+/* eˣ for x ≤ 0; 0 below the smallest normal number. */
+static inline float F(exponential)(float x) {
+  float n, e = F(reduced)(x < -87.3f ? -87.3f : x, &n);
+  return x < -87.3f ? 0 : e * F(power)(n);
+}
+
+/* eˣ for every x, down to the denormals: 2ⁿ as a product, since it may be no normal number. */
+static inline float F(any_exponential)(float x) {
+  float v = x < -104 ? -104 : x, n, e = F(reduced)(v > 89 ? 89 : v, &n), half = F(nearest)(n / 2);
+  return e * F(power)(half) * F(power)(n - half);
 }
 
 /* 1 / (1 + e⁻ˣ) without overflow. */
 static inline float F(logistic)(float x) {
   float e = F(exponential)(x > 0 ? -x : x);
   return (x > 0 ? 1 : e) / (1 + e);
+}
+
+/* By e⁻²ˣ, and near 0 by its series: there the difference of two near ones has few digits. */
+static inline float F(hyperbolic_tangent)(float x) {
+  float e = F(exponential)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
+  float near = q * (-1.0f / 3 + q * (2.0f / 15 + q * (-17.0f / 315 + q * (62.0f / 2835))));
+  return q < 0.09f ? x * (1 + near) : x > 0 ? far : -far;
 }

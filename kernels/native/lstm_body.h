@@ -31,13 +31,6 @@ static __attribute__((noinline)) void F(product)(const float *const *a, const fl
     for (int s = 0; s < rows; s++) F(add_product)(a + s, b, out + s, 1, depth, width);
 }
 
-/* By e²ˣ, and near 0 by its series: there the difference of two near ones has few digits. */
-INLINE float F(hyperbolic)(float x) {
-  float e = F(exponential)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
-  float near = x + x * q * (-1.0f / 3 + q * (2.0f / 15 + q * (-17.0f / 315 + q * (62.0f / 2835))));
-  return q < 0.09f ? near : x > 0 ? far : -far;
-}
-
 typedef struct {
   const float *x, *w, *r, *bias, *dy;
   float *y, *gates, *cells, *dz;
@@ -67,14 +60,14 @@ static void F(lstm_part)(void *job, int part, int parts) {
         const float *before = t ? cell - q->step_row * units : 0;
         const float *zf = z[s], *zg = zf + units, *zo = zg + units, *zi = zo + units;
         EACH_ALONE for (int64_t u = 0; u < units; u++) a[u] = F(logistic)(zf[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[units + u] = F(hyperbolic)(zg[u]);
+        EACH_ALONE for (int64_t u = 0; u < units; u++) a[units + u] = F(hyperbolic_tangent)(zg[u]);
         EACH_ALONE for (int64_t u = 0; u < units; u++) a[2 * units + u] = F(logistic)(zo[u]);
         EACH_ALONE for (int64_t u = 0; u < units; u++) a[3 * units + u] = F(logistic)(zi[u]);
         EACH_ALONE for (int64_t u = 0; u < units; u++) {
           float now = a[3 * units + u] * a[units + u] + (before ? a[u] * before[u] : 0);
           now = now < -q->clip ? -q->clip : now;
           cell[u] = now > q->clip ? q->clip : now;
-          h[u] = a[2 * units + u] * F(hyperbolic)(cell[u]);
+          h[u] = a[2 * units + u] * F(hyperbolic_tangent)(cell[u]);
         }
       }
     }
@@ -132,7 +125,7 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
         float *d = c->dz + ROW(s) * GATES * units, *dc = later[s];
         EACH_ALONE for (int64_t u = 0; u < units; u++) {
           float f = a[u], g = a[units + u], o = a[2 * units + u], i = a[3 * units + u];
-          float e = F(hyperbolic)(cell[u]), m = dh[s][u], now = dc[u] + m * o * (1 - e * e);
+          float e = F(hyperbolic_tangent)(cell[u]), m = dh[s][u], now = dc[u] + m * o * (1 - e * e);
           d[2 * units + u] = m * e * o * (1 - o);
           now = fabsf(cell[u]) < q->clip ? now : 0;
           d[u] = before ? now * before[u] * f * (1 - f) : 0;

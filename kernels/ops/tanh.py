@@ -24,7 +24,13 @@ OP = OpDef(
     "TANH",
     inputs=("x",),
     infer=float_like_x,
-    forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        may_alias=IN_PLACE,
+        compiled=maps.of("tanh", "y", ("x",)),
+    ),
     grads={
         "x": Kernel(
             grad_x,

@@ -1,0 +1,74 @@
+"""Compiled functions of one variable against float64, over all of float32's range."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from op_run import Case, best_form, row_of
+
+from odt.kernels import native
+from odt.kernels.opdef import Array
+
+SETS = native._sets()
+Function = Callable[[Array], Array]
+
+
+@pytest.fixture(params=SETS, autouse=True)
+def instruction_set(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("ODT_KERNELS", request.param)
+    return str(request.param)
+
+
+def compiled(name: str, x: Array, **options: object) -> Array:
+    """y of an operator, by its compiled form."""
+    row = row_of(name)
+    case = Case.make(row, row.attrs(options, {}), {"x": x})
+    kernel = best_form(row.forward, case.attrs, case.specs)
+    assert kernel is not row.forward, f"{name} has no compiled form"
+    return case.run(kernel)["y"]
+
+
+def every_kind() -> Array:
+    """A million float32 in the order of their bits: both signs, denormals, infinities and NaN."""
+    bits = np.arange(0, 1 << 32, 4099, dtype=np.uint32)
+    return np.concatenate(
+        [bits.view(np.float32), np.linspace(-110, 110, 100_000, dtype=np.float32)]
+    )
+
+
+def units_off(y: Array, wanted: Array) -> float:
+    """How far y is from what is wanted, at most, in units of float32's last place.
+
+    Where one is infinite or NaN, both must be, and alike.
+    """
+    with np.errstate(over="ignore"):
+        rounded = wanted.astype(np.float32)
+    finite = np.isfinite(rounded) & np.isfinite(y)
+    np.testing.assert_array_equal(y[~finite], rounded[~finite])
+    off = np.abs(y[finite] - wanted[finite]) / np.spacing(np.abs(rounded[finite]))
+    return float(off.max())
+
+
+@pytest.mark.parametrize(("name", "exact", "most"), [("TANH", np.tanh, 3), ("EXP", np.exp, 1.5)])
+def test_every_kind_of_number(name: str, exact: Function, most: float) -> None:
+    x = every_kind()
+    with np.errstate(all="ignore"):
+        wanted = exact(x.astype(np.float64))
+    assert units_off(compiled(name, x), wanted) < most
+
+
+def special() -> Iterator[tuple[str, float, float]]:
+    inf = float("inf")
+    yield from (("TANH", x, y) for x, y in ((0, 0), (-0.0, -0.0), (inf, 1), (-inf, -1)))
+    yield from (("TANH", 30, 1), ("TANH", -30, -1), ("TANH", 1e-45, 1e-45))
+    yield from (("EXP", x, y) for x, y in ((0, 1), (-0.0, 1), (inf, inf), (-inf, 0)))
+    yield from (("EXP", 89, inf), ("EXP", -104, 0), ("EXP", -103, 1.4e-45))
+
+
+@pytest.mark.parametrize(("name", "x", "y"), list(special()))
+def test_special_values(name: str, x: float, y: float) -> None:
+    """To the bit, the sign of zero too."""
+    found = compiled(name, np.full(5, x, np.float32))
+    wanted = np.full(5, y, np.float32)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
