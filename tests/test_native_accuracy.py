@@ -49,7 +49,9 @@ def units_off(y: Array, wanted: Array) -> float:
     return float(off.max())
 
 
-@pytest.mark.parametrize(("name", "exact", "most"), [("TANH", np.tanh, 3), ("EXP", np.exp, 1.5)])
+@pytest.mark.parametrize(
+    ("name", "exact", "most"), [("TANH", np.tanh, 3), ("EXP", np.exp, 1.5), ("LOG", np.log, 1)]
+)
 def test_every_kind_of_number(name: str, exact: Function, most: float) -> None:
     x = every_kind()
     with np.errstate(all="ignore"):
@@ -63,6 +65,7 @@ def special() -> Iterator[tuple[str, float, float]]:
     yield from (("TANH", 30, 1), ("TANH", -30, -1), ("TANH", 1e-45, 1e-45))
     yield from (("EXP", x, y) for x, y in ((0, 1), (-0.0, 1), (inf, inf), (-inf, 0)))
     yield from (("EXP", 89, inf), ("EXP", -104, 0), ("EXP", -103, 1.4e-45))
+    yield from (("LOG", x, y) for x, y in ((0, -inf), (-0.0, -inf), (1, 0), (inf, inf)))
 
 
 @pytest.mark.parametrize(("name", "x", "y"), list(special()))

@@ -2,6 +2,7 @@
 
 #include "vectors.h"
 #include "exponential.h"
+#include "logarithm.h"
 
 typedef void (*F(loop))(float *y, const float *a, const float *b, const float *c, int64_t n, float p,
                         float q);
@@ -135,6 +136,7 @@ MAP(logistic, F(logistic)(a[i]))
 MAP(logistic_back, a[i] * b[i] * (1 - b[i]))
 MAP(exp, F(any_exponential)(a[i]))
 MAP(elu_back, a[i] * ((b[i] < 0 ? b[i] : 0) + 1))
+MAP(log, F(logarithm)(a[i]))
 MAP(tanh, F(hyperbolic_tangent)(a[i]))
 MAP(tanh_back, a[i] * (1 - b[i] * b[i]))
 MAP(hard_swish, a[i] * F(between)(a[i] + 3, 0, 6) / 6)
