@@ -67,28 +67,26 @@ def call(
 
 
 def of(
-    name: str,
+    name: str | Callable[[Attrs], str],
     y: str,
     inputs: tuple[str, ...],
     p: Number = 1.0,
     q: Number = 1.0,
-    when: Callable[[Attrs], bool] = lambda attrs: True,
 ) -> Compiled:
     """The compiled form of a kernel that is the map `name` from inputs to y.
 
     Args:
-        name: of the map.
+        name: of the map, or attrs → it.
         y, inputs: names of the kernel's arrays; the same input may stand twice.
         p, q: the map's numbers, or attrs → them.
-        when: whether it is the map, for these attrs.
     """
 
     def to_call(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
         numbers = (n(attrs) if callable(n) else n for n in (p, q))
-        return call(name, arrays[y], [arrays[n] for n in inputs], *numbers)
+        chosen = name(attrs) if callable(name) else name
+        return call(chosen, arrays[y], [arrays[n] for n in inputs], *numbers)
 
-    can = fits(y, *inputs)
-    return Compiled(to_call, lambda attrs, s: when(attrs) and can(attrs, s))
+    return Compiled(to_call, fits(y, *inputs))
 
 
 def fits(*names: str) -> Callable[[Attrs, Specs], bool]:

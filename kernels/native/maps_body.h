@@ -106,6 +106,9 @@ INLINE float F(between)(float x, float lo, float hi) {
   return v > hi ? hi : v;
 }
 
+/* The density of the normal distribution. */
+#define NORMAL(x) (0.3989422804f * F(exponential)(-0.5f * (x) * (x)))
+
 /* GELU by tanh √(2/π) (x + c x³), of which Φ = (1 + tanh u) / 2 is the logistic of 2 u. */
 #define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
@@ -141,11 +144,14 @@ MAP(tanh, F(hyperbolic_tangent)(a[i]))
 MAP(tanh_back, a[i] * (1 - b[i] * b[i]))
 MAP(hard_swish, a[i] * F(between)(a[i] + 3, 0, 6) / 6)
 MAP(hard_swish_back, b[i] <= -3 ? 0 : b[i] >= 3 ? a[i] : a[i] * (2 * b[i] + 3) / 6)
-MAP(gelu, a[i] * GELU_PHI(a[i]))
-MAP(gelu_back, a[i] * (GELU_PHI(b[i]) +
-                       b[i] * GELU_PHI(b[i]) * (1 - GELU_PHI(b[i])) * GELU_SLOPE(b[i])))
+MAP(gelu, a[i] * F(cumulative)(a[i]))
+MAP(gelu_back, a[i] * (F(cumulative)(b[i]) + b[i] * NORMAL(b[i])))
+MAP(gelu_by_tanh, a[i] * GELU_PHI(a[i]))
+MAP(gelu_by_tanh_back, a[i] * (GELU_PHI(b[i]) +
+                               b[i] * GELU_PHI(b[i]) * (1 - GELU_PHI(b[i])) * GELU_SLOPE(b[i])))
 
 #undef MAP
+#undef NORMAL
 #undef GELU_PHI
 #undef GELU_SLOPE
 

@@ -31,8 +31,12 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> GeluAttrs:
     return GeluAttrs(bool(options.get("approximate", False)))
 
 
-def is_approximate(attrs: GeluAttrs) -> bool:
-    return attrs.approximate
+def compiled(attrs: GeluAttrs) -> str:
+    return "gelu_by_tanh" if attrs.approximate else "gelu"
+
+
+def compiled_back(attrs: GeluAttrs) -> str:
+    return f"{compiled(attrs)}_back"
 
 
 def scratch(attrs: GeluAttrs, s: Specs) -> Specs:
@@ -104,6 +108,6 @@ OP = unary(
     attrs=attrs,
     workspace=scratch,
     back_workspace=scratch,
-    compiled=maps.of("gelu", "y", ("x",), when=is_approximate),
-    compiled_back=maps.of("gelu_back", "dx", ("dy", "x"), when=is_approximate),
+    compiled=maps.of(compiled, "y", ("x",)),
+    compiled_back=maps.of(compiled_back, "dx", ("dy", "x")),
 )
