@@ -1,7 +1,8 @@
-/* Softmax and cross-entropy of logits. */
+/* Softmax, its logarithm and cross-entropy of logits. */
 
 #include <math.h>
 
+#include "maps.h"
 #include "team.h"
 
 #define BODY "loss_body.h"

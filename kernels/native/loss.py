@@ -1,4 +1,4 @@
-"""Softmax, and categorical cross-entropy of logits, in compiled code."""
+"""Softmax and its logarithm, and categorical cross-entropy of logits, in compiled code."""
 
 from collections.abc import Callable
 
@@ -61,5 +61,17 @@ def _softmax_back(attrs: Attrs, *, dy: Array, y: Array, dx: Array) -> Callable[[
     return bind("softmax_back", dy, y, dx, y.size // classes, classes, float(attrs.beta))
 
 
+def _log_softmax(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    classes = x.shape[-1]
+    return bind("log_softmax", x, y, x.size // classes, classes)
+
+
+def _log_softmax_back(attrs: Attrs, *, dy: Array, y: Array, dx: Array) -> Callable[[], None]:
+    classes = y.shape[-1]
+    return bind("log_softmax_back", dy, y, dx, y.size // classes, classes)
+
+
 SOFTMAX = Compiled(_softmax, _rows)
 SOFTMAX_BACK = Compiled(_softmax_back, _rows)
+LOG_SOFTMAX = Compiled(_log_softmax, _rows)
+LOG_SOFTMAX_BACK = Compiled(_log_softmax_back, _rows)

@@ -1,17 +1,17 @@
 /* One instruction set's version of loss.c; the compiler makes the vectors. */
 
 #include "exponential.h"
+#include "rows.h"
 
 /* p = softmax(β x) of a row; gives the greatest β x, and the sum of exponentials in whole. */
 static inline float F(softmax_row)(const float *x, float *p, int64_t classes, float beta,
                                    float *whole) {
-  float top = -INFINITY, sum = 0;
-  for (int64_t k = 0; k < classes; k++) top = x[k] * beta > top ? x[k] * beta : top;
-  for (int64_t k = 0; k < classes; k++) p[k] = F(exponential)(x[k] * beta - top);
-  for (int64_t k = 0; k < classes; k++) sum += p[k];
-  float share = 1 / sum;
+  for (int64_t k = 0; k < classes; k++) p[k] = x[k] * beta;
+  float top = F(greatest)(p, classes);
+  for (int64_t k = 0; k < classes; k++) p[k] = F(exponential)(p[k] - top);
+  *whole = F(sum)(p, classes);
+  float share = 1 / *whole;
   for (int64_t k = 0; k < classes; k++) p[k] *= share;
-  *whole = sum;
   return top;
 }
 
@@ -66,9 +66,8 @@ static void F(softmax_back_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
   for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
     const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
-    float *dx = j.y + r * j.classes, mean = 0;
-    for (int64_t k = 0; k < j.classes; k++) mean += dy[k] * y[k];
-    for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - mean);
+    float *dx = j.y + r * j.classes, mean = F(dot)(dy, y, j.classes);
+    EACH_ALONE for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - mean);
   }
 }
 
@@ -77,4 +76,42 @@ void F(softmax_back)(const float *dy, const float *y, float *dx, int64_t rows, i
                      float beta) {
   F(softmax_job) j = {dy, y, dx, rows, classes, beta};
   share(F(softmax_back_part), &j, parts_of(rows * classes * 4));
+}
+
+static void F(log_softmax_part)(void *job, int part, int parts) {
+  F(softmax_job) j = *(const F(softmax_job) *)job;
+  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+    const float *x = j.a + r * j.classes;
+    float *y = j.y + r * j.classes, top = F(greatest)(x, j.classes), whole = 0, powers[BLOCK];
+    for (int64_t at = 0; at < j.classes; at += BLOCK) {
+      int64_t count = j.classes - at < BLOCK ? j.classes - at : BLOCK;
+      for (int64_t k = 0; k < count; k++) powers[k] = F(exponential)(x[at + k] - top);
+      whole += F(sum)(powers, count);
+    }
+    float rest = logf(whole);
+    EACH_ALONE for (int64_t k = 0; k < j.classes; k++) y[k] = x[k] - top - rest;
+  }
+}
+
+/* y = x − ln Σ eˣ row by row; y may be x. */
+void F(log_softmax)(const float *x, float *y, int64_t rows, int64_t classes) {
+  F(softmax_job) j = {x, 0, y, rows, classes, 1};
+  share(F(log_softmax_part), &j, parts_of(rows * classes * 16));
+}
+
+static void F(log_softmax_back_part)(void *job, int part, int parts) {
+  F(softmax_job) j = *(const F(softmax_job) *)job;
+  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+    const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
+    float *dx = j.y + r * j.classes, whole = F(sum)(dy, j.classes);
+    EACH_ALONE for (int64_t k = 0; k < j.classes; k++)
+      dx[k] = dy[k] - F(exponential)(y[k]) * whole;
+  }
+}
+
+/* dx = dy − eʸ Σ dy row by row; dx may be y. */
+void F(log_softmax_back)(const float *dy, const float *y, float *dx, int64_t rows,
+                         int64_t classes) {
+  F(softmax_job) j = {dy, y, dx, rows, classes, 1};
+  share(F(log_softmax_back_part), &j, parts_of(rows * classes * 16));
 }

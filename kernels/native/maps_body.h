@@ -1,8 +1,8 @@
 /* One instruction set's version of maps.c; the compiler makes the vectors. */
 
-#include "vectors.h"
 #include "exponential.h"
 #include "logarithm.h"
+#include "rows.h"
 
 typedef void (*F(loop))(float *y, const float *a, const float *b, const float *c, int64_t n, float p,
                         float q);
@@ -13,15 +13,6 @@ typedef struct {
   const float *inputs[INPUTS];
   float p, q;
 } F(map_job);
-
-static float F(sum)(const float *a, int64_t n) {
-  F(vec) lanes = {0};
-  float total = 0;
-  int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) lanes += F(load)(a + i);
-  for (; i < n; i++) total += a[i];
-  return total + F(total)(lanes);
-}
 
 /* One row: the last axis. What is stretched along it becomes a block of equal values, so that each
    loop knows one kind of input; what has to be summed is computed aside. */

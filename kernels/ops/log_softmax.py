@@ -10,6 +10,7 @@ The greatest x is taken off first, so that no exponential overflows.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import loss
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
 from odt.kernels.softmax import rows, shift_by_max
 
@@ -56,6 +57,7 @@ OP = OpDef(
         writes=("y",),
         workspace=scratch,
         may_alias=frozenset({("y", "x")}),
+        compiled=loss.LOG_SOFTMAX,
     ),
     grads={
         "x": Kernel(
@@ -64,6 +66,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=rows,
             may_alias=frozenset({("dx", "y")}),
+            compiled=loss.LOG_SOFTMAX_BACK,
         )
     },
     mixes=mixes,
