@@ -1,14 +1,14 @@
 """Compiled functions of one variable against float64, over all of float32's range."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pytest
 from op_run import Case, best_form, row_of
 
 from odt.kernels import native
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import Array, Kernel
 
 SETS = native._sets()
 Function = Callable[[Array], Array]
@@ -20,13 +20,22 @@ def instruction_set(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     return str(request.param)
 
 
+def case_of(name: str, x: Array, **options: object) -> Case:
+    row = row_of(name)
+    gamma = {"gamma": np.ones(x.shape[-1:], np.float32)} if "gamma" in row.inputs else {}
+    return Case.make(row, row.attrs(options, {}), {"x": x} | gamma)
+
+
+def run(case: Case, kernel: Kernel, of: str = "") -> Mapping[str, Array]:
+    best = best_form(kernel, case.attrs, case.specs)
+    assert best is not kernel, f"{case.row.name} has no compiled form"
+    return case.run(best, of=of)
+
+
 def compiled(name: str, x: Array, **options: object) -> Array:
     """y of an operator, by its compiled form."""
-    row = row_of(name)
-    case = Case.make(row, row.attrs(options, {}), {"x": x})
-    kernel = best_form(row.forward, case.attrs, case.specs)
-    assert kernel is not row.forward, f"{name} has no compiled form"
-    return case.run(kernel)["y"]
+    case = case_of(name, x, **options)
+    return run(case, case.row.forward)["y"]
 
 
 def every_kind() -> Array:
@@ -94,3 +103,27 @@ def test_special_values(name: str, x: float, y: float) -> None:
     wanted = np.full(5, y, np.float32)
     np.testing.assert_array_equal(found, wanted)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("name", ["SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION", "RMS_NORM"])
+def test_no_number_spoils_its_row_and_no_other(name: str) -> None:
+    x = np.random.default_rng(0).normal(size=(4, 37)).astype(np.float32)
+    x[1, 5] = x[2, 36] = np.nan
+    case = case_of(name, x)
+    case.arrays |= run(case, case.row.forward)
+    case.seed_gradients()
+    for a in (case.arrays["y"], run(case, case.gradients()["x"], "x")["dx"]):
+        np.testing.assert_array_equal(np.isnan(a).all(axis=1), [False, True, True, False])
+        np.testing.assert_array_equal(np.isnan(a).any(axis=1), [False, True, True, False])
+
+
+def test_a_row_of_next_to_nothing_is_divided_by_the_floor() -> None:
+    x = np.full((3, 20), 1e-8, np.float32)
+    x[1] = 1
+    case = case_of("L2_NORMALIZATION", x)
+    case.arrays |= run(case, case.row.forward)
+    np.testing.assert_allclose(case.arrays["y"][:, 0], [0.01, 20**-0.5, 0.01], rtol=1e-6)
+    dy = case.arrays["dy"] = np.ones_like(x)
+    dx = run(case, case.gradients()["x"], "x")["dx"]
+    np.testing.assert_allclose(dx[[0, 2]], dy[[0, 2]] / 1e-6, rtol=1e-6)
+    np.testing.assert_allclose(dx[1], 0, atol=1e-6)

@@ -11,9 +11,11 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.elementwise import BOOL
+from odt.kernels.native import norms
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
 
 SMALLEST = 1e-6
+COMPILED, COMPILED_BACK = norms.l2(SMALLEST)
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -27,7 +29,7 @@ def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 
-def norms(attrs: Attrs, s: Specs) -> Specs:
+def row_norms(attrs: Attrs, s: Specs) -> Specs:
     x = s["x"]
     return {"norm": TensorSpec((*x.shape[:-1], 1), x.dtype)}
 
@@ -79,6 +81,7 @@ OP = OpDef(
         writes=("y", "norm"),
         workspace=product,
         may_alias=frozenset({("y", "x")}),
+        compiled=COMPILED,
     ),
     grads={
         "x": Kernel(
@@ -87,8 +90,9 @@ OP = OpDef(
             writes=("dx",),
             workspace=back_scratch,
             may_alias=frozenset({("dx", "dy"), ("dx", "y")}),
+            compiled=COMPILED_BACK,
         )
     },
-    aux=norms,
+    aux=row_norms,
     mixes=mixes,
 )

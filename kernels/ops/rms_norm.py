@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import maps, norms
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -90,10 +91,22 @@ OP = OpDef(
     "RMS_NORM",
     inputs=("x", "gamma"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "gamma"), writes=("y", "inv")),
+    forward=Kernel(forward, reads=("x", "gamma"), writes=("y", "inv"), compiled=norms.RMS),
     grads={
-        "x": Kernel(grad_x, reads=("dy", "x", "gamma", "inv"), writes=("dx",), workspace=back_room),
-        "gamma": Kernel(grad_gamma, reads=("dy", "x", "inv"), writes=("dgamma",), workspace=like_x),
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "x", "gamma", "inv"),
+            writes=("dx",),
+            workspace=back_room,
+            compiled=norms.RMS_BACK,
+        ),
+        "gamma": Kernel(
+            grad_gamma,
+            reads=("dy", "x", "inv"),
+            writes=("dgamma",),
+            workspace=like_x,
+            compiled=maps.of("multiply_three", "dgamma", ("dy", "x", "inv")),
+        ),
     },
     aux=inverses,
     attrs=attrs,

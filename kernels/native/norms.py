@@ -1,0 +1,37 @@
+"""Rows, or the channels of images, divided by a norm of theirs, in compiled code."""
+
+from collections.abc import Callable
+
+from odt.kernels.native import bind
+from odt.kernels.native.products import FLOAT
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+
+
+def fits(attrs: Attrs, s: Specs) -> bool:
+    found = [s[n] for n in ("x", "gamma", "beta") if n in s]
+    return all(spec.dtype == FLOAT and spec.size for spec in found)
+
+
+def l2(smallest: float) -> tuple[Compiled, Compiled]:
+    """Of L2_NORMALIZATION, forward and back, where no norm is below the smallest."""
+
+    def forward(attrs: Attrs, *, x: Array, y: Array, norm: Array) -> Callable[[], None]:
+        return bind("l2_norm", x, y, norm, norm.size, x.shape[-1], smallest)
+
+    def back(attrs: Attrs, *, dy: Array, y: Array, norm: Array, dx: Array) -> Callable[[], None]:
+        return bind("l2_norm_back", dy, y, norm, dx, norm.size, y.shape[-1], smallest)
+
+    return Compiled(forward, fits), Compiled(back, fits)
+
+
+def _rms(epsilon: float, *, x: Array, gamma: Array, y: Array, inv: Array) -> Callable[[], None]:
+    return bind("rms_norm", x, gamma, y, inv, inv.size, gamma.size, epsilon)
+
+
+def _rms_back(
+    epsilon: float, *, dy: Array, x: Array, gamma: Array, inv: Array, dx: Array
+) -> Callable[[], None]:
+    return bind("rms_norm_back", dy, x, gamma, inv, dx, inv.size, gamma.size)
+
+
+RMS, RMS_BACK = Compiled(_rms, fits), Compiled(_rms_back, fits)
