@@ -14,6 +14,7 @@ import numpy as np
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
 from odt.core.refusals import Refusal, check_tensors, refused
+from odt.core.slices import split_slices
 from odt.core.stack import stacked
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec, always
@@ -80,6 +81,10 @@ def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
         UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
             an input or an output does not grow with the batch.
     """
+    return split_slices(_lower_alike(graph, batch, alike))
+
+
+def _lower_alike(graph: Graph, batch: int, alike: bool) -> Graph:
     size = file_batch(graph)
     if size > 1 or (batch == 1 and not alike):
         return _lower(graph, batch, size)

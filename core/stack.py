@@ -46,10 +46,19 @@ def stacked(one: Graph, samples: int) -> Graph | None:
 
 
 class _Stack:
+    """What there is of it so far.
+
+    Attributes:
+        tensors, nodes: of the new graph.
+        grown: tensors of which there is one for each sample.
+        apart: views of them with an axis for the samples, by tensor and rank.
+    """
+
     def __init__(self, one: Graph, samples: int) -> None:
         self.one, self.samples = one, samples
         self.tensors, self.nodes = list(one.tensors), list[Node]()
         self.grown: set[int] = set()
+        self.apart: dict[tuple[int, int], int] = {}
         for i in one.inputs:
             self._grow(i)
 
@@ -149,9 +158,10 @@ class _Stack:
         shape = (self.samples, *(1,) * (rank - len(spec.shape)), *spec.shape)
         if shape == self.tensors[i].spec.shape:
             return i
-        y = self._new(i, TensorSpec(shape, spec.dtype))
-        self._view(node, i, y)
-        return y
+        if (i, rank) not in self.apart:
+            self.apart[i, rank] = self._new(i, TensorSpec(shape, spec.dtype))
+            self._view(node, i, self.apart[i, rank])
+        return self.apart[i, rank]
 
     def _repeated(self, node: Node, i: int) -> int:
         row, spec = find_operator("BROADCAST_TO"), self.one.tensors[i].spec

@@ -47,6 +47,7 @@ CORE = [
     "exporter",
     "names",
     "refusals",
+    "slices",
     "stack",
     "lower",
     "cut",
