@@ -127,3 +127,16 @@ def test_a_row_of_next_to_nothing_is_divided_by_the_floor() -> None:
     dx = run(case, case.gradients()["x"], "x")["dx"]
     np.testing.assert_allclose(dx[[0, 2]], dy[[0, 2]] / 1e-6, rtol=1e-6)
     np.testing.assert_allclose(dx[1], 0, atol=1e-6)
+
+
+def test_an_instance_is_centred_before_it_is_squared() -> None:
+    """Far from zero, the mean of squares less the square of the mean has no digit left."""
+    x = (5000 + np.random.default_rng(0).normal(size=(2, 300, 3))).astype(np.float32)
+    row = row_of("INSTANCE_NORM")
+    ones = np.ones(3, np.float32)
+    case = Case.make(row, row.attrs({}, {}), {"x": x, "gamma": ones, "beta": 0 * ones})
+    y = run(case, row.forward)["y"]
+    exact = x.astype(np.float64)
+    exact -= exact.mean(axis=1, keepdims=True)
+    exact /= np.sqrt((exact**2).mean(axis=1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(y, exact, atol=2e-3)

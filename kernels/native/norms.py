@@ -35,3 +35,34 @@ def _rms_back(
 
 
 RMS, RMS_BACK = Compiled(_rms, fits), Compiled(_rms_back, fits)
+
+
+def _sizes(x: Array) -> tuple[int, int, int]:
+    """Images, rows of an image, channels."""
+    return x.shape[0], x.size // (x.shape[0] * x.shape[-1]), x.shape[-1]
+
+
+def _instance(
+    epsilon: float, *, x: Array, gamma: Array, beta: Array, y: Array, mean: Array, inv: Array
+) -> Callable[[], None]:
+    return bind("instance_norm", x, gamma, beta, y, mean, inv, *_sizes(x), epsilon)
+
+
+def _instance_back(
+    epsilon: float, *, dy: Array, x: Array, gamma: Array, mean: Array, inv: Array, dx: Array
+) -> Callable[[], None]:
+    return bind("instance_norm_back", dy, x, gamma, mean, inv, dx, *_sizes(x))
+
+
+def _instance_scale(
+    epsilon: float, *, dy: Array, x: Array, mean: Array, inv: Array, dgamma: Array
+) -> Callable[[], None]:
+    return bind("instance_norm_scale", dy, x, mean, inv, dgamma, *_sizes(x))
+
+
+def _instance_shift(epsilon: float, *, dy: Array, dbeta: Array) -> Callable[[], None]:
+    return bind("column_sums", dy, dbeta, dy.size // dbeta.size, dbeta.size)
+
+
+INSTANCE, INSTANCE_BACK = Compiled(_instance, fits), Compiled(_instance_back, fits)
+INSTANCE_SCALE, INSTANCE_SHIFT = Compiled(_instance_scale, fits), Compiled(_instance_shift, fits)

@@ -6,6 +6,7 @@ With sums and means over S…, x̂ = (x − mean) inv, inv = 1 / √(mean((x −
 y = γ x̂ + β      dγ = Σ dy x̂      dβ = Σ dy
 dx = γ inv (dy − mean(dy) − x̂ mean(dy x̂))
 
+Over 150 lines because each of four kernels has its arrays and its compiled form to name.
 Source: InstanceNormOptions in the Circle schema.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import norms
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -125,12 +127,28 @@ OP = OpDef(
     inputs=("x", "gamma", "beta"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x", "gamma", "beta"), writes=("y", "mean", "inv"), workspace=like_x
+        forward,
+        reads=("x", "gamma", "beta"),
+        writes=("y", "mean", "inv"),
+        workspace=like_x,
+        compiled=norms.INSTANCE,
     ),
     grads={
-        "x": Kernel(grad_x, reads=("dy", *SAVED, "gamma"), writes=("dx",), workspace=back_room),
-        "gamma": Kernel(grad_gamma, reads=("dy", *SAVED), writes=("dgamma",), workspace=like_x),
-        "beta": Kernel(grad_beta, reads=("dy",), writes=("dbeta",)),
+        "x": Kernel(
+            grad_x,
+            reads=("dy", *SAVED, "gamma"),
+            writes=("dx",),
+            workspace=back_room,
+            compiled=norms.INSTANCE_BACK,
+        ),
+        "gamma": Kernel(
+            grad_gamma,
+            reads=("dy", *SAVED),
+            writes=("dgamma",),
+            workspace=like_x,
+            compiled=norms.INSTANCE_SCALE,
+        ),
+        "beta": Kernel(grad_beta, reads=("dy",), writes=("dbeta",), compiled=norms.INSTANCE_SHIFT),
     },
     aux=moments,
     attrs=attrs,

@@ -57,6 +57,13 @@ ROWS: tuple[OpInfo, ...] = (
         large=Sample(
             "large", {"x": (4, 64, 64, 16), "gamma": (16,), "beta": (16,)}, constants=WEIGHTS
         ),
+        also_large=(
+            Sample(
+                "many channels",
+                {"x": (2, 18, 25, 150), "gamma": (150,), "beta": (150,)},
+                constants=WEIGHTS,
+            ),
+        ),
         refusals=(
             Refusal("(N, S…, C)", {"x": (2, 3), "gamma": (3,), "beta": (3,)}),
             Refusal("(N, S…, C)", {"x": (2, 3, 4), "gamma": (3,), "beta": (4,)}),
