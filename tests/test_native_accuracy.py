@@ -59,8 +59,13 @@ def units_off(y: Array, wanted: Array) -> Array:
     return np.abs(np.subtract(y, wanted, where=finite, out=np.zeros_like(wanted))) / unit
 
 
+def elu(x: Array) -> Array:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
 @pytest.mark.parametrize(
-    ("name", "exact", "most"), [("TANH", np.tanh, 3), ("EXP", np.exp, 1.5), ("LOG", np.log, 1)]
+    ("name", "exact", "most"),
+    [("TANH", np.tanh, 3), ("EXP", np.exp, 1.5), ("LOG", np.log, 1), ("ELU", elu, 4)],
 )
 def test_every_kind_of_number(name: str, exact: Function, most: float) -> None:
     x = every_kind()
@@ -93,6 +98,7 @@ def special() -> Iterator[tuple[str, float, float]]:
     yield from (("TANH", 30, 1), ("TANH", -30, -1), ("TANH", 1e-45, 1e-45))
     yield from (("EXP", x, y) for x, y in ((0, 1), (-0.0, 1), (inf, inf), (-inf, 0)))
     yield from (("EXP", 89, inf), ("EXP", -104, 0), ("EXP", -103, 1.4e-45))
+    yield from (("ELU", x, y) for x, y in ((0, 0), (inf, inf), (-inf, -1), (-30, -1)))
     yield from (("LOG", x, y) for x, y in ((0, -inf), (-0.0, -inf), (1, 0), (inf, inf)))
 
 

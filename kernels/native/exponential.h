@@ -51,6 +51,12 @@ static inline float F(hyperbolic_tangent)(float x) {
   return q < 0.09f ? x * (1 + near) : x > 0 ? far : -far;
 }
 
+/* eˣ − 1 for x ≤ 0, with all its digits near 0. */
+static inline float F(less_one)(float x) {
+  float t = F(hyperbolic_tangent)(x / 2);
+  return 2 * t / (1 - t);
+}
+
 /* The normal distribution's cumulative function, 1 − Φ(−x) where x > 0. Below, Φ(x) exp(x²/2) is
    t P(t), t = 1 / (1 − 0.26 x): coefficients of the least greatest relative error, 2e-8, to −13.5,
    where Φ ends as a normal number. */
