@@ -1,8 +1,8 @@
 """Computes a model's outputs for data."""
 
+import os
 from collections.abc import Sequence
-from contextlib import nullcontext
-from io import BytesIO
+from contextlib import AbstractContextManager, nullcontext
 
 import click
 import numpy as np
@@ -10,12 +10,16 @@ import numpy as np
 from odt.cli.options import given, model_argument, schedule_options
 from odt.core.columns import open_columns
 from odt.core.data import DataSet
-from odt.core.files import AtomicFile
 from odt.core.folding import fold_weights
+from odt.core.graph import Graph
 from odt.core.inference import Predictor
+from odt.core.predictions import Append, output_names, write_npy, write_npz
 from odt.core.reader import read_model
 from odt.core.sidecar import read_sidecar
+from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
+
+ENDINGS = (".npy", ".npz")
 
 
 @click.command()
@@ -28,7 +32,16 @@ from odt.kernels.opdef import Array, TensorSpec
 )
 @click.option("--top", type=click.IntRange(1), help="Prints the greatest outputs of each sample.")
 @click.option(
-    "--output", type=click.Path(), metavar="FILE", help="Writes all outputs as an .npy array."
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="Writes an .npz of all outputs by name, or one output as an .npy array.",
+)
+@click.option(
+    "--output-index",
+    type=click.IntRange(0),
+    metavar="K",
+    help="The output that is printed and that an .npy holds, counted from 0.  [default: 0]",
 )
 @schedule_options
 def command(
@@ -36,43 +49,65 @@ def command(
     load_input: str | None,
     top: int | None,
     output: str | None,
+    output_index: int | None,
     batch_size: int | None,
     micro_batch: int | None,
     workers: int | None,
 ) -> None:
-    """Prints MODEL's first output for each sample: all its values, or the greatest with --top.
+    """Prints an output of MODEL for each sample: all its values, or the greatest with --top.
 
     With --output and without --top nothing is printed.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     graph = fold_weights(read_model(model)).graph
+    _check_outputs(graph, output, output_index)
     shown = top is not None or output is None
     sidecar = read_sidecar(inputs)
     names = sidecar.classes if sidecar else ()
-    with (
-        Predictor(graph, batch_size or 32, micro_batch=micro_batch, workers=workers) as predictor,
-        AtomicFile(output) if output else nullcontext() as file,
-    ):
+    with Predictor(graph, batch_size or 32, micro_batch=micro_batch, workers=workers) as predictor:
         data = DataSet(open_columns(inputs, predictor.runtime.input_specs, "input"))
-        if file is not None:
-            file.write(_header(data.length, predictor.runtime.output_specs[0]))
-        first = 0
-        for batch, *_ in predictor.run(data, range(data.length)):
-            if file is not None:
-                file.write(batch.data)
-            if shown:
-                for k, row in enumerate(batch.reshape(len(batch), -1), first):
-                    click.echo(f"{k}: {_line(row, top, names)}")
-            first += len(batch)
+        k = output_index or 0
+        specs = predictor.runtime.output_specs
+        with _writing(output, output_names(graph), specs, k, data.length) as append:
+            first = 0
+            for outputs in predictor.run(data, range(data.length)):
+                append(outputs)
+                if shown:
+                    rows = outputs[k].reshape(len(outputs[k]), -1)
+                    for number, row in enumerate(rows, first):
+                        click.echo(f"{number}: {_line(row, top, names)}")
+                first += len(outputs[k])
 
 
-def _header(length: int, sample: TensorSpec) -> bytes:
-    """What an .npy file begins with."""
-    stream = BytesIO()
-    descr = np.lib.format.dtype_to_descr(sample.dtype)
-    header = {"descr": descr, "fortran_order": False, "shape": (length, *sample.shape)}
-    np.lib.format.write_array_header_1_0(stream, header)
-    return stream.getvalue()
+def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
+    """What is asked for must be there, and have its place in the file."""
+    count = len(graph.outputs)
+    if index is not None and index >= count:
+        raise OptionError(
+            f"--output-index: must be below {count}, the model's outputs, but got {index}."
+        )
+    ending = os.path.splitext(path)[1].lower() if path else ".npz"
+    if ending not in ENDINGS:
+        raise OptionError(
+            f"--output {path}: must end in {' or '.join(ENDINGS)}, but got {ending or 'none'}."
+        )
+    if ending == ".npy" and index is None and count > 1:
+        raise OptionError(
+            f"--output {path}: must be an .npz, for the model has {count} outputs, but got .npy. "
+            f"Choose one of them with --output-index, or write {os.path.splitext(path or '')[0]}"
+            ".npz."
+        )
+
+
+def _writing(
+    path: str | None, names: Sequence[str], specs: Sequence[TensorSpec], index: int, length: int
+) -> AbstractContextManager[Append]:
+    """A function that takes the outputs of the next samples."""
+    if path is None:
+        return nullcontext(lambda outputs: None)
+    if path.lower().endswith(".npz"):
+        return write_npz(path, dict(zip(names, specs, strict=True)), length)
+    return write_npy(path, specs[index], length, index)
 
 
 def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
