@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from odt.core.graph import Graph
-from odt.core.lower import mixing_nodes
+from odt.core.samples import mixing_nodes
 
 
 def frozen_end(graph: Graph, trained: Collection[int], ends: Collection[int]) -> tuple[int, ...]:

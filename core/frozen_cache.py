@@ -20,12 +20,13 @@ from odt.core.cut import frozen_end
 from odt.core.engine import Plans, Work
 from odt.core.evaluator import Data, Order
 from odt.core.graph import Graph
-from odt.core.lower import file_batch, sample_spec
+from odt.core.lower import file_batch
 from odt.core.pages import Pages
 from odt.core.plans.memory import MemoryPlan
 from odt.core.plans.plan import Plan
 from odt.core.plans.schedule import Schedule, frozen_samples
 from odt.core.program import Program, make_arena
+from odt.core.samples import sample_spec
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
-from odt.core.plans.autodiff import trainable_tensors
+from odt.core.plans.trained import trainable_tensors
 from odt.errors import OdtError
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
-from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
+from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.refusals import Refusal, check_tensors, refused
 from odt.core.slices import split_slices
 from odt.core.stack import stacked
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import Array, OpDef, TensorSpec, always
+from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator, operator_names
 
 # ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
@@ -125,34 +125,6 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
                 f"{before} for {size}"
             )
     return _rewrite(graph, world)
-
-
-def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
-    """Nodes of a lowered graph in which the samples of a batch depend on each other."""
-    batched = set(graph.inputs)
-    mixing = []
-    for node in graph.nodes:
-        if not batched.intersection(node.inputs):
-            continue
-        row = _row(node)
-        bound = bind_operands(row, node)
-        specs = {n: graph.tensors[i].spec for n, i in bound.items()}
-        growing = frozenset(n for n, i in bound.items() if i in batched)
-        batched.update(node.outputs)
-        if row.forward.view is always:  # the order of values stays, so whole samples stay whole
-            made = [graph.tensors[i].spec.shape for i in node.outputs]
-            mixes = any(not shape or shape[0] % graph.samples for shape in made)
-        else:
-            mixes = row.mixes(node.attrs, specs, growing)
-        if mixes:
-            mixing.append(node)
-    return tuple(mixing)
-
-
-def _row(node: Node) -> OpDef:
-    row = find_operator(node.op)
-    assert row is not None, node.op
-    return row
 
 
 def _one_tensor_a_buffer(graph: Graph) -> Graph:
@@ -322,7 +294,7 @@ def _rewrite(graph: Graph, world: World) -> Graph:
             continue
         node = replace(node, attrs=world.attrs[k])
         code = node.options.get("fused_activation_function", 0)
-        if not code or _row(node).keeps_activation:
+        if not code or row_of(node.op).keeps_activation:
             nodes.append(node)
             continue
         if code not in ACTIVATIONS:
@@ -335,20 +307,3 @@ def _rewrite(graph: Graph, world: World) -> Graph:
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
     return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=world.batch)
-
-
-def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
-    """The spec of one sample of a tensor that is filled or read from outside.
-
-    Raises:
-        UnsupportedError: if its leading axis is not made of whole samples.
-    """
-    if batch == 1 and not spec.shape:
-        return spec
-    if not spec.shape or spec.shape[0] % batch:
-        raise UnsupportedError(
-            f"{graph.name}: {name}: its leading axis must hold whole samples, "
-            f"but got {spec} at batch {batch}"
-        )
-    lead = spec.shape[0] // batch
-    return TensorSpec((lead, *spec.shape[1:])[lead == 1 :], spec.dtype)

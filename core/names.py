@@ -6,8 +6,16 @@ from typing import TypeVar
 from odt.core.graph import ABSENT, Node
 from odt.errors import ShapeError
 from odt.kernels.opdef import OpDef
+from odt.kernels.registry import find_operator
 
 T = TypeVar("T")
+
+
+def row_of(op: str) -> OpDef:
+    """The row of an operator that is known to have one."""
+    row = find_operator(op)
+    assert row is not None, op
+    return row
 
 
 def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:

@@ -7,11 +7,11 @@ from typing import Self
 
 from odt.core.engine import Engine, Plans, Work
 from odt.core.graph import Graph
-from odt.core.lower import sample_spec
 from odt.core.parameters import Parameters
 from odt.core.plans.autodiff import Loss
 from odt.core.plans.schedule import Schedule
 from odt.core.program import make_arena
+from odt.core.samples import sample_spec
 from odt.core.workers import Team
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_target

@@ -11,14 +11,13 @@ from fnmatch import fnmatchcase
 
 from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
-from odt.core.names import bind_inputs
+from odt.core.names import bind_inputs, row_of
 from odt.core.norms import norm_constants
-from odt.core.plans.autodiff import trainable_tensors
+from odt.core.plans.trained import trainable_tensors
 from odt.core.sparse import filters, strongest
 from odt.core.trainer import trainable_operators
 from odt.core.training_info import TrainingInfo
 from odt.errors import OptionError
-from odt.kernels.registry import find_operator
 
 NEAR = 3  # names that a refusal lists
 
@@ -173,8 +172,7 @@ def biases(lowered: Graph) -> set[int]:
     found: set[int] = set()
     other: set[int] = set()
     for node in lowered.nodes:
-        row = find_operator(node.op)
-        assert row is not None
+        row = row_of(node.op)
         for name, i in bind_inputs(row, node).items():
             tensor = lowered.tensors[i]
             last = lowered.tensors[node.outputs[0]].spec.shape[-1:]

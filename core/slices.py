@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
+from odt.core.names import row_of
 from odt.kernels.opdef import Array, TensorSpec
-from odt.kernels.registry import find_operator
 
 SLICES = ("SLICE", "STRIDED_SLICE")
 
@@ -54,11 +54,10 @@ def split_slices(graph: Graph) -> Graph:
 def _part(graph: Graph, k: int) -> Part | None:
     """Of a node that cuts one axis, and takes its entries one by one."""
     node = graph.nodes[k]
-    x, row = graph.tensors[node.inputs[0]], find_operator(node.op)
-    assert row is not None
+    x = graph.tensors[node.inputs[0]]
     if x.data is not None:
         return None
-    entries = row.forward.prepare(node.attrs, {"x": x.spec})["at"]
+    entries = row_of(node.op).forward.prepare(node.attrs, {"x": x.spec})["at"]
     cuts, axis = [], 0
     for entry in entries:
         if entry is None:
@@ -100,14 +99,11 @@ def _split(graph: Graph, tensors: list[Tensor], x: int, parts: Sequence[Part]) -
     inputs = [x, *(add("", a.shape, a) for a in statics.values())]
     shapes = [(*spec.shape[:axis], int(n), *spec.shape[axis + 1 :]) for n in sizes]
     at = dict(zip(ends, (add(*pair) for pair in zip(names, shapes, strict=True)), strict=False))
-    split, view = find_operator("SPLIT_V"), find_operator("RESHAPE")
-    assert split is not None
-    assert view is not None
     origin = graph.nodes[min(p.node for p in parts)].origin
-    attrs = split.attrs({}, statics)
+    attrs = row_of("SPLIT_V").attrs({}, statics)
     made = [Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs)]
     for part in parts:
         node = graph.nodes[part.node]
-        attrs = view.attrs({"new_shape": tensors[node.outputs[0]].spec.shape}, {})
+        attrs = row_of("RESHAPE").attrs({"new_shape": tensors[node.outputs[0]].spec.shape}, {})
         made.append(Node("RESHAPE", (at[part.begin],), node.outputs, {}, node.origin, attrs))
     return made

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from odt.core.graph import Graph
-from odt.core.names import bind_inputs
+from odt.core.names import bind_inputs, row_of
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
-from odt.kernels.registry import find_operator
 
 # By operator the input whose leading axis is the last of its output.
 FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}
@@ -19,8 +18,7 @@ def filters(lowered: Graph) -> set[int]:
     found: set[int] = set()
     other: set[int] = set()
     for node in lowered.nodes:
-        row = find_operator(node.op)
-        assert row is not None
+        row = row_of(node.op)
         for name, i in bind_inputs(row, node).items():
             is_filter = FILTERS.get(node.op) == name and lowered.tensors[i].data is not None
             (found if is_filter else other).add(i)

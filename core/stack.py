@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
-from odt.core.names import bind_operands, bind_outputs
+from odt.core.names import bind_operands, bind_outputs, row_of
 from odt.errors import ShapeError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
-from odt.kernels.registry import find_operator
 
 # For so many samples an operator is asked whether it takes them as they are: a number that no
 # shape has, so that none fits by accident. The answer must not depend on how many there are.
@@ -64,8 +63,7 @@ class _Stack:
 
     def add(self, node: Node) -> None:
         """Adds what a node becomes; raises ShapeError where it has no form for several samples."""
-        row = find_operator(node.op)
-        assert row is not None, node.op
+        row = row_of(node.op)
         if not self.grown.intersection(node.inputs):
             self.nodes.append(node)
         elif row.forward.view is always:
@@ -86,9 +84,7 @@ class _Stack:
         )
 
     def _view(self, node: Node, x: int, y: int) -> None:
-        row = find_operator("RESHAPE")
-        assert row is not None
-        attrs = row.attrs({"new_shape": self.tensors[y].spec.shape}, {})
+        attrs = row_of("RESHAPE").attrs({"new_shape": self.tensors[y].spec.shape}, {})
         self.nodes.append(Node("RESHAPE", (x,), (y,), {}, node.origin, attrs))
 
     def _specs(self, row: OpDef, node: Node) -> Specs:
@@ -164,13 +160,12 @@ class _Stack:
         return self.apart[i, rank]
 
     def _repeated(self, node: Node, i: int) -> int:
-        row, spec = find_operator("BROADCAST_TO"), self.one.tensors[i].spec
-        assert row is not None
+        spec = self.one.tensors[i].spec
         shape = np.array((self.samples, *spec.shape), np.int32)
         self.tensors.append(Tensor("", TensorSpec(shape.shape, shape.dtype), (), shape))
         inputs = i, len(self.tensors) - 1
         y = self._new(i, TensorSpec(tuple(map(int, shape)), spec.dtype))
-        attrs = row.attrs({}, {"shape": shape})
+        attrs = row_of("BROADCAST_TO").attrs({}, {"shape": shape})
         self.nodes.append(Node("BROADCAST_TO", inputs, (y,), {}, node.origin, attrs))
         return y
 

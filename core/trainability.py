@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from odt.core.graph import ABSENT, Graph, Node
-from odt.core.names import bind_inputs, bind_operands, bind_outputs
-from odt.core.plans.autodiff import gradient_of, trainable_tensors
+from odt.core.names import bind_inputs, bind_operands, bind_outputs, row_of
 from odt.core.plans.plan import Call, Plan
+from odt.core.plans.trained import gradient_of, trainable_tensors
 from odt.core.refusals import Refusal
 from odt.kernels.opdef import TensorSpec
-from odt.kernels.registry import find_operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,7 @@ def _blocked(graph: Graph, missing: Sequence[int]) -> tuple[Blocked, ...]:
     needs = set(missing)
     blocked = []
     for node in graph.nodes:
-        row = find_operator(node.op)
-        assert row is not None
+        row = row_of(node.op)
         for name, i in bind_inputs(row, node).items():
             if i not in needs:
                 continue
@@ -119,8 +117,7 @@ def flops(graph: Graph) -> int:
     """Arithmetic of one forward pass of a lowered graph; a multiplication and an addition are 2."""
     total = 0
     for node in graph.nodes:
-        row = find_operator(node.op)
-        assert row is not None
+        row = row_of(node.op)
         names: dict[str, Any] = {**bind_operands(row, node), **bind_outputs(row, node)}
         specs: dict[str, TensorSpec] = {n: graph.tensors[i].spec for n, i in names.items()}
         total += row.flops(node.attrs, specs)

@@ -13,8 +13,9 @@ from networks import ArrayData
 
 from odt.core.folding import fold_weights
 from odt.core.inference import Predictor
-from odt.core.lower import file_batch, sample_spec
+from odt.core.lower import file_batch
 from odt.core.reader import read_model
+from odt.core.samples import sample_spec
 from odt.kernels.opdef import Array
 
 

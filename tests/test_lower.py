@@ -7,7 +7,8 @@ from networks import ArrayData, InOrder, Net
 
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.inference import Predictor
-from odt.core.lower import file_batch, lower, mixing_nodes
+from odt.core.lower import file_batch, lower
+from odt.core.samples import mixing_nodes
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 from odt.errors import ModelError, OptionError, UnsupportedError

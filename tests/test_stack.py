@@ -10,10 +10,11 @@ from op_run import draw, row_of
 
 from odt.core.engine import Work
 from odt.core.graph import ABSENT, Graph, Node, Tensor
-from odt.core.lower import lower, mixing_nodes
+from odt.core.lower import lower
 from odt.core.names import expand
 from odt.core.plans.memory import plan_memory
 from odt.core.program import Program, make_arena
+from odt.core.samples import mixing_nodes
 from odt.core.stack import stacked
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo

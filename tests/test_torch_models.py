@@ -16,7 +16,7 @@ from networks import ArrayData, InOrder
 
 from odt.cli.main import main
 from odt.core.lower import file_batch, lower
-from odt.core.plans.autodiff import trainable_tensors
+from odt.core.plans.trained import trainable_tensors
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo

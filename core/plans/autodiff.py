@@ -8,18 +8,18 @@ contribution to a gradient goes to a value of its own, and a call of ADD adds it
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import numpy as np
 
-from odt.core.graph import Graph, Node, Tensor
-from odt.core.lower import mixing_nodes
-from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand
+from odt.core.graph import Graph, Node
+from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.core.plans.trained import gradient_of, trainable_tensors
+from odt.core.samples import mixing_nodes
 from odt.kernels.channels import counted, narrowed, of_channels
 from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
-from odt.kernels.registry import find_loss, find_operator, find_target
+from odt.kernels.registry import find_loss, find_target
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,48 +46,6 @@ def _zero(attrs: Attrs, *, y: Array) -> None:
 
 
 ZERO = Kernel(_zero, reads=(), writes=("y",))
-
-
-def _sum() -> Kernel:
-    """y = a + b."""
-    row = find_operator("ADD")
-    assert row is not None
-    return row.forward
-
-
-# What tico calls constants that are no parameters of the module, first states of recurrent ones.
-CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
-
-
-def is_of_formula(tensor: Tensor) -> bool:
-    """Whether a constant is no weight: a number without axes (an ε, a factor), or by its name."""
-    return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in CONVERTED)
-
-
-def trainable_tensors(
-    graph: Graph, trainable: Collection[int], only: Collection[int] | None = None
-) -> tuple[int, ...]:
-    """Constants that train: float inputs with a gradient, of operators that are trainable.
-
-    Args:
-        graph: lowered.
-        trainable: positions of the operators in the file.
-        only: tensors to choose from; None for all but those that belong to a formula.
-    """
-    found: dict[int, None] = {}
-    for node in graph.nodes:
-        if node.origin in trainable:
-            row = _row(node)
-            for name, i in bind_inputs(row, node).items():
-                tensor = graph.tensors[i]
-                if (
-                    tensor.data is not None
-                    and tensor.spec.dtype.kind == "f"
-                    and gradient_of(row, name)
-                    and (not is_of_formula(tensor) if only is None else i in only)
-                ):
-                    found[i] = None
-    return tuple(found)
 
 
 def inference_plan(graph: Graph) -> Plan:
@@ -118,23 +76,6 @@ def training_plan(
     """
     wanted = trainable if backward else frozenset()
     return _Builder(graph, wanted, only, sparse).finish(graph.outputs if outputs else (), losses)
-
-
-def _row(node: Node) -> OpDef:
-    row = find_operator(node.op)
-    assert row is not None, node.op
-    return row
-
-
-def gradient_of(row: OpDef, name: str) -> Kernel | None:
-    """The kernel of the gradient by an input, with the index of a variadic one filled in."""
-    found = row.grads.get(name)
-    if isinstance(found, Kernel):
-        return found
-    for stem, member in row.grads.items():
-        if stem.endswith("*") and name.startswith(stem[:-1]) and callable(member):
-            return member(int(name[len(stem) - 1 :]))
-    return None
 
 
 class _Builder:
@@ -209,7 +150,7 @@ class _Builder:
         """Tensors whose gradient is wanted: parameters, and all between them and the losses."""
         wanted = set(self.parameters)
         for node in nodes:
-            row = _row(node)
+            row = row_of(node.op)
             if any(i in wanted and gradient_of(row, n) for n, i in bind_inputs(row, node).items()):
                 wanted.update(i for i in node.outputs if self._is_float(i))
         return wanted
@@ -220,8 +161,8 @@ class _Builder:
         reached = []
         for node in reversed(nodes):
             if with_gradient.intersection(node.outputs):
-                bound = bind_inputs(_row(node), node).items()
-                passed = {i for n, i in bound if i in wanted and gradient_of(_row(node), n)}
+                bound = bind_inputs(row_of(node.op), node).items()
+                passed = {i for n, i in bound if i in wanted and gradient_of(row_of(node.op), n)}
                 if passed:
                     reached.append(node)
                     with_gradient |= passed
@@ -281,7 +222,7 @@ class _Builder:
         return arrays
 
     def _forward(self, node: Node) -> None:
-        row = _row(node)
+        row = row_of(node.op)
         bound = bind_operands(row, node)
         specs = {n: self.graph.tensors[i].spec for n, i in bound.items()}
         if row.forward.view(node.attrs, specs):
@@ -328,7 +269,7 @@ class _Builder:
         So an activation's gradient stands beside what the node before does with it, which may
         then be one call. Deliveries follow all of them: no later call reads the parameter.
         """
-        row = _row(node)
+        row = row_of(node.op)
         arrays = self._arrays(row, node)
         for name, i in bind_outputs(row, node).items():
             if i not in self.gradients and self._is_float(i):
@@ -393,6 +334,6 @@ class _Builder:
             return
         total = self._new(f"d.t{i}#{count + 1}", spec)
         arrays = {"a": before, "b": made, "y": total}
-        self._call(f"{label} +", Phase.BACKWARD, _sum(), None, arrays)
+        self._call(f"{label} +", Phase.BACKWARD, row_of("ADD").forward, None, arrays)
         self.made[i] += 1
         self.gradients[i] = total
