@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from odt.cli.options import LOSS_FIELDS, hyper_parameter_options, training_options
+from odt.cli.outputs import check_outputs
 from odt.core.exporter import add_training_info, remove_training_info
 from odt.core.heads import heads
 from odt.core.reader import Model, read_model
@@ -41,13 +42,17 @@ def command(
     .json. They count more than JSON, and JSON more than what INPUT carries.
     """
     chosen = num_of_trainable_ops is not None or any(v is not None for v in options.values())
-    if remove and (chosen or output is not None):
-        raise OptionError("--remove: must be given with INPUT and OUTPUT only, but got more")
     named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
+    if remove and (chosen or named_json or output is not None):
+        got = hyperparameters if named_json else "more"
+        raise OptionError(f"--remove: must be given with INPUT and OUTPUT only, but got {got}")
     if remove or (chosen and output is None and not named_json):
         hyperparameters, output = None, hyperparameters
     model = read_model(source)
     target = output or model.path
+    read = {"JSON": hyperparameters, "INPUT": model.path}
+    in_place = [("OUTPUT", "INPUT")] if remove or model.format == "circle" else []
+    check_outputs({"OUTPUT": output}, read, in_place)
     if remove:
         remove_training_info(model, target)
         click.echo(f"removed hyperparameters; saved in {target}")

@@ -4,6 +4,7 @@ import os
 
 import click
 
+from odt.cli.outputs import check_outputs
 from odt.core.exporter import export_model
 from odt.core.reader import read_model
 from odt.errors import OptionError
@@ -26,5 +27,6 @@ def command(source: str, output: str) -> None:
             f"{output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}"
         )
     model = read_model(source)
+    check_outputs({"OUT": output}, {"IN": model.path})
     export_model(model, {}, output, FORMATS[ending])
     click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[ending]})")

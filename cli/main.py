@@ -21,7 +21,7 @@ from odt.errors import OdtError
 NOT_COMMANDS = frozenset(
     {
         *("cache_options", "datafile_options", "main", "one_command", "options"),
-        *("plan_picture", "report"),
+        *("outputs", "plan_picture", "report"),
     }
 )
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
