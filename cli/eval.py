@@ -16,7 +16,7 @@ from odt.cli.options import (
 )
 from odt.core.folding import fold_weights
 from odt.core.inference import Evaluator
-from odt.core.metrics import find_metric
+from odt.core.metrics import fitting_metrics
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
 from odt.core.training_info import stored_training_info
@@ -44,8 +44,8 @@ def command(
     graph = fold_weights(source).graph
     stored = stored_training_info(source)
     info = resolve(graph, stored.given() if stored else {}, options, {})
-    metrics = dict(find_metric(name) for name in metric)
     with Evaluator(graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
+        metrics = fitting_metrics(metric, *evaluator.runtime.losses[0])
         data = open_data(load_input, load_expected, evaluator.runtime)
         if check_data:
             data.check_all()

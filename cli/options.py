@@ -9,7 +9,7 @@ import click
 
 from odt.core.columns import open_columns
 from odt.core.data import DataSet, target_check
-from odt.core.metrics import METRICS
+from odt.core.metrics import ACCURACY, METRICS
 from odt.core.runtime import Runtime, Samples
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import OptionError
@@ -267,8 +267,9 @@ checkpoint_options = stack(
 metric_option = click.option(
     "--metric",
     multiple=True,
-    type=Word(METRICS, METRIC_IDS),
-    help="What to measure besides the loss; may be given more than once.",
+    type=Word((ACCURACY, *METRICS), METRIC_IDS),
+    help="What to measure besides the loss; accuracy is the one that fits the targets. "
+    "May be given more than once.",
 )
 
 loss_options = stack(

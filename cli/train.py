@@ -29,7 +29,6 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
-from odt.cli.outputs import check_outputs
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.data import DataSet, EpochOrder, Split, split
@@ -37,7 +36,7 @@ from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
 from odt.core.folding import as_stored, fold_weights
-from odt.core.metrics import find_metric
+from odt.core.metrics import fitting_metrics
 from odt.core.phases import Phases
 from odt.core.reader import Model, read_model
 from odt.core.resolve import (
@@ -151,17 +150,17 @@ def command(
     with phases.phase("MODEL_LOAD"):
         source = read_model(model)
         folded = fold_weights(source)
-        _check_outputs(source, exports, export_checkpoint, checkpoint, load_input, load_expected)
         resume = read_resume(checkpoint) if checkpoint else Resume("", None)
         info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, resume)
         selection = Selection(trainable, freeze, bias_only, freeze_norm)
         said = num_of_trainable_ops is not None or trainable_ops is not None
         info = select(folded.graph, info, selection, among=said)
         info = choose_channels(folded.graph, info, sparse)
-    metrics = dict(find_metric(name) for name in metric)
+    sample = training_samples(folded.graph, info)
+    metrics = fitting_metrics(metric, *sample.losses[0])
     for path in filter(None, exports.values()):
         AtomicFile(path).discard()  # better refused now than after hours of training
-    data = open_data(load_input, load_expected, training_samples(folded.graph, info))
+    data = open_data(load_input, load_expected, sample)
     if memory_budget is not None:
         data.keep_pages(DATA_PAGES)
     length = _length(data, data_length)
@@ -288,24 +287,6 @@ def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
     return {
         "learning_rate": info.learning_rate,
         "batch_size": info.batch_size,
-def _check_outputs(
-    model: Model,
-    exports: dict[str, str | None],
-    export_checkpoint: str | None,
-    checkpoint: str | None,
-    load_input: str | None,
-    load_expected: str | None,
-) -> None:
-    """A model may be replaced by what it became, in its format, and a checkpoint by a later one."""
-    written = {"--export-checkpoint": export_checkpoint}
-    written |= {f"--export-{kind.replace('+', 'plus')}": path for kind, path in exports.items()}
-    read = {"--load-input": load_input, "--load-expected": load_expected}
-    read |= {"MODEL": model.path, "--checkpoint": checkpoint}
-    itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
-    replaces = [(f"--export-{kind}", "MODEL") for kind in itself]
-    check_outputs(written, read, [("--export-checkpoint", "--checkpoint"), *replaces])
-
-
         "reduction": info.reduction,
         "optimizer": info.optimizer,
         "num_of_trainable_ops": number_of_last(model.graph, info.trainable_ops),

@@ -1,16 +1,16 @@
 """Figures over all samples of a pass. A metric sees outputs y and targets t, batch after batch.
 
-A sample is everything but the first axis. ROWS of them are looked at together, so that scratch
-does not grow with the batch.
+The last axis counts classes, as in the losses. ROWS of them are looked at together, so that
+scratch does not grow with the batch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.errors import DataError, OptionError
+from odt.kernels.opdef import Array, TensorSpec
 
 ROWS = 1024
 
@@ -41,10 +41,13 @@ class _Mean:
 
 
 class CategoricalAccuracy(_Mean):
-    """Share of samples whose greatest output is where the greatest target is; the first wins."""
+    """Share of positions whose greatest output, along the last axis, is where the target's is.
+
+    The first of equals wins.
+    """
 
     def update(self, y: Array, t: Array) -> None:
-        for a, b in _blocks(y, t, y[0].size):
+        for a, b in _blocks(y, t, y.shape[-1]):
             self.total += int(np.count_nonzero(a.argmax(axis=1) == b.argmax(axis=1)))
             self.count += len(a)
 
@@ -59,10 +62,16 @@ class SparseCategoricalAccuracy(_Mean):
 
 
 class BinaryAccuracy(_Mean):
-    """Share of values on the same side of 0.5 as their target."""
+    """Share of values on the same side of 0.5 as their target, which is 0 or 1."""
 
     def update(self, y: Array, t: Array) -> None:
         for a, b in _blocks(y, t, 1):
+            other = b[(b != 0) & (b != 1)]
+            if other.size:
+                raise DataError(
+                    f"--metric binary-accuracy: targets must be 0 or 1, but got {other[0]:g}. "
+                    "Of other numbers measure mean-absolute-error or r2."
+                )
             self.total += int(np.count_nonzero((a > 0.5) == (b > 0.5)))
             self.count += len(a)
 
@@ -118,13 +127,47 @@ METRICS: Mapping[str, type[Metric]] = {
 }
 
 
-def find_metric(name: str) -> tuple[str, type[Metric]]:
-    """A metric by name, with - or _, or by onert_train's number (0: categorical accuracy).
+ACCURACY = "accuracy"  # the one that fits, as in Keras
+_ERRORS = ("mean_absolute_error", "mean_squared_error", "r2")
+# What the targets of a loss are, and which metrics can be meant for them, accuracy first.
+_FITTING: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "categorical_crossentropy": ("rows of probabilities", ("categorical_accuracy", *_ERRORS)),
+    "mean_squared_error": ("values", ("categorical_accuracy", "binary_accuracy", *_ERRORS)),
+    "sparse_categorical_crossentropy": ("integer labels", ("sparse_categorical_accuracy",)),
+}
+_WANTED = {
+    "categorical_accuracy": "rows with a value for each of several classes",
+    "sparse_categorical_accuracy": "integer labels",
+    "binary_accuracy": "values that are 0 or 1, each by itself",
+}
+
+
+def fitting_metrics(names: Sequence[str], loss: str, output: TensorSpec) -> dict[str, type[Metric]]:
+    """Metrics by name, if they can be meant for the targets of this loss.
+
+    Args:
+        names: of METRICS, or accuracy.
+        loss: as in kernels/losses.
+        output: one sample of the output that the loss is on.
 
     Raises:
-        OptionError: if there is none of that name.
+        OptionError: if a metric is for other targets; names those that are not.
     """
-    key = "categorical_accuracy" if name == "0" else name.replace("-", "_")
-    if key not in METRICS:
-        raise OptionError(f"--metric: must be one of {', '.join(METRICS)}, or 0, but got {name}.")
-    return key, METRICS[key]
+    targets, fitting = _FITTING[loss]
+    if loss == "mean_squared_error" and output.shape[-1:] in ((), (1,)):
+        fitting = fitting[1:]
+    found = {}
+    for name in names:
+        key = fitting[0] if name == ACCURACY else name
+        if key not in fitting:
+            raise OptionError(
+                f"--metric {_kebab(key)}: targets must be {_WANTED.get(key, 'values')}, but those "
+                f"of {_kebab(loss)} on an output {output.shape} are {targets}. "
+                f"Give {' or '.join(map(_kebab, fitting))}."
+            )
+        found[key] = METRICS[key]
+    return found
+
+
+def _kebab(word: str) -> str:
+    return word.replace("_", "-")

@@ -18,11 +18,11 @@ show odt train "$out/cnn.circle" \
     --load-input "$out/train.input.bin" --load-expected "$out/train.output.bin" \
     --epochs "$epochs" --batch-size 32 --loss categorical-crossentropy \
     --optimizer adam --learning-rate 0.001 --validation-split 0.1 \
-    --metric categorical-accuracy --shuffle --seed 1 \
+    --metric accuracy --shuffle --seed 1 \
     --export-circle "$out/trained.circle" --export-tflite "$out/trained.tflite"
 show odt eval "$out/trained.circle" \
     --load-input "$out/test.input.bin" --load-expected "$out/test.output.bin" \
-    --metric categorical-accuracy
+    --metric accuracy
 
 # Raw files hold one sample after the other: 28 x 28 float32 are 3,136 bytes.
 head -c $((5 * 3136)) "$out/test.input.bin" > "$out/five.input.bin"

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from odt.core.metrics import METRICS, find_metric
-from odt.errors import OptionError
+from odt.core.metrics import METRICS, fitting_metrics
+from odt.errors import DataError, OptionError
+from odt.kernels.opdef import TensorSpec
 
+F32 = np.dtype(np.float32)
 Y = np.array([[0.1, 0.7, 0.2], [0.4, 0.4, 0.2], [0.0, 0.1, 0.9], [0.9, 0.1, 0.0]], np.float32)
 ONE_HOT = np.eye(3, dtype=np.float32)[[1, 1, 2, 2]]
 CASES = {
@@ -54,16 +56,60 @@ def test_many_samples_are_all_seen() -> None:
     assert metric.value() == 1500 / 5000
 
 
-def test_a_sample_of_several_positions_counts_once() -> None:
+def test_positions_of_a_sample_count_each() -> None:
     y, t = np.zeros((1, 2, 2), np.float32), np.zeros((1, 2, 2), np.float32)
-    y[0, 1, 1] = t[0, 1, 1] = 1
-    t[0, 0, 1] = 0.5
+    y[0, 0, 0] = y[0, 1, 1] = t[0, 0, 0] = t[0, 1, 0] = 1
     metric = METRICS["categorical_accuracy"]()
     metric.update(y, t)
-    assert metric.value() == 1
+    assert metric.value() == 1 / 2
 
 
-def test_metrics_are_found_by_onert_trains_number_and_either_spelling() -> None:
-    assert find_metric("0") == find_metric("categorical-accuracy")
-    with pytest.raises(OptionError, match="but got accuracy"):
-        find_metric("accuracy")
+def test_binary_accuracy_refuses_other_numbers_than_0_and_1() -> None:
+    metric = METRICS["binary_accuracy"]()
+    with pytest.raises(DataError, match=r"targets must be 0 or 1, but got 3\.7\. "):
+        metric.update(np.ones((2, 1), np.float32), np.array([[1], [3.7]], np.float32))
+
+
+CCE, MSE = "categorical_crossentropy", "mean_squared_error"
+SPARSE = "sparse_categorical_crossentropy"
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "name"),
+    [
+        (CCE, (10,), "categorical_accuracy"),
+        (SPARSE, (10,), "sparse_categorical_accuracy"),
+        (MSE, (10,), "categorical_accuracy"),
+        (MSE, (1,), "binary_accuracy"),
+        (MSE, (), "binary_accuracy"),
+        (MSE, (8, 8, 1), "binary_accuracy"),
+    ],
+)
+def test_accuracy_is_the_one_that_fits(loss: str, shape: tuple[int, ...], name: str) -> None:
+    found = fitting_metrics(["accuracy"], loss, TensorSpec(shape, F32))
+    assert found == {name: METRICS[name]}
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "shape", "fitting"),
+    [
+        ("categorical_accuracy", SPARSE, (10,), "Give sparse-categorical-accuracy."),
+        ("mean_squared_error", SPARSE, (10,), "Give sparse-categorical-accuracy."),
+        ("sparse_categorical_accuracy", CCE, (10,), "Give categorical-accuracy or"),
+        ("binary_accuracy", CCE, (10,), "Give categorical-accuracy or"),
+        ("sparse_categorical_accuracy", MSE, (10,), "Give categorical-accuracy or binary-"),
+        ("categorical_accuracy", MSE, (1,), "Give binary-accuracy or mean-absolute-error or"),
+    ],
+)
+def test_a_metric_for_other_targets_is_refused_and_those_that_fit_are_named(
+    name: str, loss: str, shape: tuple[int, ...], fitting: str
+) -> None:
+    with pytest.raises(OptionError) as e:
+        fitting_metrics(["r2", name] if loss != SPARSE else [name], loss, TensorSpec(shape, F32))
+    assert str(e.value).startswith(f"--metric {name.replace('_', '-')}: targets must be ")
+    assert fitting in str(e.value)
+
+
+def test_several_metrics_keep_their_order() -> None:
+    found = fitting_metrics(["r2", "accuracy", "mean_squared_error"], MSE, TensorSpec((3,), F32))
+    assert list(found) == ["r2", "categorical_accuracy", "mean_squared_error"]

@@ -99,6 +99,27 @@ def test_sparse_labels_train_as_one_hot_rows_do(tmp_path: Path) -> None:
         np.testing.assert_allclose(weights(other)[name], w, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("command", ["train", "eval"])
+def test_a_metric_for_other_targets_is_refused_before_anything_else(command: str) -> None:
+    done = CliRunner().invoke(
+        main, [command, str(MODEL), "--metric", "sparse-categorical-accuracy"]
+    )
+    assert done.exit_code == 1
+    assert "Give categorical-accuracy or" in done.stderr
+    assert "Epoch" not in done.stdout
+
+
+def test_accuracy_of_values_that_are_no_classes_is_refused(tmp_path: Path) -> None:
+    model = Path(__file__).parent / "models" / "tflm-hello-world-sine-float.tflite"
+    np.save(tmp_path / "x.npy", np.ones((64, 1), np.float32))
+    np.save(tmp_path / "t.npy", np.full((64, 1), 3.7, np.float32))
+    data = ["--load-input", str(tmp_path / "x.npy"), "--load-expected", str(tmp_path / "t.npy")]
+    options = ["--loss", "mean-squared-error", "--metric", "accuracy", "--workers", "2"]
+    done = CliRunner().invoke(main, ["train", str(model), *data, *options])
+    assert done.exit_code == 1
+    assert "targets must be 0 or 1, but got 3.7." in done.stderr
+
+
 def test_shuffling_changes_the_order_and_a_seed_repeats_it(tmp_path: Path) -> None:
     files = [tmp_path / f"{k}.circle" for k in range(4)]
     for path, options in zip(
