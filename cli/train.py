@@ -29,6 +29,7 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
+from odt.cli.outputs import check_outputs
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.data import DataSet, EpochOrder, Split, split
@@ -149,6 +150,7 @@ def command(
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with phases.phase("MODEL_LOAD"):
         source = read_model(model)
+        _check_outputs(source, exports, export_checkpoint, checkpoint, load_input, load_expected)
         folded = fold_weights(source)
         resume = read_resume(checkpoint) if checkpoint else Resume("", None)
         info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, resume)
@@ -281,6 +283,24 @@ def _resolve(
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
     return resolved, where
+
+
+def _check_outputs(
+    model: Model,
+    exports: dict[str, str | None],
+    export_checkpoint: str | None,
+    checkpoint: str | None,
+    load_input: str | None,
+    load_expected: str | None,
+) -> None:
+    """A model may be replaced by what it became, in its format, and a checkpoint by a later one."""
+    written = {"--export-checkpoint": export_checkpoint}
+    written |= {f"--export-{kind.replace('+', 'plus')}": path for kind, path in exports.items()}
+    read = {"--load-input": load_input, "--load-expected": load_expected}
+    read |= {"MODEL": model.path, "--checkpoint": checkpoint}
+    itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
+    replaces = [(f"--export-{kind}", "MODEL") for kind in itself]
+    check_outputs(written, read, [("--export-checkpoint", "--checkpoint"), *replaces])
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
