@@ -69,6 +69,27 @@ def _module(name: str) -> str:
     return f"odt.cli.{name.replace('-', '_')}"
 
 
+def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    """Prints odt's version and what computes, and ends."""
+    if asked:
+        try:
+            kernels = importlib.import_module("odt.kernels.native").description()
+        except OdtError as e:
+            raise click.ClickException(str(e)) from e
+        click.echo(f"odt {__version__}, {kernels}")
+        ctx.exit()
+
+
+version_option = click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=print_version,
+    help="Show the version and which kernels compute, and exit.",
+)
+
+
 @click.group(
     cls=Group,
     context_settings={
@@ -76,6 +97,6 @@ def _module(name: str) -> str:
         "token_normalize_func": lambda token: token.replace("_", "-"),  # both spellings
     },
 )
-@click.version_option(__version__, prog_name="odt", message="%(prog)s %(version)s")
+@version_option
 def main() -> None:
     """Trains the Circle or TFLite model that is already shipped, on the device it runs on."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from odt import __version__
+from odt.cli.main import version_option
 from odt.cli.options import stack
 from odt.errors import OdtError
 
@@ -55,7 +55,7 @@ class Failed(click.ClickException):
 
 
 one_options = stack(
-    click.version_option(__version__, prog_name="odt", message="%(prog)s %(version)s"),
+    version_option,
     click.option(
         "--trainable-ops",
         metavar="LIST",
@@ -69,7 +69,7 @@ one_options = stack(
         "--verbose-level",
         type=click.IntRange(0, 2),
         default=0,
-        help="1 says where each value of the parameter block comes from.",
+        help="1 says where each value of the parameter block comes from, and what computes.",
     ),
 )
 

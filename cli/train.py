@@ -52,6 +52,7 @@ from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import Epoch, Trainer, Watch, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import DataError, OptionError
+from odt.kernels import native
 
 
 @click.command(cls=OneCommand)
@@ -196,6 +197,8 @@ def command(
         if verbose_level:
             block |= {"origins": where, "hyper_parameters": used.hyper_parameters}
         click.echo(report.parameter_block(**block))
+        if verbose_level:
+            click.echo(native.description())
         if sparse or not selection.is_empty:
             click.echo(report.trained_line(trainer.parameters.trained.values()))
         warning = contradiction(source.graph, trainer.info)

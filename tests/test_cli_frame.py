@@ -38,9 +38,19 @@ def raising(error: BaseException) -> click.Group:
     return group_of(click.Command("one", callback=fail))
 
 
-def test_version_is_the_packages() -> None:
+@pytest.mark.parametrize("command", [[], ["train"]])
+def test_version_says_what_computes(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODT_KERNELS", "numpy")
+    result = CliRunner().invoke(main, [*command, "--version"])
+    assert result.exit_code == 0
+    assert re.fullmatch(r"odt \d+\.\d+\.\d+, NumPy kernels only: .+\n", result.output)
+
+
+def test_version_refuses_kernels_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODT_KERNELS", "mmx")
     result = CliRunner().invoke(main, ["--version"])
-    assert re.fullmatch(r"odt \d+\.\d+\.\d+\n", result.output)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: ODT_KERNELS: must be numpy")
 
 
 def test_python_dash_m_is_the_command() -> None:

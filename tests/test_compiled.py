@@ -129,5 +129,33 @@ def test_a_forked_process_shares_its_calls_too() -> None:
 
 def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "mmx")
-    with pytest.raises(OptionError, match=r"ODT_KERNELS: must be numpy.*but got mmx"):
+    with pytest.raises(OptionError, match=r"ODT_KERNELS: must be numpy.*but got mmx\. "):
         native.kind()
+
+
+def test_the_kernels_in_use_are_described(instruction_set: str) -> None:
+    assert native.description() == f"compiled kernels: {instruction_set}"
+
+
+@pytest.mark.skipif(not SETS, reason="nothing is compiled")
+def test_compiled_kernels_that_are_left_out_are_no_missing_compiler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ODT_KERNELS", "numpy")
+    assert native.description() == "NumPy kernels only: ODT_KERNELS says so"
+
+
+def test_an_installation_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "_library", lambda: None)
+    monkeypatch.setattr(native, "_sets", lambda: ())
+    monkeypatch.delenv("ODT_KERNELS", raising=False)
+    assert native.description() == (
+        "NumPy kernels only: install with a C compiler for faster training"
+    )
+    monkeypatch.setenv("ODT_KERNELS", "avx2")
+    with pytest.raises(OptionError) as caught:
+        native.kind()
+    assert str(caught.value) == (
+        "ODT_KERNELS: must be numpy, but got avx2. No kernels were compiled when odt was "
+        "installed: install with a C compiler for faster training."
+    )

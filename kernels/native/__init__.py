@@ -15,6 +15,8 @@ from odt.errors import OptionError
 from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs
 
 SETS = ("base", "avx2", "avx512")
+NOT_BUILT = "No kernels were compiled when odt was installed"
+REMEDY = "install with a C compiler for faster training"
 
 
 @cache
@@ -43,8 +45,20 @@ def kind() -> str:
     asked = os.environ.get("ODT_KERNELS", "")
     known = ("numpy", *_sets())
     if asked and asked not in known:
-        raise OptionError(f"ODT_KERNELS: must be {', '.join(known)}, but got {asked}")
+        why = "This processor has no others" if _sets() else f"{NOT_BUILT}: {REMEDY}"
+        raise OptionError(f"ODT_KERNELS: must be {', '.join(known)}, but got {asked}. {why}.")
     return asked or known[-1]
+
+
+def description() -> str:
+    """What computes, in a line.
+
+    Raises:
+        OptionError: if ODT_KERNELS names what this machine cannot run.
+    """
+    if is_available():
+        return f"compiled kernels: {kind()}"
+    return f"NumPy kernels only: {'ODT_KERNELS says so' if _sets() else REMEDY}"
 
 
 def is_available() -> bool:
