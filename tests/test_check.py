@@ -1,5 +1,6 @@
 """`odt check`: it says beforehand whether a model will train."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from model_builder import ModelBuilder
 from networks import Net
 
 from odt.cli.main import main
+from odt.core.graph import Graph
 from odt.core.random_data import RandomData
-from odt.core.selftest import self_test
+from odt.core.selftest import Finding, self_test
 from odt.core.training_info import TrainingInfo
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.ops import fully_connected
@@ -58,6 +60,30 @@ def test_arithmetic_is_that_of_the_layers() -> None:
     """784 → 128 → 10: two FLOP a weight, and RELU, SOFTMAX one a value."""
     result = check(HERE / "golden" / "mlp_sm" / "model.circle")
     assert f"{2 * (784 * 128 + 128 * 10) + 128 + 10:,} FLOP" in result.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--batch-size", 48), ("--num-of-trainable-ops", 2)])
+def test_memory_is_what_train_takes(options: tuple[object, ...]) -> None:
+    folder = HERE / "golden" / "mlp_sm"
+    data = ("--load-input", folder / "input.bin", "--load-expected", folder / "expected.bin")
+    words = ["train", folder / "model.circle", *data, "--epochs", 1, *options]
+    trained = CliRunner().invoke(main, [*map(str, words)])
+    checked = check(folder / "model.circle", *options)
+    block = re.compile("== memory ==.*?\n=====", re.DOTALL)
+    assert block.findall(checked.stdout) == block.findall(trained.stdout) != []
+
+
+@pytest.mark.parametrize(("asked", "tested"), [(64, 8), (3, 3)])
+def test_few_samples_are_tested(asked: int, tested: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def remember(graph: Graph, info: TrainingInfo, *rest: Any, **more: Any) -> list[Finding]:
+        seen.append(info.batch_size)
+        return [Finding("loss", True, "1")]
+
+    monkeypatch.setattr("odt.cli.check.self_test", remember)
+    check(HERE / "golden" / "mlp_sm" / "model.circle", "--batch-size", asked)
+    assert seen == [tested]
 
 
 def test_a_dead_network_is_found(tmp_path: Path) -> None:
