@@ -16,12 +16,13 @@ import click
 
 import odt.cli
 from odt import __version__
+from odt.cli.endings import printing
 from odt.errors import OdtError
 
 NOT_COMMANDS = frozenset(
     {
         *("cache_options", "datafile_options", "main", "one_command", "options"),
-        *("outputs", "plan_picture", "report"),
+        *("endings", "outputs", "plan_picture", "report"),
     }
 )
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
@@ -48,7 +49,8 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with printing():
+                return super().invoke(ctx)
         except OdtError as e:
             raise click.ClickException(str(e)) from e
         except KeyboardInterrupt:

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 import click
 import numpy as np
 
+from odt.cli.endings import keep_going
 from odt.cli.options import given, model_argument, schedule_options
+from odt.cli.outputs import check_outputs
 from odt.core.columns import open_columns
 from odt.core.data import DataSet
 from odt.core.folding import fold_weights
@@ -59,7 +61,11 @@ def command(
     With --output and without --top nothing is printed.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
-    graph = fold_weights(read_model(model)).graph
+    source = read_model(model)
+    if output:
+        check_outputs({"--output": output}, {"MODEL": source.path, "--load-input": inputs})
+        keep_going()
+    graph = fold_weights(source).graph
     _check_outputs(graph, output, output_index)
     shown = top is not None or output is None
     sidecar = read_sidecar(inputs)

@@ -1,18 +1,16 @@
 """Trains a model on data and exports it."""
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import FrameType
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import click
 
 from odt.cli import report
 from odt.cli.cache_options import cache_options, what_to_keep
-from odt.cli.main import INTERRUPTED
+from odt.cli.endings import keep_going, leave, stop_on_signals
 from odt.cli.one_command import OneCommand, one_options
 from odt.cli.options import (
     LOSS_FIELDS,
@@ -146,7 +144,10 @@ def command(
     """
     if properties and not export_checkpoint:
         raise OptionError("--property: must come with --export-checkpoint, but got it alone")
-    exports = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
+    targets = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
+    exports = {kind: target for kind, target in targets.items() if target}
+    if exports or export_checkpoint:
+        keep_going()
     phases = Phases(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with phases.phase("MODEL_LOAD"):
@@ -161,7 +162,7 @@ def command(
         info = choose_channels(folded.graph, info, sparse)
     sample = training_samples(folded.graph, info)
     metrics = fitting_metrics(metric, *sample.losses[0])
-    for path in filter(None, exports.values()):
+    for path in exports.values():
         AtomicFile(path).discard()  # better refused now than after hours of training
     data = open_data(load_input, load_expected, sample)
     if memory_budget is not None:
@@ -190,7 +191,7 @@ def command(
         if export_circleplus:
             encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
         floats = export_weights == "float"
-        if any(exports.values()) and not floats:
+        if exports and not floats:
             as_stored(source, folded, trainer.buffers())  # refused now if it cannot be stored
         block = _block(source, trainer.info)
         block["loss"] = ", ".join(dict.fromkeys(name for name, _ in trainer.runtime.losses))
@@ -237,25 +238,23 @@ def command(
             given = cache = trainer.frozen(data, data.without_inputs(), cut)
             click.echo(report.cache_line(keep, cache.nbytes, cache.arena_nbytes))
         times: list[float] = []
-        with phases.phase("EXECUTE"), _stop_on_interrupt() as stopped, given as samples:
-            for epoch in _epochs(trainer, samples, order, epochs, parts, stopped, start, saver):
-                times.append(epoch.training.seconds * 1000)
-                click.echo(
-                    report.epoch_line(epoch.number, epochs, epoch.training, epoch.validation)
-                )
-        if saver:
-            saver.finish()
-        buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
-        for kind, target in exports.items():
-            if target:
+        with stop_on_signals() as stopped:
+            with phases.phase("EXECUTE"), given as samples:
+                for epoch in _epochs(trainer, samples, order, epochs, parts, stopped, start, saver):
+                    times.append(epoch.training.seconds * 1000)
+                    click.echo(
+                        report.epoch_line(epoch.number, epochs, epoch.training, epoch.validation)
+                    )
+            if saver:
+                saver.finish()
+            buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
+            for kind, target in exports.items():
                 plus = used if kind == "circle+" else None
                 export_model(source, buffers, target, kind.rstrip("+"), plus, float_weights=floats)
     click.echo(report.timing_table(phases.times_ms, times))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))
-    if stopped:
-        click.echo("Stopped by Ctrl-C; what was asked for is exported.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED)
+    leave(stopped)
 
 
 def _resolve(
@@ -290,14 +289,14 @@ def _resolve(
 
 def _check_outputs(
     model: Model,
-    exports: dict[str, str | None],
+    exports: dict[str, str],
     export_checkpoint: str | None,
     checkpoint: str | None,
     load_input: str | None,
     load_expected: str | None,
 ) -> None:
     """A model may be replaced by what it became, in its format, and a checkpoint by a later one."""
-    written = {"--export-checkpoint": export_checkpoint}
+    written: dict[str, str | None] = {"--export-checkpoint": export_checkpoint}
     written |= {f"--export-{kind.replace('+', 'plus')}": path for kind, path in exports.items()}
     read = {"--load-input": load_input, "--load-expected": load_expected}
     read |= {"MODEL": model.path, "--checkpoint": checkpoint}
@@ -333,22 +332,6 @@ def _check_lengths(batch: int, parts: Split) -> None:
                 f"--batch-size {batch}: the {what} data has {len(samples)} samples. Give "
                 f"--batch-size {max(len(samples), 1)} or less, or more data."
             )
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[list[int]]:
-    """A list that is empty until Ctrl-C; a second Ctrl-C ends the process as ever."""
-    caught: list[int] = []
-
-    def catch(number: int, frame: FrameType | None) -> None:
-        caught.append(number)
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, catch)
-    try:
-        yield caught
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _epochs(

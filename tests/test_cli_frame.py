@@ -67,7 +67,7 @@ def test_help_imports_neither_numpy_nor_a_command() -> None:
         "print(sorted(m for m in sys.modules if m.startswith(('odt', 'numpy', 'h5py', 'tqdm'))))"
     )
     last = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1]
-    assert last == "['odt', 'odt.cli', 'odt.cli.main', 'odt.errors']"
+    assert last == "['odt', 'odt.cli', 'odt.cli.endings', 'odt.cli.main', 'odt.errors']"
 
 
 def test_help_lists_every_command() -> None:

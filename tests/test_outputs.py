@@ -51,6 +51,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         ("circle-plus-gen m.circle recipe.json recipe.json", "OUTPUT", "JSON"),
         ("circle-plus-gen sine.tflite recipe.json sine.tflite", "OUTPUT", "INPUT"),
+        ("predict m.circle --load-input x.bin --output ./x.bin", "--output", "--load-input"),
+        ("predict m.circle --load-input x.bin --output m.circle", "--output", "MODEL"),
         ("convert m.circle link.circle", "OUT", "IN"),
     ],
 )

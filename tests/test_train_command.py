@@ -1,11 +1,6 @@
 """The commands train, eval and predict, as a user runs them."""
 
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -153,22 +148,3 @@ def test_prediction_writes_an_array_and_prints_the_best(tmp_path: Path) -> None:
     best = y[3].argsort()[::-1][:2]
     assert out.splitlines()[3] == "3: " + ", ".join(f"{k} {y[3, k]:.4f}" for k in best)
     assert len(out.splitlines()) == SAMPLES
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_ctrl_c_ends_after_the_step_and_exports(tmp_path: Path) -> None:
-    out = tmp_path / "out.circle"
-    command = [sys.executable, "-m", "odt", "train", str(MODEL), *DATA]
-    command += ["--epochs", "1000000", "--export-circle", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while not process.stdout.readline().startswith("Epoch 3/"):
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    begin = time.monotonic()
-    _, err = process.communicate(timeout=30)
-    assert time.monotonic() - begin < 10
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert weights(out).keys() == weights(MODEL).keys()
-    assert out.read_bytes() != MODEL.read_bytes()

@@ -30,3 +30,7 @@ class OptionError(OdtError):
 
 class TrainingError(OdtError):
     """Training that cannot go on, such as a loss that is no longer finite."""
+
+
+class OutputError(OdtError):
+    """A standard output that no longer takes what is printed."""
