@@ -6,9 +6,11 @@ samples of tensor 1, …; little-endian, no header, as many samples as fit.
 
 Values are converted to the model's dtype where they are of its kind or of a smaller one: float16
 and float64 to float32, int64 labels to int32, uint8 pixels to float32 (0 to 255, not scaled). A
-float is never made an integer.
+float is never made an integer. The shape of a sample, where the file says it, is the model's; axes
+of 1 may be there or not, and either may be flat.
 """
 
+import math
 import os
 import shutil
 import struct
@@ -127,17 +129,25 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
             'Give an .npz or HDF5 file with arrays "0", "1", ….'
         )
     return tuple(
-        _column(f"{path}: {what} {k}", spec, rows)
+        _column(f"{path}: {what} {k}", spec, rows, what)
         for k, (spec, rows) in enumerate(zip(specs, arrays, strict=True))
     )
 
 
-def _column(name: str, spec: TensorSpec, rows: Rows) -> Column:
-    elements = int(np.prod(rows.shape[1:], dtype=np.int64))
-    if not rows.shape or elements != spec.size:
+def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether values of these shapes, one after the other, mean the same.
+
+    Axes of 1 count for nothing, and a flat array has the layout of any other of its size.
+    """
+    a, b = ([n for n in shape if n != 1] for shape in (a, b))
+    return a == b or (min(len(a), len(b)) <= 1 and math.prod(a) == math.prod(b))
+
+
+def _column(name: str, spec: TensorSpec, rows: Rows, what: str) -> Column:
+    if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
         raise DataError(
             f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
-            f"{rows.shape}. Its first axis must count samples."
+            f"{rows.shape}. {_remedy(rows, spec, what)}"
         )
     if not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
         raise DataError(
@@ -149,6 +159,23 @@ def _column(name: str, spec: TensorSpec, rows: Rows) -> Column:
         notes = (f"{name}: {rows.dtype} is converted to {spec.dtype} as it is read.",)
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
     return Column(name, spec, rows.shape[0], rows, notes, pages)
+
+
+def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
+    """What makes samples of such rows, or which loss wants them."""
+    shape, classes = rows.shape[1:], math.prod(spec.shape[-1:])
+    if rows.shape and sorted(shape) == sorted(spec.shape):
+        axes = [0]
+        for n in spec.shape:
+            axes.append(next(k + 1 for k, m in enumerate(shape) if m == n and k + 1 not in axes))
+        return f"Reorder its axes: np.transpose(a, {tuple(axes)})."
+    if what == "expected output" and rows.shape:
+        elements = math.prod(shape)
+        if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
+            return "Integer labels are for --loss sparse-categorical-crossentropy."
+        if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
+            return "Rows with a value for each class are for --loss categorical-crossentropy."
+    return "Its first axis must count samples."
 
 
 def _raw_columns(
@@ -172,7 +199,7 @@ def _raw_columns(
     columns, offset = [], 0
     for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
-        column = _column(f"{path}: {what} {k}", spec, rows)
+        column = _column(f"{path}: {what} {k}", spec, rows, what)
         columns.append(replace(column, notes=column.notes + notes))
         notes = ()
         offset += length * s.nbytes

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.columns import same_layout
 from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
 from odt.core.datasets.source import MissingValueError
 from odt.errors import DataError, OptionError
@@ -110,7 +111,7 @@ class Preprocessing:
         if self.flatten:
             x = x.reshape(-1)
         if self.shape:
-            if x.size != int(np.prod(self.shape)):
+            if not same_layout(x.shape, self.shape):
                 raise DataError(f"must become {self.shape}, but is {x.shape} after preprocessing")
             x = x.reshape(self.shape)
         return np.ascontiguousarray(x, self.dtype)
