@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from odt.cli.options import LOSS_FIELDS, hyper_parameter_options, training_options
-from odt.cli.outputs import check_outputs
+from odt.cli.outputs import check_ending, check_outputs
 from odt.core.exporter import add_training_info, remove_training_info
 from odt.core.heads import heads
 from odt.core.reader import Model, read_model
@@ -53,6 +53,8 @@ def command(
     read = {"JSON": hyperparameters, "INPUT": model.path}
     in_place = [("OUTPUT", "INPUT")] if remove or model.format == "circle" else []
     check_outputs({"OUTPUT": output}, read, in_place)
+    if output:
+        check_ending("OUTPUT", output, model.format if remove else "circle+")
     if remove:
         remove_training_info(model, target)
         click.echo(f"removed hyperparameters; saved in {target}")

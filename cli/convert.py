@@ -4,12 +4,10 @@ import os
 
 import click
 
-from odt.cli.outputs import check_outputs
+from odt.cli.outputs import FORMATS, check_outputs
 from odt.core.exporter import export_model
 from odt.core.reader import read_model
 from odt.errors import OptionError
-
-FORMATS = {".circle": "circle", ".tflite": "tflite"}
 
 
 @click.command()

@@ -1,9 +1,14 @@
-"""No file that is written may be one that is read, or another that is written."""
+"""What must be true of the files that a command writes.
+
+None may be one that is read, or another that is written; none may end as what it is not.
+"""
 
 import os
 from collections.abc import Collection, Mapping
 
 from odt.errors import OptionError
+
+FORMATS = {".circle": "circle", ".tflite": "tflite"}  # of models, by a name's ending
 
 
 def check_outputs(
@@ -30,6 +35,26 @@ def check_outputs(
                     "Give another name."
                 )
         others[name] = path
+
+
+def check_ending(name: str, path: str, kind: str) -> None:
+    """Refuses a model file whose ending says the other format; any other ending will do.
+
+    Args:
+        name: of the option or argument.
+        path: of the file.
+        kind: what it will be, circle, circle+ or tflite.
+
+    Raises:
+        OptionError: if the ending is the other format's.
+    """
+    wanted = f".{kind.rstrip('+')}"
+    ending = os.path.splitext(path)[1].lower()
+    if ending in FORMATS and ending != wanted:
+        raise OptionError(
+            f"{name} {path}: must not end as another format, for it is {kind}, but got {ending}. "
+            f"Give a name in {wanted}."
+        )
 
 
 def _same(one: str, other: str) -> bool:

@@ -27,7 +27,7 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
-from odt.cli.outputs import check_outputs
+from odt.cli.outputs import check_ending, check_outputs
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
 from odt.core.data import DataSet, EpochOrder, Split, split
@@ -297,12 +297,15 @@ def _check_outputs(
 ) -> None:
     """A model may be replaced by what it became, in its format, and a checkpoint by a later one."""
     written: dict[str, str | None] = {"--export-checkpoint": export_checkpoint}
-    written |= {f"--export-{kind.replace('+', 'plus')}": path for kind, path in exports.items()}
+    options = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
+    written |= {options[kind]: path for kind, path in exports.items()}
     read = {"--load-input": load_input, "--load-expected": load_expected}
     read |= {"MODEL": model.path, "--checkpoint": checkpoint}
     itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
     replaces = [(f"--export-{kind}", "MODEL") for kind in itself]
     check_outputs(written, read, [("--export-checkpoint", "--checkpoint"), *replaces])
+    for kind, path in exports.items():
+        check_ending(options[kind], path, kind)
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:

@@ -69,6 +69,33 @@ def test_what_is_read_or_written_besides_is_not_replaced(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"{TRAIN} --export-circle a.tflite", "--export-circle a.tflite: must not end as another"),
+        (f"{TRAIN} --export-circleplus a.TFLite", "for it is circle+, but got .tflite"),
+        (f"{TRAIN} --export-tflite a.circle", "but got .circle. Give a name in .tflite."),
+        ("circle-plus-gen m.circle recipe.json o.tflite", "OUTPUT o.tflite: must not end"),
+        ("circle-plus-gen m.circle o.tflite --batch-size 4", "OUTPUT o.tflite: must not end"),
+        ("circle-plus-gen m.circle o.tflite --remove", "Give a name in .circle."),
+        ("circle-plus-gen sine.tflite o.circle --remove", "Give a name in .tflite."),
+    ],
+)
+def test_an_ending_of_another_format_is_refused(line: str, words: str, folder: Path) -> None:
+    before = {path.name for path in folder.iterdir()}
+    result = CliRunner().invoke(main, line.split())
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert {path.name for path in folder.iterdir()} == before
+
+
+def test_endings_of_no_format_are_free(folder: Path) -> None:
+    result = CliRunner().invoke(main, f"{TRAIN} --export-tflite a.bin --export-circle b".split())
+    assert result.exit_code == 0, result.output
+    assert (folder / "a.bin").read_bytes()[4:8] == b"TFL3"
+    assert (folder / "b").read_bytes()[4:8] == b"CIR0"
+
+
 def test_a_checkpoint_that_training_goes_on_from_may_be_replaced(folder: Path) -> None:
     line = f"{TRAIN} --export-checkpoint c.odt"
     assert CliRunner().invoke(main, line.split()).exit_code == 0
