@@ -23,7 +23,6 @@ NAMES: Mapping[str, str | None] = {
     "-m": "--mem-poll",
     # Former ones.
     "--export_path": "--export-circle",
-    "--data_length": "--data-length",
     "--trainable_ops_idx": "--trainable-ops",
     "--modelfile": None,
     "--nnpackage": None,

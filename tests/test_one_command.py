@@ -48,6 +48,8 @@ DATA = "--load_input:raw x.bin --load_expected:raw t.bin"
         ("--epochs 1 --nnpackage m", "m --epochs 1", True),
         ("--path=m", "m", True),
         ("m --export_path o --data_length 8", "m --export-circle o --data-length 8", True),
+        ("m --data_length 8", "m --data-length 8", False),
+        ("m --data-length 8", "m --data-length 8", False),
         ("m --trainable_ops_idx 0-3", "m --trainable-ops 0-3", True),
         ("m --export-checkpoint c", "m --export-checkpoint c", False),
         ("m --output_sizes [0,40] --metric -1", "m", True),
@@ -142,6 +144,7 @@ def test_a_line_in_one_s_spelling_ends_with_one_s_status(
     [
         ("--loss 0", 2),
         ("--num_of_trainable_ops 4", 1),
+        ("--data-length 97", 1),
         ("--num_of_trainable_ops -2", 2),
         ("--batch_size 97", 1),
         ("--validation_split 1.5", 1),
