@@ -11,7 +11,7 @@ from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import find_target
 
 CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
-MSE = "mean_squared_error"
+MSE, BCE = "mean_squared_error", "binary_crossentropy"
 
 
 def both(name: str, x: Any, t: Any, scale: float = 1.0, **options: object) -> tuple[float, Array]:
@@ -91,7 +91,36 @@ def test_sparse_and_dense_targets_say_the_same() -> None:
         np.testing.assert_allclose(done, dother, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", [CCE, SPARSE, MSE])
+def test_binary_cross_entropy_by_hand() -> None:
+    """Logits 0 and ln 3 are p = 1/2 and 3/4: (ln 2 + ln 4/3) / 2 = 0.4904 for t = 0 and 1."""
+    for x, from_logits in (([[0, np.log(3)]], True), ([[0.5, 0.75]], False)):
+        loss, dx = both(BCE, x, [[0, 1]], from_logits=from_logits)
+        assert loss == pytest.approx(0.4904146, abs=1e-6)
+        wanted = [[0.25, -0.125]] if from_logits else [[1, -2 / 3]]
+        np.testing.assert_allclose(dx, wanted, rtol=1e-6)
+
+
+def test_binary_cross_entropy_of_huge_logits_is_finite() -> None:
+    """A wrong unit costs its logit, a right one nothing; a soft target its share of both."""
+    x, t = [[1e4, -1e4, 1e4, -1e4, 1e4]], [[1, 0, 0, 1, 0.25]]
+    loss, dx = both(BCE, x, t, from_logits=True)
+    assert loss == (0 + 0 + 1e4 + 1e4 + 0.75e4) / 5
+    np.testing.assert_allclose(dx, [[0, 0, 0.2, -0.2, 0.15]], atol=1e-7)
+
+
+def test_small_binary_losses_keep_their_digits() -> None:
+    """ln(1 + e⁻²⁰) = 2.0611536e-9, of which 1 − p in float32 would leave nothing."""
+    loss, _ = both(BCE, [[20.0]], [[1]], from_logits=True)
+    assert loss == pytest.approx(2.0611536e-9, rel=1e-6)
+
+
+def test_certain_probabilities_cost_nothing_or_the_floor() -> None:
+    loss, dx = both(BCE, [[1, 0, 1]], [[1, 0, 0]], from_logits=False)
+    assert loss == pytest.approx(46.0517 / 3, abs=1e-4)
+    np.testing.assert_allclose(dx, [[0, 0, 1e20 / 3]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE, MSE, BCE])
 def test_a_target_for_an_output_is_what_the_loss_takes(name: str) -> None:
     x = TensorSpec((4, 3, 5), np.dtype(np.float32))
     row = row_of(name)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.kernels.opdef import Array, TensorSpec
-from op_db import OpInfo, Options, Refusal, Sample, positive
+from op_db import OpInfo, Options, Refusal, Sample, between, positive
 
 INT32 = np.dtype(np.int32)
 SCALE = np.array([0.3])
@@ -39,6 +39,14 @@ def sparse(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     return cross_entropy(o, i["x"], np.eye(i["x"].shape[-1])[i["t"]], i["scale"])
 
 
+def binary_cross_entropy(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    p = 1 / (1 + np.exp(-i["x"])) if o["from_logits"] else i["x"]
+    units = -(i["t"] * np.log(p) + (1 - i["t"]) * np.log(1 - p))
+    rows = units.mean(-1).reshape(len(p), -1) if p.ndim > 1 else units.reshape(-1, 1)
+    samples = rows.mean(1) if o.get("mean_over_positions", True) else rows.sum(1)
+    return {"loss": np.sum(samples) * i["scale"]}
+
+
 def labels(*shape: int) -> Array:
     return np.random.default_rng(3).integers(0, 4, shape).astype(np.int32)
 
@@ -66,6 +74,26 @@ ROWS: tuple[OpInfo, ...] = (
             Refusal("t must be like x", {"x": (3, 4), "t": (3, 5), "scale": (1,)}),
             Refusal("t must be like x", {"x": (), "t": (), "scale": (1,)}),
         ),
+        loose=10,
+    ),
+    OpInfo(
+        "binary_crossentropy",
+        binary_cross_entropy,
+        samples=(
+            dense("logits", (3, 4), **LOGITS),
+            dense("logits, one value a sample", (4,), **LOGITS),
+            dense("logits, positions", (2, 3, 4), **LOGITS),
+            dense("logits, positions summed", (2, 3, 4), **LOGITS, mean_over_positions=False),
+            dense("probabilities", (3, 4), **PROBABILITIES),
+            dense("probabilities, positions", (2, 3, 1, 4), **PROBABILITIES),
+        ),
+        large=dense("large", (512, 512), **LOGITS),
+        also_large=(dense("large, probabilities", (512, 512), **PROBABILITIES),),
+        refusals=(
+            Refusal("t must be like x", {"x": (3, 4), "t": (3,), "scale": (1,)}, LOGITS),
+            Refusal("(N, …, K)", {"x": (), "t": (), "scale": (1,)}, LOGITS),
+        ),
+        draw=between(0.1, 0.9),
         loose=10,
     ),
     OpInfo(

@@ -1,0 +1,149 @@
+"""Binary cross-entropy: each unit's loss is −t log p − (1 − t) log(1 − p), t from 0 to 1.
+
+x (N, …, K)    t like x    scale (1,)    loss (1,)
+
+From logits: p = 1 / (1 + e⁻ˣ), and the loss is max(x, 0) − x t + log(1 + e^−|x|), finite for any
+    finite x;
+    dx = scale (p − t)
+From probabilities: p = x, log max(p, 1e-20), log max(1 − p, 1e-20);
+    dx = scale (p − t) / max(p (1 − p), 1e-20)
+Both divided by the K units, and by the number of such rows a sample has unless rows are summed.
+
+Source: Keras' binary_crossentropy; the floor is that of the other cross-entropies.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.ops import logistic
+from odt.kernels.softmax import SMALLEST
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryCrossEntropyAttrs:
+    """How the loss reads its input.
+
+    Attributes:
+        from_logits: x is logits; else x is p.
+        mean_over_positions: a sample with several rows of units (rank above 2) counts with their
+            mean, as in Keras; else with their sum.
+    """
+
+    from_logits: bool = True
+    mean_over_positions: bool = True
+
+
+def attrs_of(options: Options, statics: Mapping[str, Array]) -> BinaryCrossEntropyAttrs:
+    return BinaryCrossEntropyAttrs(**options)
+
+
+def target(x: TensorSpec) -> TensorSpec:
+    return x
+
+
+def infer(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
+    if s["t"] != s["x"] or not s["x"].shape:
+        raise ShapeError(f"t must be like x, (N, …, K), but got x {s['x']}, t {s['t']}")
+    return {"loss": TensorSpec((1,), s["x"].dtype)}
+
+
+def prepare(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Mapping[str, Any]:
+    shape = s["x"].shape[1:]
+    counted = shape if attrs.mean_over_positions else shape[-1:]
+    return {"divisor": max(int(np.prod(counted)), 1)}
+
+
+def scratch(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
+    return {"terms": s["x"], "part": s["x"]}
+
+
+def scratch_back(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
+    return {} if attrs.from_logits else {"spread": s["x"]}
+
+
+def forward(
+    attrs: BinaryCrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    terms: Array,
+    part: Array,
+    divisor: int,
+) -> None:
+    if attrs.from_logits:
+        np.maximum(x, 0, out=terms)
+        np.multiply(x, t, out=part)
+        np.subtract(terms, part, out=terms)
+        np.abs(x, out=part)
+        np.negative(part, out=part)
+        np.exp(part, out=part)
+        np.log1p(part, out=part)
+        np.add(terms, part, out=terms)
+        loss[0] = np.sum(terms) * (scale[0] / divisor)
+        return
+    np.subtract(1, x, out=part)
+    np.maximum(part, SMALLEST, out=part)
+    np.log(part, out=part)
+    np.subtract(1, t, out=terms)
+    np.multiply(part, terms, out=part)
+    np.maximum(x, SMALLEST, out=terms)
+    np.log(terms, out=terms)
+    np.multiply(terms, t, out=terms)
+    np.add(terms, part, out=terms)
+    loss[0] = np.sum(terms) * (-scale[0] / divisor)
+
+
+def grad_x(
+    attrs: BinaryCrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    divisor: int,
+    spread: Array | None = None,
+) -> None:
+    if spread is None:
+        logistic.forward(None, x=x, y=dx)
+        np.subtract(dx, t, out=dx)
+    else:
+        np.subtract(1, x, out=spread)
+        np.multiply(spread, x, out=spread)
+        np.maximum(spread, SMALLEST, out=spread)
+        np.subtract(x, t, out=dx)
+        np.divide(dx, spread, out=dx)
+    np.multiply(dx, scale[0] / divisor, out=dx)
+
+
+LOSS = OpDef(
+    "binary_crossentropy",
+    inputs=("x", "t", "scale"),
+    infer=infer,
+    forward=Kernel(
+        forward,
+        reads=("x", "t", "scale"),
+        writes=("loss",),
+        workspace=scratch,
+        prepare=prepare,
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("x", "t", "scale"),
+            writes=("dx",),
+            workspace=scratch_back,
+            may_alias=frozenset({("dx", "x")}),
+            prepare=prepare,
+        )
+    },
+    stops=("t", "scale"),
+    outputs=("loss",),
+    attrs=attrs_of,
+)
