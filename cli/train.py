@@ -28,9 +28,10 @@ from odt.cli.options import (
     training_options,
 )
 from odt.cli.outputs import check_ending, check_outputs
+from odt.cli.sample_counts import cut_samples, left_out
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
-from odt.core.data import DataSet, EpochOrder, Split, split
+from odt.core.data import EpochOrder, Split
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
@@ -49,7 +50,7 @@ from odt.core.resolve import (
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import Epoch, Trainer, Watch, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
-from odt.errors import DataError, OptionError
+from odt.errors import OptionError
 from odt.kernels import native
 
 
@@ -167,10 +168,8 @@ def command(
     data = open_data(load_input, load_expected, sample)
     if memory_budget is not None:
         data.keep_pages(DATA_PAGES)
-    length = _length(data, data_length)
-    parts = split(length, validation_split)
-    _check_lengths(info.batch_size, parts)
-    keep = what_to_keep(cache_frozen, cache_dtype, length)
+    parts = cut_samples(data.length, data_length, validation_split, info.batch_size)
+    keep = what_to_keep(cache_frozen, cache_dtype, data_length or data.length)
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
@@ -222,6 +221,8 @@ def command(
         if warning:
             click.echo(f"Warning: {warning}", err=True)
         start = resume.start(info.batch_size, len(parts.training) // info.batch_size)
+        for note in filter(None, _notes(trainer, parts, order, resume, start[0], epochs)):
+            click.echo(note, err=True)
         saver = None
         if export_checkpoint:
             saver = Saver(
@@ -319,22 +320,22 @@ def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
     }
 
 
-def _length(data: DataSet, wanted: int | None) -> int:
-    if wanted is not None and wanted > data.length:
-        raise DataError(
-            f"--data-length: must be at most {data.length}, the samples of the files, "
-            f"but got {wanted}"
+def _notes(
+    trainer: Trainer, parts: Split, order: EpochOrder, resume: Resume, first: int, epochs: int
+) -> Iterator[str | None]:
+    """What training will not do, though one might think so."""
+    if not trainer.parameters.trained:
+        yield (
+            "Warning: nothing trains: the operators that are to train have no weights. Give "
+            "--num-of-trainable-ops -1, or more of them as `odt inspect` counts them."
         )
-    return wanted or data.length
-
-
-def _check_lengths(batch: int, parts: Split) -> None:
-    for what, samples in (("training", parts.training), ("validation", parts.validation)):
-        if len(samples) < batch and (samples or what == "training"):
-            raise DataError(
-                f"--batch-size {batch}: the {what} data has {len(samples)} samples. Give "
-                f"--batch-size {max(len(samples), 1)} or less, or more data."
-            )
+    if first > epochs > 0:
+        yield (
+            f"{resume.path}: has had {first - 1} epochs already, so none is left. --epochs "
+            f"{epochs} counts from the first one: give more than {first - 1}."
+        )
+    else:
+        yield left_out(len(parts.training), trainer.info.batch_size, order.shuffle)
 
 
 def _epochs(

@@ -208,10 +208,12 @@ class Trainer:
         return run.step(0, samples)
 
     def evaluate(self, data: Data, order: Order) -> Result:
-        """Loss and metrics on samples, without training; what does not fill a batch is left out."""
-        return evaluate(
-            self._validation, data, order, self.info.reduction, self.metrics, rest=False
-        )
+        """Loss and metrics on samples, without training.
+
+        What does not fill a batch is left out, as onert does, unless it is all there is.
+        """
+        rest = len(order) < self.info.batch_size
+        return evaluate(self._validation, data, order, self.info.reduction, self.metrics, rest=rest)
 
     @property
     def plan(self) -> Plan:

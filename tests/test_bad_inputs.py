@@ -149,7 +149,9 @@ ROWS = {
     ),
     "a batch larger than the data": Bad(TRAIN + " --batch-size 65", "has 64 samples"),
     "a batch of none": Bad(TRAIN + " --batch-size 0", "batch-size", status=2),
-    "less validation than a batch": Bad(TRAIN + " --validation-split 0.1", "validation data has"),
+    "nothing left to train": Bad(
+        TRAIN + " --validation-split 1", "must leave samples to train, but got none of 64"
+    ),
     "a split above 1": Bad(TRAIN + " --validation-split 1.5", "must be 0 … 1, but got 1.5"),
     "a micro-batch above the batch": Bad(TRAIN + " --micro-batch 33", "at most the batch size"),
     "more operators than there are": Bad(TRAIN + " --num-of-trainable-ops 99", "but got 99"),

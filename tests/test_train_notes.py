@@ -1,0 +1,104 @@
+"""Training says what it will not do: train nothing, leave samples out, go on with what is done."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from odt.cli.main import main
+from odt.cli.sample_counts import left_out
+
+GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"  # 96 samples, ends in SOFTMAX
+X, T = GOLDEN / "input.bin", GOLDEN / "expected.bin"
+
+
+def train(*words: object) -> Result:
+    line = ["train", GOLDEN / "model.circle", "--load-input", X, "--load-expected", T]
+    result = CliRunner().invoke(main, [str(word) for word in (*line, "--epochs", 1, *words)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def val_loss(result: Result) -> str:
+    return result.stdout.partition("val_loss: [0] ")[2][:6]
+
+
+def test_training_that_does_all_says_nothing() -> None:
+    assert train().stderr == ""
+
+
+@pytest.mark.parametrize("words", [("--num-of-trainable-ops", 0), ("--trainable-ops", 2)])
+def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> None:
+    """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
+    assert train(*words).stderr.startswith("Warning: nothing trains: the operators that are to")
+
+
+def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    train("--export-checkpoint", state, "--epochs", 3)
+    result = train("--checkpoint", state, "--epochs", 2)
+    assert result.stderr == (
+        f"{state}: has had 3 epochs already, so none is left. --epochs 2 counts from the first "
+        "one: give more than 3.\n"
+    )
+    assert "Epoch 1/" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch", "shuffle", "text"),
+    [
+        (64, 32, False, None),
+        (
+            60,
+            32,
+            False,
+            "28 of 60 samples fill no batch of 32 and are never trained. --shuffle leaves out "
+            "others in each epoch; --batch-size 30 leaves out none.",
+        ),
+        (
+            60,
+            32,
+            True,
+            "28 of 60 samples fill no batch of 32 and are left out, others in each epoch. "
+            "--batch-size 30 leaves out none.",
+        ),
+        (
+            97,
+            32,
+            False,
+            "1 of 97 samples fill no batch of 32 and are never trained. --shuffle leaves out "
+            "others in each epoch.",
+        ),
+        (
+            97,
+            32,
+            True,
+            "1 of 97 samples fill no batch of 32 and are left out, others in each epoch.",
+        ),
+    ],
+)
+def test_samples_that_fill_no_batch_are_told(
+    samples: int, batch: int, shuffle: bool, text: str | None
+) -> None:
+    assert left_out(samples, batch, shuffle) == text
+
+
+def test_samples_that_are_left_out_are_told_at_the_start() -> None:
+    assert train("--data-length", 60).stderr == f"{left_out(60, 32, False)}\n"
+    assert train("--data-length", 60, "--shuffle").stderr == f"{left_out(60, 32, True)}\n"
+
+
+@pytest.mark.parametrize("more", [(), ("--memory-budget", "3MB")])
+def test_validation_data_smaller_than_a_batch_is_measured(more: tuple[object, ...]) -> None:
+    """As it is where it fills batches of its own size: nothing trains, so both are one model."""
+    words = ("--num-of-trainable-ops", 0, "--data-length", 60, "--validation-split", 0.2, *more)
+    small, fitting = train(*words, "--batch-size", 40), train(*words, "--batch-size", 11)
+    assert float(val_loss(small)) == pytest.approx(float(val_loss(fitting)), abs=1e-4)
+    assert float(val_loss(small)) > 0.1
+
+
+def test_validation_of_a_batch_and_more_drops_the_rest() -> None:
+    """As onert_train does: of samples 79 … 94 only 12 count, and these are the second line's."""
+    words = ("--num-of-trainable-ops", 0, "--batch-size", 12, "--validation-split")
+    of_16, of_12 = train(*words, 0.17), train(*words, 0.14, "--data-length", 92)
+    assert val_loss(of_16) == val_loss(of_12) != ""
