@@ -176,7 +176,7 @@ class Steps:
         picture = source.kind == "image"
         target = self._like.inputs[0] if self._like else None
         dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
-        whole = dtype.kind in "iu"
+        whole = dtype.kind in "iu" and not self._o["dtype"]  # the model itself takes 0 … 255
         return Preprocessing(
             missing=self._o["missing"],
             colour=self._colour if picture else "keep",
@@ -243,7 +243,8 @@ def report(made: Made) -> None:
     for role, path, specs in zip(
         ("input", "output"), made.files, (made.inputs, made.targets), strict=True
     ):
-        click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}")
+        left = f", read as {made.scale}" if made.scale and role == "input" else ""
+        click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{left}")
     if made.balance:
         counts = ", ".join(f"{name} {count}" for name, count in made.balance.items())
         click.echo(f"  classes: {counts}")

@@ -5,9 +5,9 @@ memory. Raw files are laid out as onert_train lays them out: all samples of tens
 samples of tensor 1, …; little-endian, no header, as many samples as fit.
 
 Values are converted to the model's dtype where they are of its kind or of a smaller one: float16
-and float64 to float32, int64 labels to int32, uint8 pixels to float32 (0 to 255, not scaled). A
-float is never made an integer. The shape of a sample, where the file says it, is the model's; axes
-of 1 may be there or not, and either may be flat.
+and float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the JSON beside
+the file says so. A float is never made an integer. The shape of a sample, where the file says it,
+is the model's; axes of 1 may be there or not, and either may be flat.
 """
 
 import math
@@ -24,7 +24,7 @@ from typing import IO, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from odt.core.pages import Pages
-from odt.core.sidecar import read_sidecar
+from odt.core.sidecar import read_sidecar, rescale
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -49,6 +49,7 @@ class Column:
         rows: where they are; the first axis counts samples.
         notes: what a user should know of the file.
         pages: of the file, where it is mapped.
+        scale: done to integers that are read as floats; see sidecar.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Column:
     rows: Rows
     notes: tuple[str, ...] = ()
     pages: Pages | None = None
+    scale: str = ""
 
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         """Fills out with one row a sample; allocates nothing that grows with the file.
@@ -77,6 +79,8 @@ class Column:
         else:
             for row, k in zip(out, samples, strict=True):
                 np.copyto(row, self.rows[k], casting="same_kind")
+        if self.scale:
+            rescale(out, self.scale)
         if self.pages is not None:
             self.pages.count(len(out))
 
@@ -128,8 +132,9 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
             f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
             'Give an .npz or HDF5 file with arrays "0", "1", ….'
         )
+    scale = "" if start.startswith(NPY) else _scale(path, arrays)
     return tuple(
-        _column(f"{path}: {what} {k}", spec, rows, what)
+        _column(f"{path}: {what} {k}", spec, rows, what, scale)
         for k, (spec, rows) in enumerate(zip(specs, arrays, strict=True))
     )
 
@@ -143,7 +148,22 @@ def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
     return a == b or (min(len(a), len(b)) <= 1 and math.prod(a) == math.prod(b))
 
 
-def _column(name: str, spec: TensorSpec, rows: Rows, what: str) -> Column:
+def _scale(path: str, arrays: Sequence[Rows]) -> str:
+    """The scale that the JSON beside a file asks for, if it is of these arrays; else none."""
+    sidecar = read_sidecar(path)
+    if sidecar is None or not sidecar.scale:
+        return ""
+    said = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
+    if said != [(a.shape, a.dtype) for a in arrays]:
+        raise DataError(
+            f"{path}: its JSON says {', '.join(f'{shape} {dtype}' for shape, dtype in said)}, but "
+            f"the file holds {', '.join(f'{a.shape} {a.dtype}' for a in arrays)}. Write the data "
+            f"again, or delete {path}.json."
+        )
+    return sidecar.scale
+
+
+def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> Column:
     if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
         raise DataError(
             f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
@@ -155,10 +175,13 @@ def _column(name: str, spec: TensorSpec, rows: Rows, what: str) -> Column:
             f"Convert it to {spec.dtype}."
         )
     notes: tuple[str, ...] = ()
+    if rows.dtype.kind not in "iu" or spec.dtype.kind != "f":
+        scale = ""
     if rows.dtype.newbyteorder("=") != spec.dtype:
-        notes = (f"{name}: {rows.dtype} is converted to {spec.dtype} as it is read.",)
+        scaled = f", scaled to {scale}," if scale else ""
+        notes = (f"{name}: {rows.dtype} is converted to {spec.dtype}{scaled} as it is read.",)
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
-    return Column(name, spec, rows.shape[0], rows, notes, pages)
+    return Column(name, spec, rows.shape[0], rows, notes, pages, scale)
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
@@ -181,7 +204,7 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
 def _raw_columns(
     path: str, size: int, specs: Sequence[TensorSpec], what: str
 ) -> tuple[Column, ...]:
-    stored = _stored(path, size, specs, what)
+    stored, scale = _stored(path, size, specs, what)
     sample = sum(s.nbytes for s in stored)
     length, rest = divmod(size, sample)
     if not length:
@@ -199,18 +222,20 @@ def _raw_columns(
     columns, offset = [], 0
     for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
-        column = _column(f"{path}: {what} {k}", spec, rows, what)
+        column = _column(f"{path}: {what} {k}", spec, rows, what, scale)
         columns.append(replace(column, notes=column.notes + notes))
         notes = ()
         offset += length * s.nbytes
     return tuple(columns)
 
 
-def _stored(path: str, size: int, specs: Sequence[TensorSpec], what: str) -> Sequence[TensorSpec]:
-    """Shape and dtype in the raw file: as its sidecar says, else as the model wants them."""
+def _stored(
+    path: str, size: int, specs: Sequence[TensorSpec], what: str
+) -> tuple[Sequence[TensorSpec], str]:
+    """Shape and dtype in the raw file, and its scale, as the sidecar says; else as specs are."""
     sidecar = read_sidecar(path)
     if sidecar is None:
-        return [TensorSpec(s.shape, s.dtype.newbyteorder("<")) for s in specs]
+        return [TensorSpec(s.shape, s.dtype.newbyteorder("<")) for s in specs], ""
     if sidecar.nbytes != size:
         raise DataError(
             f"{path}: its JSON says {sidecar.samples} samples in {sidecar.nbytes} bytes, but the "
@@ -221,7 +246,7 @@ def _stored(path: str, size: int, specs: Sequence[TensorSpec], what: str) -> Seq
             f"{path}: the model wants {len(specs)} tensors of {what}, but the file's JSON says "
             f"{len(sidecar.tensors)}."
         )
-    return sidecar.tensors
+    return sidecar.tensors, sidecar.scale
 
 
 def _npy_array(path: str) -> Rows:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from odt.errors import DataError
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.opdef import Array, TensorSpec
 
 FORMAT = "odt-data"
 VERSION = 1
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
+SCALES = ("0..1", "-1..1")  # what 0 … 255 can become
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Sidecar:
         classes: names by label; empty where there are none.
         sha256: of the data file, in hex.
         recipe: source, preprocessing, split, counts: plain JSON values.
+        scale: one of SCALES, which whoever reads the integers as floats still has to do; or none.
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -39,6 +41,7 @@ class Sidecar:
     classes: tuple[str, ...] = ()
     sha256: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
+    scale: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -56,6 +59,7 @@ class Sidecar:
                     "tensors": tensors,
                     "classes": list(self.classes),
                     "sha256": self.sha256,
+                    **({"scale": self.scale} if self.scale else {}),
                     **self.recipe,
                 },
                 indent=1,
@@ -63,6 +67,13 @@ class Sidecar:
             )
             + "\n"
         )
+
+
+def rescale(x: Array, scale: str) -> None:
+    """Does one of SCALES in place: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in the dtype of x."""
+    x /= x.dtype.type(255 if scale == "0..1" else 127.5)
+    if scale == "-1..1":
+        x -= x.dtype.type(1)
 
 
 def sidecar_path(path: str) -> Path:
@@ -101,9 +112,13 @@ def _parse(content: dict[str, Any]) -> Sidecar:
         raise ValueError(f"{samples} samples of {len(tensors)} tensors")
     if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
         raise TypeError("classes must be a list of names")
-    own = {"format", "version", "samples", "tensors", "classes", "sha256"}
+    scale = content.get("scale", "")
+    if scale not in ("", *SCALES):
+        raise ValueError(f"scale {scale}")
+    own = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
     recipe = {k: v for k, v in content.items() if k not in own}
-    return Sidecar(tensors, samples, tuple(classes), str(content.get("sha256", "")), recipe)
+    sha256 = str(content.get("sha256", ""))
+    return Sidecar(tensors, samples, tuple(classes), sha256, recipe, scale)
 
 
 def _spec(tensor: dict[str, Any]) -> TensorSpec:

@@ -45,6 +45,50 @@ def test_every_format_reads_back_the_same(tmp_path: Path, output: str) -> None:
     assert content["balance"] == {"a": 32, "b": 32}
 
 
+@pytest.mark.parametrize("output", ["raw", "hdf5", "npz"])
+@pytest.mark.parametrize("scale", [(), ("--scale", "0..1"), ("--scale", "-1..1")])
+def test_bytes_are_read_as_the_floats_they_stand_for(
+    tmp_path: Path, output: str, scale: tuple[str, ...]
+) -> None:
+    picture_folder(tmp_path / "s")
+    options = ("--source", tmp_path / "s", "--output-format", output, *scale)
+    said = made(*options, "--dtype", "uint8", "-o", tmp_path / "bytes").stdout
+    assert f"uint8, read as {scale[-1] if scale else '0..1'}" in said
+    made(*options, "-o", tmp_path / "floats")
+    name = f"train.input.{ {'raw': 'bin', 'hdf5': 'h5', 'npz': 'npz'}[output] }"
+    read = []
+    for folder in ("bytes", "floats"):
+        (column,) = open_columns(str(tmp_path / folder / name), [TensorSpec((144,), F32)], "input")
+        some = np.empty((2, 8, 144), F32)
+        column.read(slice(None), some[0])
+        column.read(np.arange(8)[::-1], some[1])
+        read.append(some)
+    assert np.array_equal(read[0], read[1])
+    assert read[0].min() != read[0].max() <= 1
+    assert sidecar(tmp_path / "bytes" / name)["tensors"][0]["dtype"] == "uint8"
+
+
+def test_bytes_without_a_scale_are_read_as_they_are(tmp_path: Path) -> None:
+    picture_folder(tmp_path / "s")
+    made("--source", tmp_path / "s", "--dtype", "uint8", "--scale", "none", "-o", tmp_path / "o")
+    path = tmp_path / "o/train.input.bin"
+    (column,) = open_columns(str(path), [TensorSpec((8, 6, 3), F32)], "input")
+    got = np.empty((8, 144), F32)
+    column.read(slice(None), got)
+    assert np.array_equal(got, samples(path).reshape(8, 144))
+    assert got.max() > 1
+
+
+def test_a_scale_of_other_arrays_is_refused(tmp_path: Path) -> None:
+    picture_folder(tmp_path / "s")
+    made("--source", tmp_path / "s", "--dtype", "uint8", "--output-format", "npz",
+         "-o", tmp_path / "o")  # fmt: skip
+    path = tmp_path / "o/train.input.npz"
+    np.savez(path, np.zeros((8, 8, 6, 3), np.float32))
+    with pytest.raises(DataError, match=r"its JSON says .* uint8, but the file holds .* float32"):
+        open_columns(str(path), [TensorSpec((8, 6, 3), F32)], "input")
+
+
 def test_hdf5_is_chunked_little_endian_in_the_group_value(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s")
     made("--source", tmp_path / "s", "--output-format", "hdf5", "-o", tmp_path / "o")

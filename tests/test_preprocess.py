@@ -113,10 +113,26 @@ def test_flip_and_shift_do_what_they_say() -> None:
 
 def test_whole_dtypes_take_no_fractions() -> None:
     assert Preprocessing(dtype=np.dtype(np.uint8)).apply(PICTURE).dtype == np.uint8
-    for changed in ({"scale": "0..1"}, {"mean": (1.0,)}, {"missing": "mean"}):
+    for changed in ({"scale": "standardize"}, {"mean": (1.0,)}, {"missing": "mean"}):
         options: dict[str, Any] = changed
         with pytest.raises(OptionError, match="--dtype uint8: must hold values as they are"):
             Preprocessing(dtype=np.dtype(np.uint8), **options)
+
+
+def test_whole_dtypes_leave_the_scale_to_whoever_reads() -> None:
+    steps = Preprocessing(dtype=np.dtype(np.uint8), scale="0..1")
+    assert np.array_equal(steps.apply(PICTURE), PICTURE)
+    assert steps.scale_left == "0..1"
+    assert Preprocessing(scale="0..1").scale_left == ""
+
+
+@pytest.mark.parametrize("value", [0.5, 256.0, -1.0, np.nan])
+def test_whole_dtypes_refuse_what_they_cannot_hold(value: float) -> None:
+    steps = Preprocessing(dtype=np.dtype(np.uint8), missing="zero")
+    assert steps.apply(np.array([255.0, 0.0])).tolist() == [255, 0]
+    steps = Preprocessing(dtype=np.dtype(np.uint8))
+    with pytest.raises(DataError, match=r"whole numbers from 0 to 255|missing"):
+        steps.apply(np.array([255.0, value]))
 
 
 def test_flatten_comes_last() -> None:

@@ -69,6 +69,7 @@ class Made:
         balance: samples by class.
         skipped: how many were left out.
         reasons: the first of them, and why.
+        scale: that the JSON leaves to whoever reads the inputs; empty for none.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Made:
     balance: dict[str, int]
     skipped: int = 0
     reasons: tuple[str, ...] = ()
+    scale: str = ""
 
 
 @dataclass(slots=True)
@@ -198,6 +200,7 @@ def _write_split(
         dict(balance),
         skipped,
         tuple(reasons),
+        request.inputs.scale_left,
     )
     return _Pending(made, data, _sidecars(source, request, picked, made, data, stack))
 
@@ -323,9 +326,9 @@ def _sidecars(
         "skipped": made.skipped,
     }
     result = []
-    for file, path in zip(data, made.files, strict=True):
+    for file, path, scale in zip(data, made.files, (made.scale, ""), strict=True):
         sidecar = Sidecar(
-            file.tensors, made.samples, request.targets.classes, file.finish(), recipe
+            file.tensors, made.samples, request.targets.classes, file.finish(), recipe, scale
         )
         out = AtomicFile(sidecar_path(str(path)), DataError)
         stack.callback(out.discard)

@@ -13,11 +13,13 @@ import numpy as np
 from odt.core.columns import same_layout
 from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
 from odt.core.datasets.source import MissingValueError
+from odt.core.sidecar import SCALES as OF_BYTES
+from odt.core.sidecar import rescale
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 FLOAT32: np.dtype[Any] = np.dtype(np.float32)
-SCALES = ("none", "0..1", "-1..1", "standardize")
+SCALES = ("none", *OF_BYTES, "standardize")
 COLOURS = ("keep", "grayscale", "rgb")
 MISSING = ("error", "drop", "mean", "zero")
 
@@ -31,8 +33,9 @@ class Preprocessing:
         colour: of pictures.
         augmentation: of training samples.
         resize: of pictures.
-        scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32; standardize takes mean and
-            standard deviation from the training split.
+        scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32, and with a whole dtype
+            left to whoever reads the file; standardize takes mean and standard deviation from the
+            training split.
         mean, std: (x − mean) / std, by the last axis: channels, features or bands.
         fill: by the last axis, what stands in for a missing value.
         shape: of a sample in the file, as many elements as it has; () leaves it.
@@ -53,12 +56,17 @@ class Preprocessing:
     dtype: np.dtype[Any] = FLOAT32
 
     def __post_init__(self) -> None:
-        changed = self.scale != "none" or self.mean or self.std or self.missing == "mean"
+        changed = self.scale == "standardize" or self.mean or self.std or self.missing == "mean"
         if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
             raise OptionError(
-                f"--dtype {self.dtype}: must hold values as they are. Give --scale none, and "
-                "neither --mean, --std nor noise; or --dtype float32."
+                f"--dtype {self.dtype}: must hold values as they are. Give neither --scale "
+                "standardize, --mean, --std nor noise; or --dtype float32."
             )
+
+    @property
+    def scale_left(self) -> str:
+        """The scale that is left to whoever reads the file; empty for none."""
+        return self.scale if self.dtype.kind in "iu" and self.scale in OF_BYTES else ""
 
     @property
     def must_be_fitted(self) -> bool:
@@ -100,11 +108,9 @@ class Preprocessing:
         """
         x = self._fill(x)
         x = self._picture(x, random)
-        if self.scale in ("0..1", "-1..1"):
+        if self.scale in OF_BYTES and not self.scale_left:
             x = x.astype(np.float32)
-            x /= np.float32(255 if self.scale == "0..1" else 127.5)
-            if self.scale == "-1..1":
-                x -= np.float32(1)
+            rescale(x, self.scale)
         x = self._standardised(x)
         if random is not None and self.augmentation is not None:
             x = self.augmentation.add_noise(x, random)
@@ -114,7 +120,19 @@ class Preprocessing:
             if not same_layout(x.shape, self.shape):
                 raise DataError(f"must become {self.shape}, but is {x.shape} after preprocessing")
             x = x.reshape(self.shape)
-        return np.ascontiguousarray(x, self.dtype)
+        return np.ascontiguousarray(self._whole(x), self.dtype)
+
+    def _whole(self, x: Array) -> Array:
+        """As it is, checked that a whole dtype can hold it; float dtypes round."""
+        if self.dtype.kind in "iu" and not np.can_cast(x.dtype, self.dtype):
+            limits = np.iinfo(self.dtype)
+            bad = x[(x < limits.min) | (x > limits.max) | (x != np.rint(x))]
+            if bad.size:
+                raise DataError(
+                    f"--dtype {self.dtype} holds whole numbers from {limits.min} to {limits.max}, "
+                    f"but got {bad[0]:g}"
+                )
+        return x
 
     def _fill(self, x: Array) -> Array:
         if x.dtype.kind != "f" or not np.isnan(x).any():
@@ -154,13 +172,16 @@ class Preprocessing:
             steps.append({"step": "colour", "to": self.colour})
         if self.resize is not None:
             steps.append({"step": "resize", **self.resize.describe()})
-        if self.scale != "none":
+        if self.scale != "none" and not self.scale_left:
             steps.append({"step": "scale", "to": self.scale})
         if self.mean or self.std:
             steps.append({"step": "mean and std", "mean": [*self.mean], "std": [*self.std]})
         if self.flatten:
             steps.append({"step": "flatten"})
-        return [*steps, {"step": "dtype", "dtype": self.dtype.name}]
+        steps.append({"step": "dtype", "dtype": self.dtype.name})
+        if self.scale_left:
+            steps.append({"step": "scale", "to": self.scale, "when": "the file is read"})
+        return steps
 
 
 @dataclass(frozen=True, slots=True)
