@@ -109,6 +109,11 @@ class OneCommand(click.Command):
         return frozenset(names | {"-h", "--help"})
 
 
+def spelled_as_one() -> bool:
+    """Whether the line had a spelling that only ONE has."""
+    return __name__ in click.get_current_context().meta
+
+
 def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bool]:
     """A line in odt's spelling, and whether it had one that only ONE has.
 

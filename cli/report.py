@@ -65,18 +65,30 @@ def trained_line(trained: Collection[Array | TensorSpec]) -> str:
     return f"trains: {sum(t.size for t in trained):,} values in {len(trained)} tensors"
 
 
-def epoch_line(number: int, epochs: int, training: Result, validation: Result | None) -> str:
+def epoch_line(
+    number: int,
+    epochs: int,
+    training: Result,
+    validation: Result | None,
+    *,
+    as_one: bool = False,
+) -> str:
     """One epoch: mean time of a step, losses and metrics as means over its steps.
 
     Args:
         number: of the epoch; the first is 1.
         epochs: how many there will be.
         validation: None where nothing was validated.
+        as_one: four decimals for all, as onert_train has them, however small.
     """
     step_ms = training.seconds * 1000 / max(training.steps, 1)
-    items = [f"Epoch {number}/{epochs}", f"time: {step_ms:.3f}ms/step", *_figures("", training)]
+    items = [
+        f"Epoch {number}/{epochs}",
+        f"time: {step_ms:.3f}ms/step",
+        *_figures("", training, as_one),
+    ]
     if validation is not None:
-        items += _figures("val_", validation)
+        items += _figures("val_", validation, as_one)
     return " - ".join(items)
 
 
@@ -85,20 +97,30 @@ def figures_line(result: Result) -> str:
     return " - ".join(_figures("", result))
 
 
-def _figures(prefix: str, result: Result) -> list[str]:
+def _figures(prefix: str, result: Result, as_one: bool = False) -> list[str]:
     figures = {"loss": result.loss, **result.metrics}
-    return [f"{prefix}{name}: [0] {value:.4f}" for name, value in figures.items()]
+    return [
+        f"{prefix}{name}: [0] {f'{value:.4f}' if as_one else figure(name, value)}"
+        for name, value in figures.items()
+    ]
 
 
-def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float]) -> str:
+def figure(name: str, value: float) -> str:
+    """A loss or metric; of small losses and errors, which say something, four digits."""
+    small = 0 < value < 0.001 and (name == "loss" or name.endswith("_error"))
+    return f"{value:.3e}" if small else f"{value:.4f}"
+
+
+def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], first: int = 1) -> str:
     """What each phase took, and each epoch's steps.
 
     Args:
         phases_ms: wall time by phase; EXECUTE is the whole loop.
         epochs_ms: sum of the step times, without validation.
+        first: number of the first of these epochs.
     """
     lines = [f"{name:<12} takes {ms:.4f} ms" for name, ms in phases_ms.items()]
-    lines += [f"- Epoch {k}{' takes ':>12}{ms:.4f} ms" for k, ms in enumerate(epochs_ms, 1)]
+    lines += [f"- Epoch {k}{' takes ':>12}{ms:.4f} ms" for k, ms in enumerate(epochs_ms, first)]
     return "\n".join([RULE, *lines, RULE])
 
 

@@ -11,7 +11,7 @@ import click
 from odt.cli import report
 from odt.cli.cache_options import cache_options, what_to_keep
 from odt.cli.endings import keep_going, leave, stop_on_signals
-from odt.cli.one_command import OneCommand, one_options
+from odt.cli.one_command import OneCommand, one_options, spelled_as_one
 from odt.cli.options import (
     LOSS_FIELDS,
     budget_option,
@@ -243,16 +243,18 @@ def command(
             with phases.phase("EXECUTE"), given as samples:
                 for epoch in _epochs(trainer, samples, order, epochs, parts, stopped, start, saver):
                     times.append(epoch.training.seconds * 1000)
-                    click.echo(
-                        report.epoch_line(epoch.number, epochs, epoch.training, epoch.validation)
+                    results = (epoch.training, epoch.validation)
+                    line = report.epoch_line(
+                        epoch.number, epochs, *results, as_one=spelled_as_one()
                     )
+                    click.echo(line)
             if saver:
                 saver.finish()
             buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
             for kind, target in exports.items():
                 plus = used if kind == "circle+" else None
                 export_model(source, buffers, target, kind.rstrip("+"), plus, float_weights=floats)
-    click.echo(report.timing_table(phases.times_ms, times))
+    click.echo(report.timing_table(phases.times_ms, times, start[0]))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))
     leave(stopped)
@@ -358,7 +360,7 @@ def _epochs(
 
         def step(epoch: int, number: int, loss: float) -> None:
             bar.set_description(f"epoch {epoch}/{epochs}", refresh=False)
-            bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+            bar.set_postfix(loss=report.figure("loss", loss), refresh=False)
             bar.update()
             if saver:
                 saver.step(epoch, number)

@@ -67,6 +67,31 @@ def test_metrics_and_validation_follow_on_the_epoch_line() -> None:
     )
 
 
+def test_small_losses_and_errors_have_digits_and_shares_have_decimals() -> None:
+    small = {"mean_absolute_error": 0.0005, "r2": 0.00012, "categorical_accuracy": 0.0001}
+    result = Result(1.2345e-5, small, steps=1, seconds=0.001)
+    text = (
+        "loss: [0] 1.234e-05 - mean_absolute_error: [0] 5.000e-04 - r2: [0] 0.0001"
+        " - categorical_accuracy: [0] 0.0001"
+    )
+    assert report.figures_line(result) == text
+    assert report.epoch_line(1, 1, result, result).count("1.234e-05") == 2
+    assert report.figures_line(Result(0.001, {}, 1, 0.0)) == "loss: [0] 0.0010"
+    assert report.figures_line(Result(0.0, {}, 1, 0.0)) == "loss: [0] 0.0000"
+
+
+def test_lines_for_one_keep_its_four_decimals() -> None:
+    result = Result(1.2345e-5, {"mean_absolute_error": 0.0005}, steps=1, seconds=0.001)
+    assert report.epoch_line(1, 1, result, result, as_one=True) == (
+        "Epoch 1/1 - time: 1.000ms/step - loss: [0] 0.0000 - mean_absolute_error: [0] 0.0005"
+        " - val_loss: [0] 0.0000 - val_mean_absolute_error: [0] 0.0005"
+    )
+
+
+def test_the_timing_table_goes_on_with_the_epochs() -> None:
+    assert "- Epoch 13      takes 1.0000 ms" in report.timing_table({}, [1.0], first=13)
+
+
 def test_the_timing_table_is_onert_trains() -> None:
     times = {"MODEL_LOAD": 0.244, "PREPARE": 1.713, "EXECUTE": 829.235}
     assert report.timing_table(times, [160.187, 167.443]) == (

@@ -1,12 +1,18 @@
 """Training says what it will not do: train nothing, leave samples out, go on with what is done."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from odt.cli.main import main
 from odt.cli.sample_counts import left_out
+from odt.core.columns import open_columns
+from odt.core.data import DataSet
+from odt.core.inference import Predictor
+from odt.core.reader import read_model
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"  # 96 samples, ends in SOFTMAX
 X, T = GOLDEN / "input.bin", GOLDEN / "expected.bin"
@@ -42,6 +48,32 @@ def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
         "one: give more than 3.\n"
     )
     assert "Epoch 1/" not in result.stdout
+
+
+def test_the_timing_table_counts_on_after_a_checkpoint(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    train("--export-checkpoint", state, "--epochs", 2)
+    table = train("--checkpoint", state, "--epochs", 4).stdout.partition("EXECUTE")[2]
+    assert re.findall(r"- Epoch (\d+)", table) == ["3", "4"]
+
+
+@pytest.mark.parametrize(("option", "digits"), [("--epochs", "2.500e-05"), ("--epoch", "0.0000")])
+def test_small_losses_have_digits_but_in_ones_spelling(
+    option: str, digits: str, tmp_path: Path
+) -> None:
+    """A regression that is 0.005 off: its loss is 0.005² in every step of a rate of nothing."""
+    sine = Path(__file__).parent / "models" / "tflm-hello-world-sine-float.tflite"
+    np.zeros(32, "<f4").tofile(tmp_path / "x.bin")
+    with Predictor(read_model(sine).graph, 1) as predictor:
+        data = DataSet(
+            open_columns(str(tmp_path / "x.bin"), predictor.runtime.input_specs, "input")
+        )
+        y = float(next(predictor.run(data, range(1)))[0][0, 0])
+    np.full(32, y + 0.005, "<f4").tofile(tmp_path / "t.bin")
+    files = ("--load-input", tmp_path / "x.bin", "--load-expected", tmp_path / "t.bin")
+    rate = ("--loss", "mean-squared-error", "--learning-rate", 1e-30)
+    line = [str(word) for word in ("train", sine, *files, *rate, option, 1)]
+    assert f"loss: [0] {digits}\n" in CliRunner().invoke(main, line).stdout
 
 
 @pytest.mark.parametrize(
