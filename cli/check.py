@@ -22,7 +22,7 @@ from odt.cli.options import (
 from odt.core.evaluator import Data
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
-from odt.core.heads import CROSS_ENTROPIES
+from odt.core.heads import BINARY, CROSS_ENTROPIES
 from odt.core.lower import refusals
 from odt.core.random_data import RandomData
 from odt.core.reader import read_model
@@ -101,7 +101,7 @@ def command(
         data: Data
         if load_input is None and load_expected is None:
             runtime = trainer.runtime
-            classes = [name in CROSS_ENTROPIES for name, _ in runtime.losses]
+            classes = [name in (*CROSS_ENTROPIES, BINARY) for name, _ in runtime.losses]
             data = RandomData(runtime.input_specs, runtime.target_specs, classes, seed)
         else:
             data = open_data(load_input, load_expected, trainer.runtime)

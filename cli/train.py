@@ -140,8 +140,8 @@ def command(
     """Trains MODEL, a .circle, circle+ or .tflite file.
 
     What is not given comes from the training info of a circle+ file, else from odt's defaults:
-    batches of 32, Adam with rate 0.001, all operators, and for a final SOFTMAX categorical
-    cross-entropy. With --checkpoint in odt's own format it comes from there.
+    batches of 32, Adam with rate 0.001, all operators, and categorical cross-entropy for a final
+    SOFTMAX, binary for a LOGISTIC. With --checkpoint in odt's own format it comes from there.
     """
     if properties and not export_checkpoint:
         raise OptionError("--property: must come with --export-checkpoint, but got it alone")

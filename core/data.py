@@ -61,6 +61,17 @@ def check_distributions(classes: int) -> Check:
     return check
 
 
+def check_shares(rows: Array) -> tuple[int, str] | None:
+    """Values from 0 to 1, each by itself."""
+    problem = check_finite(rows)
+    if problem is not None or not rows.size or (rows.min() >= 0 and rows.max() <= 1):
+        return problem
+    bad = (rows < 0) | (rows > 1)
+    k = int(np.argmax(bad.any(axis=1)))
+    got = float(rows[k][np.argmax(bad[k])])
+    return k, f"targets of binary cross-entropy must be 0 … 1, but got {got:g}"
+
+
 def check_labels(classes: int) -> Check:
     """Class numbers from 0 to classes − 1."""
 
@@ -88,6 +99,8 @@ def target_check(loss: str, output: TensorSpec) -> Check:
         return check_distributions(classes)
     if loss == "sparse_categorical_crossentropy":
         return check_labels(classes)
+    if loss == "binary_crossentropy":
+        return check_shares
     return check_finite
 
 

@@ -13,6 +13,10 @@ from odt.errors import OptionError
 T = TypeVar("T")
 
 CROSS_ENTROPIES = ("categorical_crossentropy", "sparse_categorical_crossentropy")
+BINARY = "binary_crossentropy"
+# A loss that is computed from the input of the operator that makes probabilities of it.
+_TAKES_IN = {**dict.fromkeys(CROSS_ENTROPIES, "SOFTMAX"), BINARY: "LOGISTIC"}
+_DEFAULTS = {"SOFTMAX": CROSS_ENTROPIES[0], "LOGISTIC": BINARY}
 
 # Operators that leave a distribution a distribution.
 _SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
@@ -23,19 +27,30 @@ def producer(graph: Graph, tensor: int) -> Node | None:
     return next((n for n in graph.nodes if tensor in n.outputs), None)
 
 
-def ends_in_softmax(graph: Graph, output: int) -> bool:
-    """Whether an output is probabilities: a SOFTMAX, perhaps in another shape."""
+def ending(graph: Graph, output: int) -> str:
+    """The operator that an output's values come from, whatever shape they then got."""
     node = producer(graph, output)
     while node is not None and node.op in _SHAPE_ONLY:
         node = producer(graph, node.inputs[0])
-    return node is not None and node.op == "SOFTMAX"
+    return node.op if node else ""
+
+
+def ends_in_softmax(graph: Graph, output: int) -> bool:
+    """Whether an output is a distribution: a SOFTMAX, perhaps in another shape."""
+    return ending(graph, output) == "SOFTMAX"
+
+
+def default_loss(graph: Graph, output: int) -> str | None:
+    """The loss that an output asks for; None if it does not say."""
+    return _DEFAULTS.get(ending(graph, output))
 
 
 def head(graph: Graph, output: int, name: str | None, reduction: str) -> Loss:
     """The loss on an output of the file's graph.
 
-    Cross-entropy on a final SOFTMAX reads the SOFTMAX's input: one function of the logits, stable
-    where the two apart are not. On other outputs it takes them for logits.
+    Cross-entropy on a final SOFTMAX reads the SOFTMAX's input, and binary cross-entropy that of a
+    final LOGISTIC: one function of the logits, stable where the two apart are not. Outputs that
+    are no probabilities are taken for logits.
 
     Args:
         graph: as in the file.
@@ -46,21 +61,21 @@ def head(graph: Graph, output: int, name: str | None, reduction: str) -> Loss:
     Raises:
         OptionError: if no loss is named and the output does not say which one it wants.
     """
-    probabilities = ends_in_softmax(graph, output)
+    name = name or default_loss(graph, output)
     if name is None:
-        if not probabilities:
-            raise OptionError(
-                f"--loss: must be given for {graph.label(output)}, which does not end in SOFTMAX. "
-                f"Give one of {', '.join(n.replace('_', '-') for n in LOSSES)}."
-            )
-        name = "categorical_crossentropy"
-    if name not in CROSS_ENTROPIES:
+        raise OptionError(
+            f"--loss: must be given for {graph.label(output)}, which ends in neither SOFTMAX nor "
+            f"LOGISTIC. Give one of {', '.join(n.replace('_', '-') for n in LOSSES)}."
+        )
+    if name not in _TAKES_IN:
         return Loss(name, output, {})
     mean = {"mean_over_positions": reduction == "sum_over_batch_size"}
     node = producer(graph, output)
-    if node is not None and node.op == "SOFTMAX":
-        beta = float(node.options.get("beta", 1.0))
-        return Loss(name, node.inputs[0], {"from_logits": True, "beta": beta, **mean})
+    if node is not None and node.op == _TAKES_IN[name]:
+        beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
+        return Loss(name, node.inputs[0], {"from_logits": True, **beta, **mean})
+    shares = ("SOFTMAX", "LOGISTIC") if name == BINARY else ("SOFTMAX",)
+    probabilities = ending(graph, output) in shares
     return Loss(name, output, {"from_logits": not probabilities, **mean})
 
 

@@ -132,6 +132,7 @@ _ERRORS = ("mean_absolute_error", "mean_squared_error", "r2")
 # What the targets of a loss are, and which metrics can be meant for them, accuracy first.
 _FITTING: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "categorical_crossentropy": ("rows of probabilities", ("categorical_accuracy", *_ERRORS)),
+    "binary_crossentropy": ("values from 0 to 1, each by itself", ("binary_accuracy", *_ERRORS)),
     "mean_squared_error": ("values", ("categorical_accuracy", "binary_accuracy", *_ERRORS)),
     "sparse_categorical_crossentropy": ("integer labels", ("sparse_categorical_accuracy",)),
 }

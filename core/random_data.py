@@ -17,8 +17,8 @@ class RandomData:
 
     Args:
         inputs, targets: specs of one sample.
-        classes: whether a target is classes: one-hot rows, or numbers below 2 if integers; one
-            for each.
+        classes: whether a target is classes: one-hot rows, 0 or 1 for a single unit, or numbers
+            below 2 if integers; one for each.
         seed: of the values.
         whole: inputs of floats are 0 and 1 too, for a model that takes numbers of words so.
     """
@@ -58,6 +58,8 @@ class RandomData:
             return rng.integers(0, 2, spec.shape)
         if not classes:
             return rng.normal(size=spec.shape)
+        if spec.shape[-1:] in ((), (1,)):  # a unit by itself, which is one of two classes
+            return rng.integers(0, 2, spec.shape)
         rows = np.zeros((spec.size // spec.shape[-1], spec.shape[-1]))
         rows[np.arange(len(rows)), rng.integers(0, spec.shape[-1], len(rows))] = 1
         return rows

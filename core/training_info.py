@@ -18,7 +18,10 @@ from odt.errors import ModelError, OptionError
 from odt.schemas import circle_traininfo as schema
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
-LOSSES = ("categorical_crossentropy", "sparse_categorical_crossentropy", "mean_squared_error")
+LOSSES = (
+    *("categorical_crossentropy", "sparse_categorical_crossentropy", "binary_crossentropy"),
+    "mean_squared_error",
+)
 REDUCTIONS = ("sum_over_batch_size", "sum")
 
 METADATA_NAME = "CIRCLE_TRAINING"
@@ -204,6 +207,11 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         )
     if info.loss is None:
         raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")
+    if info.loss not in _LOSSES:
+        raise OptionError(
+            f"a circle+ must have one of the losses {', '.join(_LOSSES)}, but got {info.loss}. "
+            "Export a Circle model, and give --loss again."
+        )
     if info.trainable_tensors is not None or info.sparse:
         raise OptionError(
             "a circle+ must train all weights of an operator or none, but got some of them. "

@@ -258,6 +258,8 @@ BAD_VALUES = {
     "zeros": (X, spoiled(T, (3, 0), 0), CROSS, "t.npy.*sample 3.*got the sum 0"),
     "label 3": (X, spoiled(LABELS, 2, 3), f"sparse_{CROSS}", "sample 2.*0 … 2, but got 3"),
     "label -1": (X, spoiled(LABELS, 3, -1), f"sparse_{CROSS}", "sample 3.*0 … 2, but got -1"),
+    "share": (X, spoiled(T, (2, 0), 1.5), "binary_crossentropy", "sample 2.*0 … 1, but got 1.5"),
+    "nan share": (X, spoiled(T, (1, 0), np.nan), "binary_crossentropy", "t.npy.*sample 1.*nan"),
     "regression": (X, spoiled(X, (1, 1), np.inf), "mean_squared_error", "t.npy.*sample 1.*inf"),
 }
 

@@ -28,7 +28,7 @@ class Loss:
 
     Attributes:
         name: of the loss's row.
-        tensor: the tensor it reads: the output, or a final SOFTMAX's input (fused).
+        tensor: the tensor it reads: the output, or the input of a final SOFTMAX or LOGISTIC.
         options: what the row's attrs are made of.
         weight: its share in the sum of losses.
         output: the position of its output among the model's.
