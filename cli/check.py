@@ -50,7 +50,13 @@ TESTED = 8  # samples at most: in float64, and once for each weight that is move
 )
 @selection_options
 @sparse_option
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of chance.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Decides the random values of the test on a batch.",
+)
 @schedule_options
 def command(
     model: str,

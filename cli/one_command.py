@@ -61,7 +61,10 @@ one_options = stack(
         help="Train these operators, by position in the file: 0-3,7.",
     ),
     click.option(
-        "--data-length", type=click.IntRange(1), metavar="N", help="Use the first N samples only."
+        "--data-length",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Uses the first N samples only, to train and to validate.",
     ),
     click.option(
         "-v",

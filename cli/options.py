@@ -250,9 +250,8 @@ checkpoint_options = stack(
     click.option(
         "--export-checkpoint-every",
         type=Every(),
-        default="epoch",
-        show_default=True,
-        help="When; at the end, in any case.",
+        show_default="epoch",
+        help="How often: after each step, each epoch or N steps. At the end one is always written.",
     ),
     click.option(
         "--property",
@@ -309,7 +308,7 @@ training_options = stack(
     click.option(
         "--optimizer", type=Word(OPTIMIZERS, OPTIMIZER_IDS, "sgd"), help="The update rule."
     ),
-    click.option("--learning-rate", type=float, help="Of the optimizer."),
+    click.option("--learning-rate", type=float, help="How far a step goes."),
     click.option(
         "--num-of-trainable-ops",
         type=click.IntRange(-1),
@@ -350,12 +349,28 @@ sparse_option = click.option(
 
 # Of one optimizer or another; None: the model's own value, then the optimizer's default.
 hyper_parameter_options = stack(
-    click.option("--momentum", type=click.FloatRange(0, 1), help="Of sgd."),
-    click.option("--nesterov", is_flag=True, default=None, help="Of sgd with momentum."),
-    click.option("--weight-decay", type=click.FloatRange(0), help="Of any optimizer."),
-    click.option("--beta-1", type=click.FloatRange(0, 1, max_open=True), help="Of adam, adamw."),
-    click.option("--beta-2", type=click.FloatRange(0, 1, max_open=True), help="Of adam, adamw."),
-    click.option("--epsilon", type=click.FloatRange(0), help="Of adam, adamw."),
+    click.option(
+        "--momentum", type=click.FloatRange(0, 1), help="What sgd keeps of its last step."
+    ),
+    click.option(
+        "--nesterov", is_flag=True, default=None, help="Lets sgd with momentum look ahead."
+    ),
+    click.option(
+        "--weight-decay", type=click.FloatRange(0), help="Draws weights to 0, with any optimizer."
+    ),
+    click.option(
+        "--beta-1",
+        type=click.FloatRange(0, 1, max_open=True),
+        help="What adam and adamw keep of the mean of gradients.",
+    ),
+    click.option(
+        "--beta-2",
+        type=click.FloatRange(0, 1, max_open=True),
+        help="What adam and adamw keep of the mean of their squares.",
+    ),
+    click.option(
+        "--epsilon", type=click.FloatRange(0), help="Keeps adam and adamw from dividing by 0."
+    ),
 )
 
 

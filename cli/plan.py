@@ -50,7 +50,7 @@ SHOWN = 12  # values alive at the peak
     "--data-length",
     type=click.IntRange(1),
     metavar="N",
-    help="Samples that --cache-frozen keeps, of training and validation.",
+    help="How many samples --cache-frozen would keep, of training and validation.",
 )
 @click.option(
     "--png", type=click.Path(), metavar="FILE", help="Draws memory over the calls of a step."

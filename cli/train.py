@@ -80,7 +80,9 @@ from odt.kernels import native
 @click.option(
     "--shuffle/--no-shuffle", default=None, help="Takes the samples in a new order each epoch."
 )
-@click.option("--seed", type=click.IntRange(0), help="Of --shuffle; 0 if left out.")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Decides the orders of --shuffle; 0 if left out."
+)
 @checkpoint_options
 @click.option(
     "--export-circle", type=click.Path(), metavar="FILE", help="Writes the trained model as Circle."
@@ -97,9 +99,8 @@ from odt.kernels import native
 @click.option(
     "--export-weights",
     type=click.Choice(["as-stored", "float"]),
-    default="as-stored",
-    show_default=True,
-    help="How weights are written that the file has as float16 or int8.",
+    show_default="as-stored",
+    help="How exports hold weights that the file has as float16 or int8.",
 )
 @click.option("--mem-poll", is_flag=True, help="Reports the process's memory in each phase.")
 def command(
@@ -128,12 +129,12 @@ def command(
     seed: int | None,
     checkpoint: str | None,
     export_checkpoint: str | None,
-    export_checkpoint_every: int,
+    export_checkpoint_every: int | None,
     properties: tuple[tuple[str, str | int | float], ...],
     export_circle: str | None,
     export_tflite: str | None,
     export_circleplus: str | None,
-    export_weights: str,
+    export_weights: str | None,
     mem_poll: bool,
     **options: Any,
 ) -> None:
@@ -143,10 +144,14 @@ def command(
     batches of 32, Adam with rate 0.001, all operators, and categorical cross-entropy for a final
     SOFTMAX, binary for a LOGISTIC. With --checkpoint in odt's own format it comes from there.
     """
-    if properties and not export_checkpoint:
-        raise OptionError("--property: must come with --export-checkpoint, but got it alone")
     targets = {"circle": export_circle, "tflite": export_tflite, "circle+": export_circleplus}
     exports = {kind: target for kind, target in targets.items() if target}
+    _refuse_alone("--property", properties, "--export-checkpoint", export_checkpoint)
+    every = export_checkpoint_every
+    _refuse_alone(
+        "--export-checkpoint-every", every is not None, "--export-checkpoint", export_checkpoint
+    )
+    _refuse_alone("--export-weights", export_weights, "--export-circle or another export", exports)
     if exports or export_checkpoint:
         keep_going()
     phases = Phases(mem_poll)
@@ -169,6 +174,13 @@ def command(
     if memory_budget is not None:
         data.keep_pages(DATA_PAGES)
     parts = cut_samples(data.length, data_length, validation_split, info.batch_size)
+    then = resume.progress
+    order = EpochOrder(
+        parts.training,
+        then.shuffle if shuffle is None else shuffle,
+        then.seed if seed is None else seed,
+    )
+    _refuse_alone("--seed", seed is not None, "--shuffle", order.shuffle)
     keep = what_to_keep(cache_frozen, cache_dtype, data_length or data.length)
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
@@ -211,12 +223,6 @@ def command(
             click.echo(note, err=True)
         if check_data:
             data.check_all()
-        then = resume.progress
-        order = EpochOrder(
-            parts.training,
-            then.shuffle if shuffle is None else shuffle,
-            then.seed if seed is None else seed,
-        )
         warning = resume.warning(trainer, order)
         if warning:
             click.echo(f"Warning: {warning}", err=True)
@@ -229,7 +235,7 @@ def command(
                 export_checkpoint,
                 trainer,
                 order,
-                every=export_checkpoint_every,
+                every=every or 0,
                 properties=dict(properties),
                 before=resume,
             )
@@ -309,6 +315,11 @@ def _check_outputs(
     check_outputs(written, read, [("--export-checkpoint", "--checkpoint"), *replaces])
     for kind, path in exports.items():
         check_ending(options[kind], path, kind)
+
+
+def _refuse_alone(option: str, given: object, other: str, there: object) -> None:
+    if given and not there:
+        raise OptionError(f"{option}: must come with {other}, but got it alone")
 
 
 def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:

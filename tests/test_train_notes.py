@@ -1,4 +1,4 @@
-"""Training says what it will not do: train nothing, leave samples out, go on with what is done."""
+"""Training says what it will not do: train nothing, use all samples, go on with what is done."""
 
 import re
 from pathlib import Path
@@ -37,6 +37,25 @@ def test_training_that_does_all_says_nothing() -> None:
 def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> None:
     """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
     assert train(*words).stderr.startswith("Warning: nothing trains: the operators that are to")
+
+
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [
+        ("--property a=1", "--export-checkpoint"),
+        ("--export-checkpoint-every 3", "--export-checkpoint"),
+        ("--export-checkpoint-every epoch", "--export-checkpoint"),
+        ("--export-weights as-stored", "--export-circle or another export"),
+        ("--seed 0", "--shuffle"),
+        ("--seed 1 --no-shuffle", "--shuffle"),
+    ],
+)
+def test_an_option_that_does_nothing_alone_is_refused(words: str, other: str) -> None:
+    line = ["train", GOLDEN / "model.circle", "--load-input", X, "--load-expected", T]
+    result = CliRunner().invoke(main, [*map(str, line), *words.split()])
+    assert result.exit_code == 1
+    option = words.split()[0]
+    assert result.stderr == f"Error: {option}: must come with {other}, but got it alone\n"
 
 
 def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
