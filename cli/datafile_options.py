@@ -36,7 +36,8 @@ source_options = stack(
 
 reading_options = stack(
     click.option("--label-column", default="-1", show_default=True,
-                 help="Of a table: name or number of the target's column, or none."),
+                 help="Of a table: name or number of the target's column; none makes inputs "
+                 "alone."),
     click.option("--header/--no-header", default=None, help="Whether the first line has names."),
     click.option("--delimiter", default="", help="Between cells, if not found."),
     click.option("--leave-out", multiple=True, help="A column that is no input."),

@@ -241,7 +241,7 @@ def report(made: Made) -> None:
     """Says what one split has become."""
     click.echo(f"{made.name}: {made.samples} samples")
     for role, path, specs in zip(
-        ("input", "output"), made.files, (made.inputs, made.targets), strict=True
+        ("input", "output"), made.files, (made.inputs, made.targets), strict=False
     ):
         left = f", read as {made.scale}" if made.scale and role == "input" else ""
         click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{left}")

@@ -195,6 +195,19 @@ def test_show_says_what_is_in_a_file_and_draws_it(tmp_path: Path) -> None:
     assert "classes: a 4, b 4" in result.stdout
 
 
+def test_show_counts_a_number_as_one_sample_and_leaves_words_out(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", step=np.int64(7), name=np.array("adam"), w=np.ones((2, 3)))
+    result = odt("data", "show", tmp_path / "x.npz")
+    assert result.exit_code == 0
+    assert "step: 1 samples of () int64\n  range 7 … 7" in result.stdout
+    assert "w: 2 samples of (3,) float64" in result.stdout
+    assert "name" not in result.stdout
+    np.savez(tmp_path / "words.npz", name=np.array("adam"))
+    result = odt("data", "show", tmp_path / "words.npz")
+    assert result.exit_code == 1
+    assert "must hold arrays of numbers" in result.stderr
+
+
 def test_show_finds_what_is_wrong(tmp_path: Path) -> None:
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     x[1, 0], x[2, 1], x[:, 2] = np.nan, np.inf, 7

@@ -16,6 +16,7 @@ from datafiles import (
     files,
     jpeg,
     made,
+    odt,
     picture_folder,
     plain_picture,
     refused,
@@ -130,6 +131,21 @@ def test_tables_of_other_shapes(tmp_path: Path, name: str) -> None:
          "-o", tmp_path / "o")  # fmt: skip
     assert samples(tmp_path / "o/train.input.bin").tolist() == [[0.5, 7], [1.5, 8], [2.5, 9]]
     assert samples(tmp_path / "o/train.output.bin").argmax(axis=1).tolist() == [1, 0, 1]
+
+
+def test_a_table_without_targets_makes_inputs_alone(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{k},{k}.5\n" for k in range(10)))
+    args = ("--source", tmp_path / "t.csv", "--label-column", "none", "--split", "train",
+            "test=2", *RAW, "-o", tmp_path / "o")  # fmt: skip
+    made(*args)
+    names = [f"{split}.input.bin" for split in ("test", "train")]
+    assert files(tmp_path / "o") == sorted([*names, *(f"{name}.json" for name in names)])
+    assert samples(tmp_path / "o/train.input.bin").shape == (8, 2)
+    said = sidecar(tmp_path / "o/train.input.bin")
+    assert said["files"] == {"input": "train.input.bin"}
+    assert said["targets"] == "none"
+    shown = ("data", "show", tmp_path / "o/train.input.bin", "--sheet", tmp_path / "s.png")
+    assert odt(*shown).exit_code == 0
 
 
 def test_the_first_line_of_scikit_learns_files_names_the_classes(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Made:
     """One split that was made.
 
     Attributes:
-        files: input and output.
+        files: input, and output unless samples have no targets.
         balance: samples by class.
         skipped: how many were left out.
         reasons: the first of them, and why.
@@ -76,7 +76,7 @@ class Made:
     samples: int
     inputs: tuple[TensorSpec, ...]
     targets: tuple[TensorSpec, ...]
-    files: tuple[Path, Path]
+    files: tuple[Path, ...]
     balance: dict[str, int]
     skipped: int = 0
     reasons: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class Made:
 @dataclass(slots=True)
 class _Pending:
     made: Made
-    data: tuple[Output, Output]
+    data: tuple[Output, ...]
     sidecars: list[AtomicFile]
 
 
@@ -155,7 +155,7 @@ def _numbers(picked: Picked) -> Iterable[int]:
 def _write_split(
     source: Source, request: Request, picked: Picked, stack: ExitStack, progress: Progress
 ) -> _Pending:
-    data: tuple[Output, Output] | None = None
+    data: tuple[Output, ...] | None = None
     specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
     balance = Counter(dict.fromkeys(request.targets.classes, 0))
     skipped = 0
@@ -175,16 +175,16 @@ def _write_split(
             if request.like is not None:
                 classes = len(request.targets.classes)
                 request.like.check(picked.name, source.kind, got[0], got[1], classes)
-            paths = _paths(request, picked, 0)
-            data = (output(paths[0], got[0], stack), output(paths[1], got[1], stack))
+            named = zip(_paths(request, picked, 0), specs, strict=True)
+            data = tuple(output(path, role, stack) for path, role in named if role)
         elif got != specs:
             raise DataError(
                 f"{source.name}: all samples must have one shape, but sample {done} of "
                 f"{picked.name} is {_shapes(got)} and those before it {_shapes(specs)}. "
                 "Give --size for pictures, --seconds for sounds."
             )
-        for file, role in zip(data, ready.arrays, strict=True):
-            file.append(role)
+        for file, arrays in zip(data, ready.arrays, strict=False):
+            file.append(arrays)
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
     if data is None:
@@ -196,7 +196,7 @@ def _write_split(
         samples,
         tuple(specs[0]),
         tuple(specs[1]),
-        _paths(request, picked, samples),
+        _paths(request, picked, samples)[: len(data)],
         dict(balance),
         skipped,
         tuple(reasons),
@@ -306,7 +306,7 @@ def _sidecars(
     request: Request,
     picked: Picked,
     made: Made,
-    data: tuple[Output, Output],
+    data: tuple[Output, ...],
     stack: ExitStack,
 ) -> list[AtomicFile]:
     """The JSON of both files, without their names yet."""
@@ -314,10 +314,10 @@ def _sidecars(
     augmentation = request.inputs.augmentation
     recipe = {
         "split": made.name,
-        "files": {"input": made.files[0].name, "output": made.files[1].name},
+        "files": {r: p.name for r, p in zip(("input", "output"), made.files, strict=False)},
         "source": {"name": source.name, "kind": source.kind, **source.origin},
         "preprocessing": steps,
-        "targets": request.targets.describe(),
+        "targets": request.targets.describe() if made.targets else "none",
         "augmentation": augmentation.describe()
         if augmentation is not None and _copies(request, picked) > 1
         else None,
@@ -326,7 +326,7 @@ def _sidecars(
         "skipped": made.skipped,
     }
     result = []
-    for file, path, scale in zip(data, made.files, (made.scale, ""), strict=True):
+    for file, path, scale in zip(data, made.files, (made.scale, ""), strict=False):
         sidecar = Sidecar(
             file.tensors, made.samples, request.targets.classes, file.finish(), recipe, scale
         )

@@ -52,6 +52,8 @@ class Likeness:
             raise DataError(
                 f"{self.path}: must have {len(self.inputs)} inputs, but {name} has {len(inputs)}."
             )
+        if not targets:
+            return
         wide = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
         there = classes or (targets[0].shape[-1] if targets[0].shape else 1)
         if there != wide:

@@ -35,7 +35,7 @@ class Sample:
 
     Attributes:
         inputs: one array for each model input.
-        targets: a class number of shape (), or values.
+        targets: a class number of shape (), or values; empty if there are none.
     """
 
     inputs: tuple[Array, ...]

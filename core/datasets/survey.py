@@ -58,7 +58,10 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     if sidecar is not None:
         specs: Sequence[TensorSpec] = sidecar.tensors
     elif start.startswith((HDF5, NPY, ZIP)):
-        arrays = map_arrays(path)
+        found = {n: a for n, a in map_arrays(path).items() if a.dtype.kind in "biuf"}
+        if not found:
+            raise DataError(f"{path}: must hold arrays of numbers, but has none.")
+        arrays = {n: a if a.shape else a.reshape(1) for n, a in found.items()}
         specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays.values()]
         columns = [
             Column(f"{path}: {name}", spec, a.shape[0], a)
@@ -136,8 +139,9 @@ def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
     numbers = [str(k) for k in range(samples)]
     if sidecar is None:
         return numbers
-    other = Path(path).with_name(str(sidecar.recipe.get("files", {}).get("output", "")))
-    if not other.is_file() or other.name == Path(path).name:
+    name = Path(str(sidecar.recipe.get("files", {}).get("output", ""))).name
+    other = Path(path).parent / name
+    if not name or not other.is_file() or other.name == Path(path).name:
         return numbers
     (column, *_), _ = open_any(str(other))
     rows = np.empty((min(samples, column.length), column.spec.size), column.spec.dtype)

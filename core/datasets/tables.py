@@ -29,7 +29,7 @@ class TableOptions:
 
     Attributes:
         label: name or number of the target's column, from 0, negative from the end; "none" if
-            all columns are inputs.
+            all columns are inputs, so that samples have no targets.
         header: whether the first line has names; None to look.
         delimiter: "" to look; " " for any number of blanks.
         leave_out: names or numbers of columns that are no inputs.
@@ -70,8 +70,8 @@ class Table:
 class TablePart(ArrayPart):
     """Rows of a table; its text columns can be groups."""
 
-    def __init__(self, table: Table, targets: Array, classes: bool) -> None:
-        super().__init__([table.values], [targets], classes)
+    def __init__(self, table: Table, targets: Sequence[Array], classes: bool) -> None:
+        super().__init__([table.values], targets, classes)
         self._texts = table.texts
 
     def groups(self, rule: str) -> Sequence[str]:
@@ -104,7 +104,11 @@ def open_table(path: Path, options: TableOptions, targets_path: Path | None = No
                 f"{targets_path}: must have a line for each of {path}, but got {len(cells)} for "
                 f"{len(table.values)}."
             )
-    targets, classes = _targets(path, cells, table.classes, options.regression)
+    targets: list[Array] = []
+    classes: tuple[str, ...] = ()
+    if targets_path is not None or options.label != "none":
+        target, classes = _targets(path, cells, table.classes, options.regression)
+        targets = [target]
     part = TablePart(table, targets, bool(classes))
     origin = {"columns": table.names, "left out": table.left_out}
     return Source(str(path), "features", {"all": part}, classes, origin=origin)
