@@ -286,7 +286,7 @@ def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]
         return [_mapped(spec) if on_disk else np.empty(spec.shape, spec.dtype) for spec in rows]
     except (OSError, MemoryError) as e:
         reason = str(getattr(e, "strerror", None) or e).lower()
-        where = f"disk: {tempfile.gettempdir()}" if on_disk else "ram: memory"
+        where = f"disk: {_folder() or tempfile.gettempdir()}" if on_disk else "ram: memory"
         hint = "Let TMPDIR name another folder." if on_disk else "Give --cache-frozen disk."
         raise OptionError(
             f"--cache-frozen {where}: must have room for {nbytes:,} bytes, but got: {reason}. "
@@ -294,8 +294,13 @@ def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]
         ) from e
 
 
+def _folder() -> str | None:
+    """What TMPDIR names; tempfile would take another without a word where it cannot be used."""
+    return os.environ.get("TMPDIR") or None
+
+
 def _mapped(spec: TensorSpec) -> Array:
-    with tempfile.TemporaryFile(prefix="odt-cache-") as file:
+    with tempfile.TemporaryFile(prefix="odt-cache-", dir=_folder()) as file:
         if hasattr(os, "posix_fallocate"):  # a hole that the disk cannot fill would be a SIGBUS
             os.posix_fallocate(file.fileno(), 0, spec.nbytes)
         return np.asarray(np.memmap(file, spec.dtype, "w+", shape=spec.shape))

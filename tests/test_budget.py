@@ -47,6 +47,14 @@ def data() -> ArrayData:
     return ArrayData([x], [np.eye(10, dtype=np.float32)[rng.integers(0, 10, BATCH)]])
 
 
+@pytest.mark.parametrize(
+    ("budget", "text"), [(10, "10B"), (99_999, "99999B"), (100_000, "0.1MB"), (199_999, "0.1MB")]
+)
+def test_what_is_too_little_is_told_as_it_was_given(budget: int, text: str) -> None:
+    with pytest.raises(OptionError, match=f"must be at least .*, but got {text}$"):
+        trainer(budget)
+
+
 def test_training_takes_less_than_its_budget_and_what_is_refused_is_the_least() -> None:
     least = smallest()
     for factor in (1.0, 1.3, 2.0, 4.0, 10.0):

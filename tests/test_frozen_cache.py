@@ -3,7 +3,6 @@
 import errno
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -207,12 +206,21 @@ def test_values_too_large_for_half_precision_are_refused() -> None:
 
 def test_nothing_is_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while it is used: the file has no name, so nothing can leave it behind."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
     with Trainer(graph, info, keep=DISK) as trainer, cache_of(trainer) as cache:
         train(trainer, cache, epochs=1)
         assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """No other takes its place without a word, which might be in memory, or too small."""
+    words = [*map(str, COMMAND), "--cache-frozen", "disk"]
+    result = CliRunner().invoke(main, words, env={"TMPDIR": str(tmp_path / "no")})
+    assert result.exit_code == 1
+    assert f"--cache-frozen disk: {tmp_path}/no: must have room for " in result.stderr
+    assert result.stderr.endswith("no such file or directory. Let TMPDIR name another folder.\n")
 
 
 def test_a_disk_that_is_full_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def fit(
                 hint = ". Keep less: --cache-frozen disk, --cache-dtype float16."
         raise OptionError(
             f"--memory-budget: must be at least {_megabytes(least + reserve)} to train this in "
-            f"batches of {batch}{cache}, but got {_megabytes(budget)}{hint}"
+            f"batches of {batch}{cache}, but got {_rounded_down(budget)}{hint}"
         )
     return replace(best, cache=reserve)
 
@@ -130,3 +130,8 @@ def _halves(batch: int, size: int) -> list[int]:
 def _megabytes(nbytes: int) -> str:
     """As the option takes it, rounded up."""
     return f"{-(-nbytes // 100_000) / 10:.1f}MB"
+
+
+def _rounded_down(nbytes: int) -> str:
+    """What is too little looks so: never as much as what is rounded up."""
+    return f"{nbytes // 100_000 / 10:.1f}MB" if nbytes >= 100_000 else f"{nbytes}B"
