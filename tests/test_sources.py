@@ -154,6 +154,23 @@ def test_the_first_line_of_scikit_learns_files_names_the_classes(tmp_path: Path)
     assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["rose", "tulip"]
 
 
+@pytest.mark.parametrize("header", [(), ("--no-header",)])
+def test_a_first_sample_is_not_taken_for_names_of_classes(
+    tmp_path: Path, header: tuple[str, ...]
+) -> None:
+    (tmp_path / "t.csv").write_text("1,2,cat\n3,4,dog\n5,6,cat\n7,8,dog\n")
+    made("--source", tmp_path / "t.csv", *header, "--split", "train=1.0", *RAW,
+         "-o", tmp_path / "o")  # fmt: skip
+    assert samples(tmp_path / "o/train.input.bin").tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
+
+
+def test_without_names_in_the_first_line_it_is_a_sample(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("3,2,rose\n1,2,0\n3,4,1\n")
+    made("--source", tmp_path / "t.csv", "--no-header", "--split", "train=1.0", *RAW,
+         "-o", tmp_path / "o")  # fmt: skip
+    assert samples(tmp_path / "o/train.input.bin").tolist() == [[3, 2], [1, 2], [3, 4]]
+
+
 def test_targets_may_be_values_in_a_file_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("1,2\n3,4\n5,6\n")
     (tmp_path / "y.csv").write_text("0.5\n1.5\n2.5\n")

@@ -146,8 +146,7 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
     classes: tuple[str, ...] = ()
     ahead = [r for r in (first, second) if r is not None]
     names = [str(k) for k in range(len(first[1]))]
-    counts = _counts(first[1]) if options.header is not True else None
-    if counts is not None and second is not None and len(second[1]) == counts + 1:
+    if options.header is None and second is not None and _counts(first[1], second[1]):
         classes = tuple(first[1][2:])
         names = [str(k) for k in range(len(second[1]))]
         ahead = ahead[1:]
@@ -218,10 +217,11 @@ def _delimiter(path: Path, text: IO[str]) -> str:
     return " " if start.split()[1:] else ","
 
 
-def _counts(cells: list[str]) -> int | None:
-    """Number of features, if a line reads `samples,features,class,class,…`."""
-    words = len(cells) > 2 and not any(_is_number(c) for c in cells[2:])
-    return int(cells[1]) if words and cells[0].isdecimal() and cells[1].isdecimal() else None
+def _counts(first: list[str], second: list[str]) -> bool:
+    """Whether the first line reads `samples,features,class,class,…` and the second is a sample."""
+    words = len(first) > 2 and not any(_is_number(c) for c in first[2:])
+    whole = words and first[0].isdecimal() and first[1].isdecimal()
+    return whole and int(first[1]) == len(second) - 1 and all(_is_number(c) for c in second)
 
 
 def _is_header(first: list[str], second: tuple[int, list[str]] | None) -> bool:
