@@ -21,8 +21,8 @@ from odt.errors import OdtError
 
 NOT_COMMANDS = frozenset(
     {
-        *("cache_options", "datafile_options", "main", "one_command", "options"),
-        *("endings", "outputs", "plan_picture", "report", "sample_counts"),
+        *("cache_options", "datafile_options", "endings", "epochs", "main", "notes"),
+        *("one_command", "options", "outputs", "plan_picture", "report", "sample_counts"),
     }
 )
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended

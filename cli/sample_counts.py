@@ -1,4 +1,4 @@
-"""Which of the samples train and validate, and what there is to say of it."""
+"""Which of the samples train and which validate."""
 
 from odt.core.data import Split, split
 from odt.errors import DataError
@@ -33,17 +33,3 @@ def cut_samples(length: int, wanted: int | None, share: float, batch: int) -> Sp
             f"--batch-size {samples} or less, or more data."
         )
     return parts
-
-
-def left_out(samples: int, batch: int, shuffle: bool) -> str | None:
-    """What to say of the samples of an epoch that fill no batch; None if there are none."""
-    left = samples % batch
-    if not left:
-        return None
-    fits = next(size for size in range(batch, 0, -1) if samples % size == 0)
-    hints = [] if shuffle else ["--shuffle leaves out others in each epoch"]
-    if 2 * fits >= batch:
-        hints.append(f"--batch-size {fits} leaves out none")
-    fate = "are left out, others in each epoch" if shuffle else "are never trained"
-    remedy = f" {'; '.join(hints)}." if hints else ""
-    return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"

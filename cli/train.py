@@ -1,8 +1,6 @@
 """Trains a model on data and exports it."""
 
 import os
-import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,6 +9,8 @@ import click
 from odt.cli import report
 from odt.cli.cache_options import cache_options, what_to_keep
 from odt.cli.endings import keep_going, leave, stop_on_signals
+from odt.cli.epochs import epochs_of
+from odt.cli.notes import notes
 from odt.cli.one_command import OneCommand, one_options, spelled_as_one
 from odt.cli.options import (
     LOSS_FIELDS,
@@ -28,10 +28,10 @@ from odt.cli.options import (
     training_options,
 )
 from odt.cli.outputs import check_ending, check_outputs
-from odt.cli.sample_counts import cut_samples, left_out
+from odt.cli.sample_counts import cut_samples
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
-from odt.core.data import EpochOrder, Split
+from odt.core.data import EpochOrder
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
 from odt.core.files import AtomicFile
@@ -48,7 +48,7 @@ from odt.core.resolve import (
     values_used,
 )
 from odt.core.selection import Selection, choose_channels, select
-from odt.core.trainer import Epoch, Trainer, Watch, training_samples
+from odt.core.trainer import Trainer, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import OptionError
 from odt.kernels import native
@@ -227,7 +227,7 @@ def command(
         if warning:
             click.echo(f"Warning: {warning}", err=True)
         start = resume.start(info.batch_size, len(parts.training) // info.batch_size)
-        for note in filter(None, _notes(trainer, parts, order, resume, start[0], epochs)):
+        for note in filter(None, notes(trainer, parts, order, resume, start[0], epochs)):
             click.echo(note, err=True)
         saver = None
         if export_checkpoint:
@@ -247,7 +247,9 @@ def command(
         times: list[float] = []
         with stop_on_signals() as stopped:
             with phases.phase("EXECUTE"), given as samples:
-                for epoch in _epochs(trainer, samples, order, epochs, parts, stopped, start, saver):
+                for epoch in epochs_of(
+                    trainer, samples, order, epochs, parts, stopped, start, saver
+                ):
                     times.append(epoch.training.seconds * 1000)
                     results = (epoch.training, epoch.validation)
                     line = report.epoch_line(
@@ -331,62 +333,3 @@ def _block(model: Model, info: TrainingInfo) -> dict[str, Any]:
         "num_of_trainable_ops": number_of_last(model.graph, info.trainable_ops),
         "trainable_ops": info.trainable_ops or (),
     }
-
-
-def _notes(
-    trainer: Trainer, parts: Split, order: EpochOrder, resume: Resume, first: int, epochs: int
-) -> Iterator[str | None]:
-    """What training will not do, though one might think so."""
-    if not trainer.parameters.trained:
-        yield (
-            "Warning: nothing trains: the operators that are to train have no weights. Give "
-            "--num-of-trainable-ops -1, or more of them as `odt inspect` counts them."
-        )
-    if first > epochs > 0:
-        yield (
-            f"{resume.path}: has had {first - 1} epochs already, so none is left. --epochs "
-            f"{epochs} counts from the first one: give more than {first - 1}."
-        )
-    else:
-        yield left_out(len(parts.training), trainer.info.batch_size, order.shuffle)
-
-
-def _epochs(
-    trainer: Trainer,
-    data: Data,
-    order: EpochOrder,
-    epochs: int,
-    parts: Split,
-    stopped: list[int],
-    start: tuple[int, int],
-    saver: Saver | None,
-) -> Iterator[Epoch]:
-    """Trains and saves, with a bar on stderr where that is a terminal."""
-    from tqdm import tqdm
-
-    steps = len(parts.training) // trainer.info.batch_size
-    first, done = start
-    total = max(steps * (epochs - first + 1) - done, 0)
-    with tqdm(total=total, unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
-
-        def step(epoch: int, number: int, loss: float) -> None:
-            bar.set_description(f"epoch {epoch}/{epochs}", refresh=False)
-            bar.set_postfix(loss=report.figure("loss", loss), refresh=False)
-            bar.update()
-            if saver:
-                saver.step(epoch, number)
-
-        watch = Watch(step, lambda: bool(stopped))
-        for epoch in trainer.fit(
-            data,
-            order,
-            epochs=epochs,
-            validation=parts.validation,
-            watch=watch,
-            start=first,
-            skip=done,
-        ):
-            if saver:
-                saver.epoch()
-            bar.clear()
-            yield epoch

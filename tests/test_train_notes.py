@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odt.cli.main import main
-from odt.cli.sample_counts import left_out
+from odt.cli.notes import left_out
 from odt.core.columns import open_columns
 from odt.core.data import DataSet
 from odt.core.inference import Predictor
