@@ -16,6 +16,7 @@ from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row
 from odt.core.refusals import Refusal, check_tensors, refused
 from odt.core.slices import split_slices
 from odt.core.stack import stacked
+from odt.core.transposes import move_transposes
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator, operator_names
@@ -81,7 +82,7 @@ def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
         UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
             an input or an output does not grow with the batch.
     """
-    return split_slices(_lower_alike(graph, batch, alike))
+    return move_transposes(split_slices(_lower_alike(graph, batch, alike)))
 
 
 def _lower_alike(graph: Graph, batch: int, alike: bool) -> Graph:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.native import maps
 from odt.kernels.opdef import (
     Array,
@@ -18,7 +19,6 @@ from odt.kernels.opdef import (
     TensorSpec,
     no_specs,
 )
-from odt.kernels.stacking import same
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -172,4 +172,5 @@ def binary(
         grads={"a": grad_a, "b": grad_b},
         mixes=mixes,
         stacked=same,
+        permuted=same,
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.compacting import clamp_bits
 from odt.kernels.elementwise import (
     IN_PLACE,
@@ -60,4 +61,5 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
                 finish=Finish("gate", lo, hi),
             )
         },
+        permuted=same,
     )

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.broadcast import BINARY, infer_any, mixes
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.stacking import same
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -40,4 +40,5 @@ def comparison(
         stops=BINARY,
         mixes=mixes,
         stacked=same,
+        permuted=same,
     )

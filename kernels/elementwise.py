@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.opdef import Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_attrs, no_specs
 
 BOOL = np.dtype(bool)
@@ -94,4 +95,5 @@ def unary(
             )
         },
         attrs=attrs,
+        permuted=same,
     )

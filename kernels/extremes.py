@@ -14,6 +14,7 @@ from odt.kernels.reduction import (
     ReduceAttrs,
     later_axes,
     mixes,
+    moved_axes,
     prepare,
     reduce_attrs,
     reduced_axes,
@@ -81,4 +82,5 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
         attrs=reduce_attrs,
         mixes=mixes,
         stacked=later_axes,
+        permuted=moved_axes,
     )

@@ -196,6 +196,9 @@ class OpDef:
         stacked: attrs for one sample and a number of samples → attrs for these, in an axis of
             their own before all others of every input that grows; inputs are of one rank then.
             None: the operator has no such form.
+        permuted: attrs and a permutation → attrs of the same operator on inputs whose axis perm[k]
+            was axis k, so that its output has its axes in the same places. None: an axis has its
+            meaning by its place.
         mixes: whether a sample's output depends on other samples of the batch (axis 0), given
             which inputs grow with it: a table that rows are taken from does not mix, a batch does.
     """
@@ -218,6 +221,7 @@ class OpDef:
     mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
     flops: Callable[[Attrs, Specs], int] = one_per_output
     stacked: Callable[[Attrs, int], Attrs] | None = None
+    permuted: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import behind
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
-from odt.kernels.stacking import behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ def mixes(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
 
 def later_axes(attrs: ReduceAttrs, samples: int) -> ReduceAttrs:
     return replace(attrs, axes=tuple(map(behind, attrs.axes)))
+
+
+def moved_axes(attrs: ReduceAttrs, perm: tuple[int, ...]) -> ReduceAttrs:
+    return replace(attrs, axes=tuple(perm[a] for a in attrs.axes))
 
 
 def prepare(attrs: ReduceAttrs, s: Specs) -> Mapping[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.broadcast import summed_axes
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
-from odt.kernels.stacking import same
 
 
 def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, stand: Any) -> None:

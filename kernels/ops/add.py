@@ -5,10 +5,10 @@ da = dy and db = dy, each summed over the axes along which that input was stretc
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.stacking import same
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -23,4 +23,5 @@ OP = OpDef(
     grads={"a": passed_on("a"), "b": passed_on("b")},
     mixes=mixes,
     stacked=same,
+    permuted=same,
 )

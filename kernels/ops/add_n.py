@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, always
 
 
@@ -34,4 +35,5 @@ OP = OpDef(
     infer=infer,
     forward=Kernel(forward, reads=("xs*",), writes=("y",)),
     grads={"xs*": grad},
+    permuted=same,
 )

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.broadcast import summed_axes
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.stacking import same
 
 
 @dataclass(frozen=True, slots=True)

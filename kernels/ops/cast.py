@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 
@@ -49,4 +50,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=("x",), writes=("y",), view=is_same),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=is_same)},
     attrs=attrs,
+    permuted=same,
 )

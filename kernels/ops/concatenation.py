@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from odt.errors import ShapeError
+from odt.kernels.axes import later_axis, moved_axis
 from odt.kernels.joining import grad_of_part, join, numbered, place, places
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.stacking import later_axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,4 +54,5 @@ OP = OpDef(
     attrs=attrs,
     mixes=mixes,
     stacked=later_axis,
+    permuted=moved_axis,
 )

@@ -8,10 +8,10 @@ Integers are divided exactly, not by 0, and rounded towards 0 as in C and LiteRT
 import numpy as np
 
 from odt.errors import DataError
+from odt.kernels.axes import same
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
-from odt.kernels.stacking import same
 
 Axes = tuple[int, ...]
 
@@ -102,4 +102,5 @@ OP = OpDef(
     },
     mixes=mixes,
     stacked=same,
+    permuted=same,
 )

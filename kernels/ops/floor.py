@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.elementwise import IN_PLACE, float_like_x
 from odt.kernels.opdef import Array, Kernel, OpDef
 from odt.kernels.zero import zero
@@ -17,4 +18,5 @@ OP = OpDef(
     infer=float_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={"x": zero("x")},
+    permuted=same,
 )

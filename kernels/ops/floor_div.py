@@ -6,9 +6,9 @@ Integers are divided exactly, not by 0.
 import numpy as np
 
 from odt.errors import DataError
+from odt.kernels.axes import same
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.stacking import same
 from odt.kernels.zero import zero
 
 
@@ -30,4 +30,5 @@ OP = OpDef(
     grads={"a": zero("a"), "b": zero("b")},
     mixes=mixes,
     stacked=same,
+    permuted=same,
 )

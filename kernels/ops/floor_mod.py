@@ -7,6 +7,7 @@ Integers are not divided by 0.
 import numpy as np
 
 from odt.errors import DataError
+from odt.kernels.axes import same
 from odt.kernels.broadcast import (
     BINARY,
     IN_PLACE,
@@ -18,7 +19,6 @@ from odt.kernels.broadcast import (
     sum_into,
 )
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.stacking import same
 
 Axes = tuple[int, ...]
 
@@ -53,4 +53,5 @@ OP = OpDef(
     },
     mixes=mixes,
     stacked=same,
+    permuted=same,
 )

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.bias import GRAD_B
 from odt.kernels.native import connected
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.stacking import same
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.elementwise import BOOL, IN_PLACE
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs
 
@@ -24,4 +25,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={},
     stops=("x",),
+    permuted=same,
 )

@@ -5,10 +5,10 @@ da = dy · b and db = dy · a, each summed over the axes along which that input 
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.stacking import same
 
 Axes = tuple[int, ...]
 
@@ -86,4 +86,5 @@ OP = OpDef(
     },
     mixes=mixes,
     stacked=same,
+    permuted=same,
 )

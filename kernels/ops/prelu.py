@@ -9,6 +9,7 @@ dα = dy · min(x, 0), summed over the axes that α is stretched along
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.broadcast import gradient
 from odt.kernels.elementwise import mask_like_y, part_like_y
 from odt.kernels.native import maps
@@ -72,4 +73,5 @@ OP = OpDef(
             "alpha", d_alpha, ("dy", "x"), compiled=maps.of("prelu_back", "dalpha", ("dy", "x"))
         ),
     },
+    permuted=same,
 )

@@ -8,7 +8,15 @@ import numpy as np
 
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.reduction import ReduceAttrs, infer, later_axes, mixes, prepare, reduce_attrs
+from odt.kernels.reduction import (
+    ReduceAttrs,
+    infer,
+    later_axes,
+    mixes,
+    moved_axes,
+    prepare,
+    reduce_attrs,
+)
 
 Axes = tuple[int, ...]
 
@@ -74,4 +82,5 @@ OP = OpDef(
     attrs=reduce_attrs,
     mixes=mixes,
     stacked=later_axes,
+    permuted=moved_axes,
 )

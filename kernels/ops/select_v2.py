@@ -3,9 +3,12 @@
 Source: SelectV2Options in the TFLite schema, tf.where.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Attrs, Names, Specs, TensorSpec
 from odt.kernels.selecting import selection
@@ -35,4 +38,4 @@ def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
     return any(len(s[n].shape) < rank for n in batched)
 
 
-OP = selection("SELECT_V2", infer, mixes, stands)
+OP = replace(selection("SELECT_V2", infer, mixes, stands), permuted=same)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import later_axis
 from odt.kernels.joining import cutting, place, places
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.stacking import later_axis
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ da = dy and db = −dy, each summed over the axes along which that input was str
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on, reducer, sum_into
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.stacking import same
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
@@ -44,4 +44,5 @@ OP = OpDef(
     },
     mixes=mixes,
     stacked=same,
+    permuted=same,
 )

@@ -7,7 +7,15 @@ import numpy as np
 
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.reduction import ReduceAttrs, infer, later_axes, mixes, prepare, reduce_attrs
+from odt.kernels.reduction import (
+    ReduceAttrs,
+    infer,
+    later_axes,
+    mixes,
+    moved_axes,
+    prepare,
+    reduce_attrs,
+)
 
 Axes = tuple[int, ...]
 
@@ -32,4 +40,5 @@ OP = OpDef(
     attrs=reduce_attrs,
     mixes=mixes,
     stacked=later_axes,
+    permuted=moved_axes,
 )

@@ -5,6 +5,7 @@ dx = dy (1 − y²)
 
 import numpy as np
 
+from odt.kernels.axes import same
 from odt.kernels.elementwise import IN_PLACE, float_like_x
 from odt.kernels.native import maps
 from odt.kernels.opdef import Array, Kernel, OpDef
@@ -40,4 +41,5 @@ OP = OpDef(
             compiled=maps.of("tanh_back", "dx", ("dy", "y")),
         )
     },
+    permuted=same,
 )

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import behind
+from odt.kernels.native import transposing
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.stacking import behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,30 @@ def grad_x(attrs: TransposeAttrs, *, dy: Array, dx: Array, axes: tuple[int, ...]
     np.copyto(dx.transpose(axes), dy)
 
 
+COMPILED, COMPILED_BACK = transposing.of(prepare)
+
 OP = OpDef(
     "TRANSPOSE",
     inputs=("x", "perm"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), view=keeps_order, prepare=prepare),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=keeps_order, prepare=prepare)},
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y",),
+        view=keeps_order,
+        prepare=prepare,
+        compiled=COMPILED,
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy",),
+            writes=("dx",),
+            view=keeps_order,
+            prepare=prepare,
+            compiled=COMPILED_BACK,
+        )
+    },
     static=("perm",),
     attrs=attrs,
     mixes=mixes,
