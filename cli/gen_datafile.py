@@ -1,5 +1,6 @@
 """Make the data files that training reads, from published sets, pictures, tables and more."""
 
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -77,9 +78,9 @@ def spread(args: Sequence[str]) -> list[str]:
 def command(**o: Any) -> None:
     """Make the data files that training reads.
 
-    NAME is a published data set; --show-datasets lists them. For data of your own give --source
-    instead. `odt gen-datafile random MODEL` makes random inputs and a model's outputs for them.
-    docs/data.md has an example for each.
+    NAME is a published data set; --show-datasets lists them; fashion_mnist if left out, as in
+    ONE's tool. For data of your own give --source instead. `odt gen-datafile random MODEL` makes
+    random inputs and a model's outputs for them. docs/data.md has an example for each.
     """
     if o["show_datasets"]:
         click.echo("Dataset list :")
@@ -134,7 +135,9 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
                 o["on_error"] == "skip", resize,
             )
         )  # fmt: skip
-    name = o["name"] or o["dataset_name"] or "fashion_mnist"
+    if o["fetch"] and not (o["name"] or o["dataset_name"]):
+        raise OptionError("--download: must come with the NAME of a set, but got none.")
+    name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")
     if o["model"] and name not in PROFILES[o["model"]][0]:
         raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
     if name not in PUBLISHED:
@@ -143,6 +146,28 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
         with closing(Bar("B")) as bar:
             download(PUBLISHED[name].files, o["data_dir"], bar)
     return open_published(name, o["data_dir"], o["variant"])
+
+
+def published_name(text: str) -> str:
+    """The name of a published set in odt's spelling, or as it is if a builder may know it.
+
+    Raises:
+        OptionError: if a file is meant, or another name.
+    """
+    name = text.lower().replace("-", "_")
+    if name in PUBLISHED:
+        return name
+    if Path(text).exists() or Path(text).suffix:
+        raise OptionError(
+            f"{text}: must be the name of a published set ({', '.join(PUBLISHED)}). Data of your "
+            f"own go with --source {text}."
+        )
+    if close := difflib.get_close_matches(name, PUBLISHED, 1, 0.8):
+        raise OptionError(
+            f"{text}: must be one of {', '.join(PUBLISHED)}. Did you mean {close[0]}? Sets of "
+            f"TensorFlow Datasets go with --source tfds:{text}."
+        )
+    return text
 
 
 class Steps:

@@ -68,6 +68,22 @@ def test_the_sets_are_listed_as_ones_tool_lists_them() -> None:
     assert "fashion_mnist,\n" in result.stdout
 
 
+def test_a_name_may_be_spelled_with_dashes(tmp_path: Path) -> None:
+    write_mnist(tmp_path / "d")
+    args = ["gen-datafile", "Fashion-MNIST", "--data-dir", tmp_path / "d", "-o", tmp_path / "o"]
+    assert odt(*args).exit_code == 0
+    sidecar = json.loads((tmp_path / "o/test.input.bin.json").read_text())
+    assert sidecar["source"]["name"] == "fashion_mnist"
+
+
+def test_other_names_are_refused_with_what_may_have_been_meant(tmp_path: Path) -> None:
+    assert "Did you mean fashion_mnist?" in refused("fashionmnist")
+    assert "go with --source iris.csv." in refused("iris.csv")
+    assert f"go with --source {tmp_path}." in refused(tmp_path)
+    assert "with --show-datasets" in refused("some_set")
+    assert "--download: must come with the NAME" in refused("--download", "--data-dir", tmp_path)
+
+
 def test_splits_and_lengths_must_be_as_many(tmp_path: Path) -> None:
     write_mnist(tmp_path)
     line = refused("mnist", "--data-dir", tmp_path, "--length", 3)

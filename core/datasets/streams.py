@@ -132,8 +132,9 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
         import tensorflow_datasets as tfds
     except ImportError as e:
         raise DataError(
-            f"{name}: this set comes from TensorFlow Datasets, which is not installed. "
-            "Install it: pip install 'odt[tfds]'."
+            f"{name}: odt itself knows no such set, and TensorFlow Datasets, which may, is not "
+            "installed. List odt's own with --show-datasets, give data of your own with --source, "
+            "or install it: pip install 'odt[tfds]'."
         ) from e
     try:
         builder = tfds.builder(name, data_dir=data_dir)
