@@ -75,11 +75,18 @@ def write_package(model: Path, kind: str, folder: Path, config: Path | None = No
         "model-types": [kind],
     }
     try:
-        (folder / "metadata").mkdir(parents=True, exist_ok=True)
-        for target, source in copies.items():
-            write_atomically(target, [source.read_bytes()])
+        held = {target: source.read_bytes() for target, source in copies.items()}
     except OSError as e:
-        raise ModelError(f"{folder}: must be a package to write, but got: {e}") from e
+        raise ModelError(f"{e.filename}: must be a readable file, but got: {e.strerror}.") from e
+    try:
+        (folder / "metadata").mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ModelError(
+            f"{folder}: must become a package, but got: {e.strerror} at {e.filename}. "
+            "Give another --out-dir."
+        ) from e
+    for target, data in held.items():
+        write_atomically(target, [data])
     with AtomicFile(folder / MANIFEST) as file:
         file.write(json.dumps(content, indent=2).encode() + b"\n")
 

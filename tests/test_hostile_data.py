@@ -91,6 +91,11 @@ def changed_zip(root: Path) -> tuple[object, ...]:
     return ("--source", root / "s.zip")
 
 
+def inputs_alone(root: Path) -> tuple[object, ...]:
+    np.save(root / "x.npy", np.ones((4, 3)))
+    return ("--source", root / "x.npy")
+
+
 def short_tar(root: Path) -> tuple[object, ...]:
     args = tar_of("a/1.png")(root)
     data = gzip.compress((root / "s.tar").read_bytes())
@@ -199,7 +204,8 @@ CASES: dict[str, tuple[Make, str]] = {
         lambda r: ((r / "x.doc").write_text(""), ("--source", r / "x.doc"))[1],
         "--format",
     ),
-    "truncated zip": (short_zip, "s.zip"),
+    "truncated zip": (short_zip, "sound zip archive"),
+    "inputs alone": (inputs_alone, "holds one array alone.*with --target-source"),
     "zip with a wrong checksum": (changed_zip, r"a/1.png: cannot be read: Bad CRC"),
     "truncated tar": (short_tar, "sound tar archive"),
     "no archive": (lambda r: ((r / "s.tar").write_bytes(b"x" * 600), ("--source", r / "s.tar"))[1],

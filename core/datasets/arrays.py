@@ -49,6 +49,11 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
         (x,) = _only(path, arrays)
         (y,) = _only(targets_path, _arrays(targets_path, ArrayOptions(dtype=options.dtype)))
         return _source(path, {"all": ([x], [y])}, options)
+    if len(arrays) == 1:
+        raise DataError(
+            f"{path}: must come with targets, but holds one array alone. Give them with "
+            "--target-source."
+        )
     parts: dict[str, tuple[list[Array], list[Array]]] = {}
     for split in ("", *SPLITS):
         inputs = _pick(arrays, options.x, INPUTS, split)

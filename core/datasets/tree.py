@@ -157,9 +157,9 @@ def open_tree(path: Path) -> Tree:
     if path.is_dir():
         return FolderTree(path)
     try:
-        if zipfile.is_zipfile(path):
-            return ZipTree(path)
-        return TarTree(path)
+        with open(path, "rb") as file:
+            zipped = file.read(4) == b"PK\x03\x04"  # is_zipfile looks at the end, which may be cut
+        return ZipTree(path) if zipped or zipfile.is_zipfile(path) else TarTree(path)
     except OSError as e:
         raise DataError(f"{path}: must be a folder, zip or tar, but got: {one_line(e)}.") from e
 
