@@ -242,9 +242,11 @@ def _stored(
             f"file has {size}. Write the data again, or delete {path}.json."
         )
     if len(sidecar.tensors) != len(specs):
+        hint = " Give those of the outputs that have a loss; --output-loss says which do."
+        hint = hint if what == "expected output" else ""
         raise DataError(
             f"{path}: the model wants {len(specs)} tensors of {what}, but the file's JSON says "
-            f"{len(sidecar.tensors)}."
+            f"{len(sidecar.tensors)}.{hint}"
         )
     return sidecar.tensors, sidecar.scale
 

@@ -180,6 +180,18 @@ def test_a_teacher_is_right_about_random_inputs(tmp_path: Path) -> None:
         assert np.allclose(expected, b, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["mlperf-tiny-kws-dscnn-hybrid", "recommendation-rnn-lstm"])
+def test_train_takes_what_a_model_makes_of_random_inputs(tmp_path: Path, name: str) -> None:
+    model = tmp_path / "m.tflite"
+    model.write_bytes((SINE.parent / f"{name}.tflite").read_bytes())
+    assert odt("gen-datafile", "random", model, "--data-length", 4).exit_code == 0
+    data = ["--load-input", tmp_path / "m.input.bin", "--load-expected", tmp_path / "m.output.bin"]
+    options = ["--loss", "mean-squared-error", "--batch-size", 2, "--epochs", 1]
+    result = odt("train", model, *data, *options)
+    assert result.exit_code == 0, result.stderr
+    assert "Epoch 1/1" in result.stdout
+
+
 def test_show_says_what_is_in_a_file_and_draws_it(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s")
     made("--source", tmp_path / "s", "-o", tmp_path / "o")

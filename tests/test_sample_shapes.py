@@ -81,6 +81,15 @@ def test_targets_of_another_loss_are_refused_and_the_loss_is_named(tmp_path: Pat
         open_columns(rows, [TensorSpec((5,), F32)], "expected output")
 
 
+def test_expected_values_of_outputs_without_a_loss_are_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.bin")
+    two = Sidecar((TensorSpec((3,), F32), TensorSpec((), np.dtype(np.int32))), 2)
+    (tmp_path / "t.bin").write_bytes(bytes(two.nbytes))
+    sidecar_path(path).write_text(two.to_json())
+    with pytest.raises(DataError, match=r"wants 1 .* says 2. .*the outputs that have a loss"):
+        open_columns(path, [TensorSpec((3,), F32)], "expected output")
+
+
 def test_pictures_are_not_taken_for_channels_first() -> None:
     with pytest.raises(DataError, match=r"must become \(3, 8, 8\), but is \(8, 8, 3\)"):
         Preprocessing(shape=(3, 8, 8)).apply(np.zeros((8, 8, 3), np.uint8))

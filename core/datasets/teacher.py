@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.datasets.outputs import OUTPUTS
 from odt.core.evaluator import Order
 from odt.core.files import AtomicFile
+from odt.core.folding import fold_weights
 from odt.core.inference import Predictor
 from odt.core.reader import read_model
 from odt.core.sidecar import Sidecar, sidecar_path
@@ -60,21 +61,25 @@ def random_data(
     output: str,
     progress: Callable[[str, int, int | None], None],
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Writes inputs and outputs; gives the specs of a sample.
+    """Writes inputs, and the outputs that training can have a loss on; gives the specs of a sample.
+
+    These are the outputs that hold floats; all, if none does.
 
     Raises:
         OdtError: if the model cannot be read or run, or a file not be written.
     """
-    model = read_model(model_path)
-    with Predictor(model.graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
-        specs = (list(predictor.runtime.input_specs), list(predictor.runtime.output_specs))
+    graph = fold_weights(read_model(model_path)).graph
+    with Predictor(graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
+        every = predictor.runtime.output_specs
+        kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
+        specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])
         data = RandomData(specs[0], randomness)
         files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
         done = 0
         for outputs in predictor.run(data, range(length)):
             for row in range(len(outputs[0])):
                 files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
-                files[1].append([y[row].copy() for y in outputs])  # they are reused
+                files[1].append([outputs[k][row].copy() for k in kept])  # they are reused
                 done += 1
             if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
                 raise DataError(
