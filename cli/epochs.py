@@ -19,6 +19,7 @@ def epochs_of(
     stopped: Sequence[int],
     start: tuple[int, int],
     saver: Saver | None,
+    patience: int | None,
 ) -> Iterator[Epoch]:
     """Trains and saves, with a bar on stderr where that is a terminal."""
     from tqdm import tqdm
@@ -44,6 +45,7 @@ def epochs_of(
             watch=watch,
             start=first,
             skip=done,
+            patience=patience,
         ):
             if saver:
                 saver.epoch()

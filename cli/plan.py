@@ -96,7 +96,9 @@ def command(
         size = cache_size(plans, work[0], info.batch_size, keep)
         reserve = size.resident
         note = report.kept(keep, size.kept) + "; what is mapped of it" * keep.on_disk
-    found = fit(plans, work, info, memory_budget, micro_batch, workers, reserve=reserve)
+    found = fit(
+        plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
+    )
     rule = find_optimizer(info.optimizer)
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     click.echo("\n".join(describe_schedule(found)))

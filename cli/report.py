@@ -6,6 +6,7 @@ of onert_train, because scripts read them.
 
 from collections.abc import Collection, Mapping, Sequence
 
+from odt.core.best import Best
 from odt.core.evaluator import Result
 from odt.core.frozen_cache import Keep
 from odt.core.phases import Usage
@@ -92,6 +93,16 @@ def epoch_line(
     return " - ".join(items)
 
 
+def best_line(best: Best, kept: bool) -> str:
+    """Which epoch was best.
+
+    Args:
+        kept: whether its weights are what is exported.
+    """
+    exported = "; exported" if kept else ""
+    return f"best: epoch {best.epoch} - val_loss: [0] {figure('loss', best.loss)}{exported}"
+
+
 def figures_line(result: Result) -> str:
     """Losses and metrics of one pass over data."""
     return " - ".join(_figures("", result))
@@ -154,8 +165,11 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
             f"{workers}, micro-batch {schedule.micro_batch}; "
             f"{share:.2f} of what its values would take apart",
         ),
+        "best": (memory.best, "a copy of what trains, of the epoch with the least val_loss"),
         "total": (memory.total, schedule.why and f"the batch is {cut}: {schedule.why}"),
     }
+    if not memory.best:
+        del rows["best"]
     lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]
     return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
 

@@ -76,6 +76,17 @@ from odt.kernels import native
     show_default=True,
     help="Share of the samples, the last of the file, that validates after each epoch.",
 )
+@click.option(
+    "--keep-best",
+    is_flag=True,
+    help="Exports the weights of the epoch with the least val_loss, not those of the last.",
+)
+@click.option(
+    "--patience",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Ends training after N epochs without a smaller val_loss.",
+)
 @metric_option
 @click.option(
     "--shuffle/--no-shuffle", default=None, help="Takes the samples in a new order each epoch."
@@ -124,6 +135,8 @@ def command(
     cache_frozen: str | None,
     cache_dtype: str | None,
     validation_split: float,
+    keep_best: bool,
+    patience: int | None,
     metric: tuple[str, ...],
     shuffle: bool | None,
     seed: int | None,
@@ -152,6 +165,7 @@ def command(
         "--export-checkpoint-every", every is not None, "--export-checkpoint", export_checkpoint
     )
     _refuse_alone("--export-weights", export_weights, "--export-circle or another export", exports)
+    _refuse_alone("--keep-best", keep_best, "--export-circle or another export", exports)
     if exports or export_checkpoint:
         keep_going()
     phases = Phases(mem_poll)
@@ -181,6 +195,8 @@ def command(
         then.seed if seed is None else seed,
     )
     _refuse_alone("--seed", seed is not None, "--shuffle", order.shuffle)
+    _refuse_alone("--keep-best", keep_best, "--validation-split", parts.validation)
+    _refuse_alone("--patience", patience, "--validation-split", parts.validation)
     keep = what_to_keep(cache_frozen, cache_dtype, data_length or data.length)
     with phases.phase("PREPARE"):
         m, w = resume.cut(info.batch_size, micro_batch, workers)
@@ -193,6 +209,7 @@ def command(
             budget=memory_budget,
             metrics=metrics,
             keep=keep,
+            keep_best=keep_best,
         )
         source.give_pages_back()  # the weights that train are copied
     with trainer:
@@ -248,7 +265,7 @@ def command(
         with stop_on_signals() as stopped:
             with phases.phase("EXECUTE"), given as samples:
                 for epoch in epochs_of(
-                    trainer, samples, order, epochs, parts, stopped, start, saver
+                    trainer, samples, order, epochs, parts, stopped, start, saver, patience
                 ):
                     times.append(epoch.training.seconds * 1000)
                     results = (epoch.training, epoch.validation)
@@ -258,10 +275,13 @@ def command(
                     click.echo(line)
             if saver:
                 saver.finish()
+            trainer.best.restore()
             buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
             for kind, target in exports.items():
                 plus = used if kind == "circle+" else None
                 export_model(source, buffers, target, kind.rstrip("+"), plus, float_weights=floats)
+    if (keep_best or patience) and trainer.best.epoch:
+        click.echo(report.best_line(trainer.best, keep_best))
     click.echo(report.timing_table(phases.times_ms, times, start[0]))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
+from odt.core.best import Best
 from odt.core.budget.fit import fit
 from odt.core.budget.forecast import DATA_PAGES
 from odt.core.engine import Look, Plans, Work
@@ -33,6 +34,7 @@ class MemoryReport:
         gradients: where micro-batches add up; 0 if each weight is updated at once.
         arena: of all workers together.
         separate: what the arenas' values would take if each had its own memory.
+        best: a copy of the best epoch's weights.
     """
 
     parameters: int
@@ -40,10 +42,11 @@ class MemoryReport:
     gradients: int
     arena: int
     separate: int
+    best: int = 0
 
     @property
     def total(self) -> int:
-        return self.parameters + self.slots + self.gradients + self.arena
+        return self.parameters + self.slots + self.gradients + self.arena + self.best
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class Trainer:
         loss: the first loss's name.
         parameters: weights and optimizer state.
         runtime: schedule, and the specs of a sample.
+        best: the best epoch so far, where there is validation.
         predicted: bytes by which the process grows at most, where a budget was given.
     """
 
@@ -97,6 +101,7 @@ class Trainer:
         metrics: Metrics | None = None,
         outputs: bool = False,
         keep: Keep | None = None,
+        keep_best: bool = False,
     ) -> None:
         """Plans and allocates.
 
@@ -109,6 +114,7 @@ class Trainer:
             metrics: to measure while training and in validation.
             outputs: keep the outputs of training steps too, to be looked at.
             keep: what to keep of the frozen part; data must then come from `frozen`.
+            keep_best: keep the best epoch's weights.
 
         Raises:
             UnsupportedError, OptionError: if the model cannot be trained so.
@@ -125,13 +131,16 @@ class Trainer:
             runs = cut_off(plans, runs)
             reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
-        way = fit(plans, runs, info, budget, micro_batch, workers, reserve=reserve)
-        self.predicted = None if budget is None else way.peak
         plan = plans.at(work, file_batch(graph))[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+        copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
+        reserves = {"a cache": reserve, "a copy of the best weights": copies}
+        way = fit(plans, runs, info, budget, micro_batch, workers, reserves=reserves)
+        self.predicted = None if budget is None else way.peak
         self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
         self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule)
         self._training, self._validation = self.runtime.engines
+        self.best = Best(self.parameters.tensors if keep_best else {})
 
     def fit(
         self,
@@ -143,6 +152,7 @@ class Trainer:
         watch: Watch | None = None,
         start: int = 1,
         skip: int = 0,
+        patience: int | None = None,
     ) -> Iterator[Epoch]:
         """Trains; yields after each epoch. Samples that do not fill a batch are left out.
 
@@ -154,6 +164,7 @@ class Trainer:
             watch: called back after each step.
             start: the number of the first epoch.
             skip: batches of the first epoch that are done already; its figures are of the rest.
+            patience: epochs without a better one after which training ends.
 
         Raises:
             TrainingError: if the loss is no longer finite.
@@ -173,8 +184,9 @@ class Trainer:
             checked = None
             if len(validation) and not stopped:
                 checked = self.evaluate(data, validation)
+                self.best.see(number, checked.loss)
             yield Epoch(number, run.result(), checked)
-            if stopped:
+            if stopped or (patience is not None and self.best.waited >= patience):
                 return
 
     def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
@@ -234,6 +246,7 @@ class Trainer:
             gradients=self._training.gradient_nbytes,
             arena=self.runtime.arena_nbytes,
             separate=plan.separate * schedule.workers,
+            best=self.best.nbytes,
         )
 
     def close(self) -> None:

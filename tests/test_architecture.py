@@ -67,6 +67,7 @@ CORE = [
     "fusion",
     "program",
     "parameters",
+    "best",
     "plans.schedule",
     "workers",
     "gradients",

@@ -46,11 +46,17 @@ def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> 
         ("--export-checkpoint-every 3", "--export-checkpoint"),
         ("--export-checkpoint-every epoch", "--export-checkpoint"),
         ("--export-weights as-stored", "--export-circle or another export"),
+        ("--keep-best --validation-split 0.2", "--export-circle or another export"),
+        ("--keep-best --export-circle no.circle", "--validation-split"),
+        ("--patience 1", "--validation-split"),
         ("--seed 0", "--shuffle"),
         ("--seed 1 --no-shuffle", "--shuffle"),
     ],
 )
-def test_an_option_that_does_nothing_alone_is_refused(words: str, other: str) -> None:
+def test_an_option_that_does_nothing_alone_is_refused(
+    words: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     line = ["train", GOLDEN / "model.circle", "--load-input", X, "--load-expected", T]
     result = CliRunner().invoke(main, [*map(str, line), *words.split()])
     assert result.exit_code == 1

@@ -1,6 +1,6 @@
 """Finds the fastest way to train within a number of bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from odt.core.budget.forecast import Forecast, forecast
@@ -16,6 +16,11 @@ from odt.errors import OptionError
 
 # A worker's arena is a little larger than what is alive in it at once; the last is all that helps.
 MARGINS = (1.0, 0.97, 0.93, 0.88, 0.0)
+# What a budget may also have to hold, and how less of it is kept.
+LEAVE_OUT = {
+    "a cache": "--cache-frozen disk, --cache-dtype float16",
+    "a copy of the best weights": "no --keep-best",
+}
 
 
 def fit(
@@ -26,7 +31,7 @@ def fit(
     micro_batch: int | None = None,
     workers: int | None = None,
     *,
-    reserve: int = 0,
+    reserves: Mapping[str, int] | None = None,
 ) -> Forecast:
     """The way to train that is taken, and what it needs.
 
@@ -40,12 +45,12 @@ def fit(
         info: complete.
         budget: bytes; None for as many as it takes.
         micro_batch, workers: if they are given.
-        reserve: bytes of it that are for the cache of what comes before the cut.
+        reserves: bytes of it that are for something else, by what it is: keys of LEAVE_OUT.
 
     Raises:
         OptionError: if nothing fits, or m or W cannot be.
     """
-    batch = info.batch_size
+    batch, reserve = info.batch_size, sum((reserves or {}).values())
     usual = choose_schedule(batch, lambda n: plans.at(works[0], n), micro_batch, workers)
     if works[0].begin and usual.workers == 1:  # what comes before is seldom small
         usual = replace(usual, blas_threads=available_cores())
@@ -61,14 +66,14 @@ def fit(
                 best = way
     if best is None:
         least = min(way.peak for s in schedules for way in _ways(plans, works, info, s, 0))
-        cache, hint = "", ""
-        if reserve:
-            cache = f" beside a cache of {_megabytes(reserve)}"
-            if least <= budget:
-                hint = ". Keep less: --cache-frozen disk, --cache-dtype float16."
+        others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
+        beside, hint = " and ".join(f"{what} of {_megabytes(n)}" for what, n in others.items()), ""
+        if others and least <= budget:
+            hint = f". Keep less: {', '.join(LEAVE_OUT[what] for what in others)}."
         raise OptionError(
             f"--memory-budget: must be at least {_megabytes(least + reserve)} to train this in "
-            f"batches of {batch}{cache}, but got {_rounded_down(budget)}{hint}"
+            f"batches of {batch}{beside and f' beside {beside}'}, "
+            f"but got {_rounded_down(budget)}{hint}"
         )
     return replace(best, cache=reserve)
 

@@ -39,7 +39,7 @@ class Forecast:
         data: pages of mapped data files.
         overhead: objects and libraries.
         frozen: arenas in which a part that is cut off is computed, in the first epoch only.
-        cache: in which that part's values are kept, where that is in memory.
+        cache: in which that part's values are kept, where that is in memory, and copies of weights.
     """
 
     plans: Plans
