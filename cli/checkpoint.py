@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from odt.cli.outputs import check_outputs
 from odt.core.checkpoints.checkpoint import Checkpoint, nominal
 from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
 from odt.core.checkpoints.onert_checkpoint import contents
@@ -46,6 +47,7 @@ def show(file: str, model: str | None) -> None:
 @click.option("--nominal", "names_only", is_flag=True, help="Names and shapes only, no values.")
 def convert(source: str, target: str, model: str | None, names_only: bool) -> None:
     """Writes the checkpoint IN as OUT: odt's for a name in .odt, .npz, .h5, else onert's."""
+    check_outputs({"OUT": target}, {"IN": source, "--model": model})
     data = read_checkpoint(source)
     read = read_model(model) if model else None
     found = decode_any(data, source, read)

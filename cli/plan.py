@@ -17,6 +17,7 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
+from odt.cli.outputs import check_outputs
 from odt.cli.plan_picture import draw
 from odt.core.budget.fit import fit
 from odt.core.budget.forecast import Forecast, peak
@@ -82,6 +83,7 @@ def command(
             "--cache-frozen: must come with --data-length, the number of samples, but got one alone"
         )
     source = read_model(model)
+    check_outputs({"--png": png}, {"MODEL": source.path})
     graph = fold_weights(source).graph
     stored = stored_training_info(source)
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")

@@ -29,6 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sine.tflite").write_bytes(SINE.read_bytes())
     np.zeros((64, 1), np.float32).tofile(tmp_path / "s.bin")
     (tmp_path / "recipe.json").write_text(RECIPE)
+    (tmp_path / "c.odt").write_bytes(b"a checkpoint")
     os.symlink("m.circle", tmp_path / "link.circle")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -53,6 +54,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("circle-plus-gen sine.tflite recipe.json sine.tflite", "OUTPUT", "INPUT"),
         ("predict m.circle --load-input x.bin --output ./x.bin", "--output", "--load-input"),
         ("predict m.circle --load-input x.bin --output m.circle", "--output", "MODEL"),
+        ("plan m.circle --png m.circle", "--png", "MODEL"),
+        ("checkpoint convert c.odt ./c.odt --nominal", "OUT", "IN"),
+        ("checkpoint convert c.odt m.circle --model m.circle", "OUT", "--model"),
         ("convert m.circle link.circle", "OUT", "IN"),
     ],
 )
@@ -97,12 +101,12 @@ def test_endings_of_no_format_are_free(folder: Path) -> None:
 
 
 def test_a_checkpoint_that_training_goes_on_from_may_be_replaced(folder: Path) -> None:
-    line = f"{TRAIN} --export-checkpoint c.odt"
+    line = f"{TRAIN} --export-checkpoint state.odt"
     assert CliRunner().invoke(main, line.split()).exit_code == 0
-    before = (folder / "c.odt").read_bytes()
-    on = CliRunner().invoke(main, [*line.split(), "--checkpoint", "c.odt", "--epochs", "2"])
+    before = (folder / "state.odt").read_bytes()
+    on = CliRunner().invoke(main, [*line.split(), "--checkpoint", "state.odt", "--epochs", "2"])
     assert on.exit_code == 0, on.output
-    assert (folder / "c.odt").read_bytes() != before
+    assert (folder / "state.odt").read_bytes() != before
 
 
 def test_a_recipe_is_no_output(folder: Path) -> None:
