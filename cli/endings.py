@@ -114,11 +114,11 @@ def printing() -> Iterator[None]:
         OutputError: if standard output was lost, at once or, after `keep_going`, at the end.
         OSError: at once, if it was a pipe that was closed.
     """
-    out = Output(sys.stdout, go_on=False) if sys.stdout else None
-    err = Output(sys.stderr, go_on=True) if sys.stderr else None
-    with redirect_stdout(out), redirect_stderr(err):
-        yield
-    if out:
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for one that was closed before
+        out = Output(sys.stdout or nowhere, go_on=False)
+        err = Output(sys.stderr or nowhere, go_on=True)
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
         out.check()
 
 

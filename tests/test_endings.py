@@ -125,6 +125,16 @@ def test_training_goes_on_when_its_output_is_full(tmp_path: Path) -> None:
 
 
 @posix
+def test_training_needs_neither_output(tmp_path: Path) -> None:
+    """As with `>&- 2>&-`: both are closed before it begins."""
+    out = tmp_path / "out.circle"
+    words = [*TRAIN, "--epochs", "1", "--export-circle", str(out)]
+    closing = "import os, sys; os.close(1); os.close(2); os.execv(sys.argv[1], sys.argv[1:])"
+    assert subprocess.run([sys.executable, "-c", closing, *words]).returncode == 0
+    assert out.read_bytes() != MODEL.read_bytes()
+
+
+@posix
 def test_training_that_writes_nothing_ends_with_its_reader() -> None:
     assert closed(start(*TRAIN, "--epochs", "1000000"), "Model Filename") == (1, "")
 
