@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from odt.cli.endings import keep_going
+from odt.cli.outputs import check_outputs
 from odt.core.datasets.sheet import write_sheet
 from odt.core.datasets.survey import Survey, label_names, open_any, survey
 from odt.errors import OptionError
@@ -23,7 +25,7 @@ def command() -> None:
 @click.option("--sheet", type=click.Path(path_type=Path), metavar="PNG",
               help="Write the first samples with their labels as one picture.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1, 1024), default=64, show_default=True,
-              help="On the sheet.")  # fmt: skip
+              help="How many are on the sheet.")  # fmt: skip
 def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
     """Say what is in FILE, and what is wrong with it.
 
@@ -32,6 +34,9 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
     numbers = shape.lower().split("x") if shape else []
     if not all(n.isdecimal() and int(n) for n in numbers):
         raise OptionError(f"--shape: must be numbers with x between, but got {shape}.")
+    if sheet is not None:
+        check_outputs({"--sheet": str(sheet)}, {"FILE": file})
+        keep_going()
     columns, sidecar = open_any(file, tuple(int(n) for n in numbers))
     classes = sidecar.classes if sidecar else ()
     bad = 0
