@@ -44,10 +44,6 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
         OptionError: if there is no such operator.
         UnsupportedError: if odt cannot compute what stays.
     """
-    if model.subgraphs != 1:
-        raise UnsupportedError(
-            f"{model.path}: a new head must have one subgraph before it, but got {model.subgraphs}"
-        )
     features = _features(model, after)
     kept = _needed(model.graph, features)
     shape = _shape(model, features, kept)
@@ -96,12 +92,15 @@ def _is_layers(tensor: Tensor) -> bool:
 def _shape(model: Model, features: int, kept: Sequence[int]) -> tuple[int, ...]:
     """Of the features, as the operators before them compute it."""
     graph = fold_weights(model).graph
-    spec, batch = graph.tensors[features].spec, file_batch(graph)
+    spec = graph.tensors[features].spec
+    part = replace(
+        graph, nodes=tuple(n for n in graph.nodes if n.origin in kept), outputs=(features,)
+    )
+    batch = file_batch(part)
     is_constant = graph.tensors[features].data is not None
     if not is_constant:
-        nodes = tuple(n for n in graph.nodes if n.origin in kept)
-        part = lower(replace(graph, nodes=nodes, outputs=(features,)), batch)
-        spec = part.tensors[part.outputs[0]].spec
+        lowered = lower(part, batch)
+        spec = lowered.tensors[lowered.outputs[0]].spec
     rows = spec.dtype == FLOAT32 and len(spec.shape) > 1 and spec.shape[0] == batch
     if is_constant or not rows or not spec.size:
         raise ModelError(
@@ -154,7 +153,8 @@ def _packed(
 ) -> bytes:
     """The file: the operators that are kept, and the new ones behind them."""
     old = schema.Model.ModelT.InitFromPackedBuf(bytes(model.data))
-    (graph,) = old.subgraphs
+    graph = old.subgraphs[0]
+    old.subgraphs = [graph]  # the others are for control flow, which odt does not compute
     operators = [graph.operators[k] for k in kept]
     head = _Head(model, old, graph)
     head.keep(operators, features)

@@ -233,10 +233,27 @@ def test_what_odt_cannot_compute_is_refused(tmp_path: Path) -> None:
     assert "Magic" in message
 
 
-def test_several_subgraphs_are_refused(tmp_path: Path) -> None:
-    result = run(MODELS / "while_000.circle", tmp_path / "new.circle")
+def test_control_flow_is_refused(tmp_path: Path) -> None:
+    result = run(MODELS / "while_000.circle", tmp_path / "new.circle", "--after", 0)
     assert result.exit_code == 1
-    assert "must have one subgraph before it, but got 3" in result.stderr
+    assert "is control flow" in result.stderr
+
+
+def test_subgraphs_that_nothing_calls_go(tmp_path: Path) -> None:
+    model, _, y = classifier()
+    model.graph.outputs = [y]
+    model.model.subgraphs.append(model.graph)
+    model.write(tmp_path / "m.tflite", y)
+    new = made(tmp_path / "m.tflite", tmp_path / "new.tflite", "--after", 1)
+    assert (read_model(str(tmp_path / "m.tflite")).subgraphs, new.subgraphs) == (2, 1)
+
+
+def test_features_that_are_not_one_row_a_sample_are_refused(tmp_path: Path) -> None:
+    """Ten words, each perhaps a sample, and one row for all of them."""
+    result = run(MODELS / "recommendation-rnn-lstm.tflite", tmp_path / "new.tflite")
+    assert result.exit_code == 1
+    assert "features must be float32 of shape (10, …, features)" in result.stderr
+    assert "(1, 16) float32" in result.stderr
 
 
 def test_what_the_other_format_cannot_hold_is_refused(tmp_path: Path) -> None:
