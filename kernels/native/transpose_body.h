@@ -1,47 +1,6 @@
 /* One instruction set's version of transpose.c. */
 
-#include "vectors.h"
-
-/* What of two vectors a and b, of the lines i and i + h of a block, becomes line i, and line i + h. */
-#define UPPER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
-#define LOWER(l, h) ((l) & (h) ? LANES + (l) : (l) + (h))
-#define FOUR(m, l, h) m(l, h), m(l + 1, h), m(l + 2, h), m(l + 3, h)
-#if LANES == 16
-#define EVERY(m, h) FOUR(m, 0, h), FOUR(m, 4, h), FOUR(m, 8, h), FOUR(m, 12, h)
-#elif LANES == 8
-#define EVERY(m, h) FOUR(m, 0, h), FOUR(m, 4, h)
-#else
-#define EVERY(m, h) FOUR(m, 0, h)
-#endif
-#ifdef __clang__
-#define MIXED(a, b, m, h) __builtin_shufflevector(a, b, EVERY(m, h))
-#else
-#define MIXED(a, b, m, h) __builtin_shuffle(a, b, (F(bits)){EVERY(m, h)})
-#endif
-#define EXCHANGE(h)                                                                                \
-  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (h))) {                       \
-    F(bits) a = v[i], b = v[i + (h)];                                                              \
-    v[i] = MIXED(a, b, UPPER, h), v[i + (h)] = MIXED(a, b, LOWER, h);                              \
-  }
-
-/* A block of LANES × LANES: halves of it change places, then halves of these. The first `known`
-   lines are there already. */
-INLINE void F(turn)(const int32_t *x, int64_t x_step, int32_t *y, int64_t y_line, int known) {
-  F(bits) v[LANES];
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) v[i] = *(const F(bits) *)(x + i * x_step);
-#if LANES >= 16
-  EXCHANGE(8)
-#endif
-#if LANES >= 8
-  EXCHANGE(4)
-#endif
-  EXCHANGE(2)
-  EXCHANGE(1)
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++)
-    if (i >= known) *(F(bits) *)(y + i * y_line) = v[i];
-}
+#include "turn.h"
 
 /* Up to LANES lines of y, from `line` on. */
 static void F(turn_strip)(const transposition *t, const int32_t *x, int32_t *y, int64_t line) {
@@ -102,10 +61,3 @@ void F(transpose)(const transposition *t, const int32_t *x, int32_t *y) {
   for (int64_t d = 0; d < t->rank; d++) work *= t->sizes[d];
   share(F(transpose_part), &c, parts_of(work * 4));
 }
-
-#undef UPPER
-#undef LOWER
-#undef FOUR
-#undef EVERY
-#undef MIXED
-#undef EXCHANGE

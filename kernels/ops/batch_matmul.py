@@ -20,6 +20,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.axes import same
 from odt.kernels.broadcast import summed_axes
+from odt.kernels.native import matrices
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -149,7 +150,13 @@ OP = OpDef(
     "BATCH_MATMUL",
     inputs=("a", "b"),
     infer=infer,
-    forward=Kernel(forward, reads=("a", "b"), writes=("y",), prepare=geometry),
+    forward=Kernel(
+        forward,
+        reads=("a", "b"),
+        writes=("y",),
+        prepare=geometry,
+        compiled=matrices.of("y", geometry),
+    ),
     grads={
         "a": Kernel(
             grad_a,
@@ -157,6 +164,7 @@ OP = OpDef(
             writes=("da",),
             workspace=scratch("a"),
             prepare=geometry,
+            compiled=matrices.of("da", geometry),
         ),
         "b": Kernel(
             grad_b,
@@ -164,6 +172,7 @@ OP = OpDef(
             writes=("db",),
             workspace=scratch("b"),
             prepare=geometry,
+            compiled=matrices.of("db", geometry),
         ),
     },
     attrs=attrs,

@@ -20,6 +20,12 @@ TURNS: tuple[tuple[str, Options, tuple[int, ...], tuple[int, ...]], ...] = (
     (", B turned", {"adj_y": True}, (2, 3), (4, 3)),
     (", both turned", {"adj_x": True, "adj_y": True}, (3, 2), (4, 3)),
 )
+WIDE: tuple[tuple[str, Options, tuple[int, ...], tuple[int, ...]], ...] = (
+    ("", {}, (10, 18), (18, 17)),
+    (", A turned", {"adj_x": True}, (18, 10), (18, 17)),
+    (", B turned", {"adj_y": True}, (10, 18), (17, 18)),
+    (", both turned", {"adj_x": True, "adj_y": True}, (18, 10), (17, 18)),
+)
 LEADS = (
     ("one for each", (3,), (3,)),
     ("two axes", (2, 3), (2, 3)),
@@ -45,6 +51,11 @@ ROWS: tuple[OpInfo, ...] = (
                 Sample("A a constant" + turn, {"a": (1, *a), "b": (2, *b)}, o, constants=("a",))
                 for turn, o, a, b in TURNS
             ),
+            *(
+                Sample("more than vectors" + turn, {"a": (2, *a), "b": (2, *b)}, o)
+                for turn, o, a, b in WIDE
+            ),
+            Sample("more than vectors, long", {"a": (2, 5, 18), "b": (18, 17)}, constants=("b",)),
             Sample("B of one", {"a": (2, 3, 2), "b": (1, 2, 2)}, constants=("b",)),
             Sample("rows are samples", {"a": (2, 3), "b": (3, 4)}, constants=("b",)),
             Sample("columns of A are not", {"a": (3, 2), "b": (3, 4)}, {"adj_x": True}, mixes=True),
@@ -57,6 +68,10 @@ ROWS: tuple[OpInfo, ...] = (
         also_large=(
             Sample("long", {"a": (64, 64, 64), "b": (64, 64)}),
             Sample("turned", {"a": (64, 64, 64), "b": (64, 64)}, {"adj_x": True, "adj_y": True}),
+            Sample("heads", {"a": (8, 4, 131, 33), "b": (8, 4, 131, 33)}, {"adj_y": True}),
+            Sample("weighted heads", {"a": (8, 4, 131, 131), "b": (8, 4, 131, 50)}),
+            Sample("narrow", {"a": (64, 100, 70), "b": (64, 10, 70)}, {"adj_y": True}),
+            Sample("long and odd", {"a": (30, 131, 50), "b": (50, 70)}),
         ),
         refusals=(
             Refusal("with one K", {"a": (2, 3), "b": (4, 2)}),
