@@ -146,3 +146,37 @@ def test_an_instance_is_centred_before_it_is_squared() -> None:
     exact -= exact.mean(axis=1, keepdims=True)
     exact /= np.sqrt((exact**2).mean(axis=1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(y, exact, atol=2e-3)
+
+
+def test_no_part_of_a_product_works_outside_its_room() -> None:
+    """However many cores there are: few have a panel of their own."""
+    row, rng = row_of("BATCH_MATMUL"), np.random.default_rng(0)
+    a = rng.normal(size=(32, 99, 90)).astype(np.float32)
+    b = rng.normal(size=(32, 80, 90)).astype(np.float32)
+    case = Case.make(row, row.attrs({"adj_y": True}, {}), {"a": a, "b": b})
+    compiled = row.forward.compiled
+    assert compiled is not None
+    spec = compiled.workspace(case.attrs, case.specs)["panel"]
+    room = np.full(20 * spec.size, np.nan, np.float32)
+    y = np.empty((32, 99, 80), np.float32)
+    panel = room[: spec.size].reshape(spec.shape)
+    prepared = compiled.prepare(case.attrs, case.specs)
+    run = compiled.bind(case.attrs, a=a, b=b, y=y, panel=panel, **prepared)
+    try:
+        native.set_threads(16)
+        run()
+    finally:
+        native.set_threads(1)
+    np.testing.assert_allclose(y, a @ b.swapaxes(1, 2), atol=1e-4)
+    assert np.isnan(room[spec.size :]).all()
+
+
+def test_every_bit_of_what_is_transposed_stays() -> None:
+    """Also a NaN's, and an integer's that would be a denormal."""
+    bits = np.arange(0, 1 << 32, 4099, dtype=np.uint32)[: 1021 * 1021]
+    row = row_of("TRANSPOSE")
+    attrs = row.attrs({}, {"perm": np.array([1, 0])})
+    for x in (bits.view(np.float32), bits.view(np.int32)):
+        case = Case.make(row, attrs, {"x": x.reshape(1021, 1021)})
+        y = run(case, row.forward)["y"]
+        np.testing.assert_array_equal(y.view(np.uint32), bits.reshape(1021, 1021).T)
