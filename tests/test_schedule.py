@@ -5,9 +5,22 @@ from networks import Net
 from rewriting import plan_of, stored
 
 from odt.core.graph import Graph
-from odt.core.plans.cost import adding_seconds, samples_worth_a_run
+from odt.core.plans.cost import (
+    adding_seconds,
+    samples_of_calls,
+    samples_worth_a_run,
+    seconds_a_call,
+)
 from odt.core.plans.memory import plan_memory
-from odt.core.plans.schedule import ADDING, CACHE, Schedule, choose_schedule
+from odt.core.plans.schedule import (
+    ADDING,
+    CACHE,
+    NUMPY_SHORT,
+    SHORT,
+    Schedule,
+    available_cores,
+    choose_schedule,
+)
 from odt.kernels import native
 
 RELU = 1
@@ -57,3 +70,33 @@ def test_an_arena_stays_in_the_cache() -> None:
     chosen = schedule_of(graph, 64)
     assert 1 < chosen.micro_batch < 32
     assert plan_memory(plan_of(graph, chosen.micro_batch)).nbytes <= 1.1 * CACHE
+
+
+def unrolled(width: int) -> Graph:
+    """Twelve short layers."""
+    net = Net()
+    x = net.input(1, width)
+    for _ in range(12):
+        x = net.dense(x, width, fused_activation_function=RELU)
+    return net.graph(net.dense(x, 4))
+
+
+def test_a_plan_of_short_calls_runs_on_one_worker() -> None:
+    """Two would wait for the interpreter's lock; a call of one is shared among the cores."""
+    graph = unrolled(64)
+
+    def plan_at(n: int) -> object:
+        plan = plan_of(graph, n)
+        return plan, plan_memory(plan)
+
+    one, two = (plan_of(graph, n) for n in (1, 2))
+    short = NUMPY_SHORT if not native.is_available() else SHORT
+    found = [choose_schedule(2048, plan_at, micro_batch=m) for m in (8, 1024)]  # type: ignore[arg-type]
+    assert seconds_a_call(one, two, 8) < short < seconds_a_call(one, two, 1024)
+    assert [s.workers for s in found] == [1, min(2, available_cores())]
+
+
+def test_samples_of_calls_is_the_inverse_of_seconds_a_call() -> None:
+    one, two = (plan_of(unrolled(64), n) for n in (1, 2))
+    samples = samples_of_calls(one, two, 50e-6)
+    assert seconds_a_call(one, two, samples - 1) < 50e-6 <= seconds_a_call(one, two, samples)

@@ -42,6 +42,29 @@ def samples_worth_a_run(one: Plan, two: Plan, share: float) -> int:
     return ceil(beside / (share * a_sample)) if a_sample > 0 else 1
 
 
+def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:
+    """About what a call of a run takes, on average.
+
+    Args:
+        one, two: the plan for one sample and for two.
+        samples: of the run.
+    """
+    a_sample = run_seconds(two) - run_seconds(one)
+    calls = sum(isinstance(step, Call) for step in one.steps)
+    return (run_seconds(one) + (samples - 1) * a_sample) / max(calls, 1)
+
+
+def samples_of_calls(one: Plan, two: Plan, seconds: float) -> int:
+    """How many samples a run should have, so that a call takes so long on average.
+
+    Args:
+        one, two: the plan for one sample and for two.
+        seconds: of a call.
+    """
+    first, second = (seconds_a_call(one, two, n) for n in (1, 2))
+    return 1 + max(ceil((seconds - first) / (second - first)), 0) if second > first else 1
+
+
 def step_seconds(plan: Plan, batch: int, micro_batch: int, workers: int) -> float:
     """A step on a batch, cut up; the update itself is the same for all plans."""
     runs = -(-batch // micro_batch)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odt.core.plans.cost import samples_worth_a_run
+from odt.core.plans.cost import samples_of_calls, samples_worth_a_run, seconds_a_call
 from odt.core.plans.memory import MemoryPlan
 from odt.core.plans.plan import Plan
 from odt.errors import OptionError, UnsupportedError
@@ -16,6 +16,10 @@ CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as 
 NUMPY_CACHE = 12 * 2**20
 ADDING = 0.12  # of a run's time may go into adding up its gradients
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
+# Seconds a call, as core/plans/cost.py reckons, below which workers wait for the interpreter's lock
+# longer than they compute; a single worker's calls are shared among the cores.
+SHORT, NUMPY_SHORT = 40e-6, 100e-6
+LONGER = 4 * CACHE  # bytes an arena may have so that calls are no shorter than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +134,21 @@ def choose_schedule(
         return Schedule(batch, batch, 1, cores, f"{', '.join(two.mixing)} mixes samples")
     fixed = max(memory.nbytes - a_sample, 0)
     small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
-    if micro_batch is None:
-        wanted = workers or (1 if small or heavy else min(cores, batch))
-        cache = CACHE if native.is_available() else NUMPY_CACHE
-        # What does not grow with the samples, such as gradients, is worth as many of them; and
-        # so is adding them up.
-        enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1
-        most = max((cache - fixed) // a_sample, -(-fixed // a_sample), enough)
+    cache, short = (CACHE, SHORT) if native.is_available() else (NUMPY_CACHE, NUMPY_SHORT)
+    # What does not grow with the samples, such as gradients, is worth as many of them; and so is
+    # adding them up.
+    enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1
+    longer = min(samples_of_calls(one, two, short), (LONGER - fixed) // a_sample)
+    most = max((cache - fixed) // a_sample, -(-fixed // a_sample), enough, longer)
+
+    def cut(among: int) -> int:
         runs = -(-batch // min(most, batch))
-        runs = -(-runs // wanted) * wanted
-        micro_batch = -(-batch // runs)
-    runs = -(-batch // micro_batch)
-    workers = min(workers or (1 if small or heavy else cores), runs)
-    return Schedule(batch, micro_batch, workers, 1 if workers > 1 or small else cores)
+        return -(-batch // (-(-runs // among) * among))
+
+    wanted = workers or (1 if small or heavy else min(cores, batch))
+    size = micro_batch or cut(wanted)
+    if workers is None and wanted > 1 and seconds_a_call(one, two, size) < short:
+        wanted = 1
+        size = micro_batch or cut(wanted)
+    wanted = min(wanted, -(-batch // size))
+    return Schedule(batch, size, wanted, 1 if wanted > 1 or small else cores)
