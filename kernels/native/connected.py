@@ -6,6 +6,7 @@ from odt.kernels.native import Walk, bind, products
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 ONE_TAP = [(0, 0)]
+SHALLOW, FEW, MANY = 128, 16, 256  # depth, rows: as measured
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
@@ -33,6 +34,13 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
     )
 
 
+def forward_room(attrs: Attrs, s: Specs) -> Specs:
+    """Weights are repacked where rows are many, or short: then that is the smaller part."""
+    units, depth = s["w"].shape
+    rows = s["x"].size // depth
+    return products.panel(depth, units) if rows >= (FEW if depth <= SHALLOW else MANY) else {}
+
+
 def forward(
     attrs: Attrs,
     *,
@@ -40,11 +48,15 @@ def forward(
     w: Array,
     y: Array,
     b: Array | None = None,
-    clamp: tuple[float, float] | None = None,
+    panel: Array | None = None,
+    clamp: products.Clamp | None = None,
 ) -> Callable[[], None]:
     units, depth = w.shape
-    lo, hi = clamp or (0.0, 0.0)
-    rows, clamped = x.size // depth, int(clamp is not None)
+    rows = x.size // depth
+    if panel is not None:
+        there = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
+        return products.correlate(x, w, y, panel, there, b=b, clamp=clamp)
+    clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
     return bind("connect", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
 
@@ -80,6 +92,6 @@ def grad_w(
     return bind("filter_sums", dy, x, dw, sums, room, there)
 
 
-FORWARD = Compiled(forward, fits, takes=frozenset({"clamp"}))
+FORWARD = Compiled(forward, fits, forward_room, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"gate"}))
 GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"sums"}))

@@ -69,6 +69,7 @@ ROWS: tuple[OpInfo, ...] = (
             Sample("rank 3", {"x": (2, 3, 4), "w": (5, 4), "b": (5,)}, rebatches=False),
             Sample("rows are samples", {"x": (2, 2, 2), "w": (5, 4)}, constants=("w",)),
             Sample("keep", {"x": (2, 3, 4), "w": (5, 4)}, {"keep_num_dims": True}, {}, ("w",)),
+            Sample("many rows", {"x": (40, 5), "w": (19, 5), "b": (19,)}, constants=("w", "b")),
             Sample("rows of two samples", {"x": (4, 2), "w": (3, 4)}, constants=("w",), mixes=True),
             Sample("units are samples", {"x": (3, 4), "w": (2, 4)}, constants=("x",), mixes=True),
             Sample("square", {"x": (3, 3), "w": (3, 3), "b": (3,)}, constants=("w", "b")),
