@@ -15,8 +15,8 @@ DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time, with
 # What else a process grows by, as measured: code that is used for the first time, the plans and
 # programs themselves, and what BLAS sets aside for each thread that multiplies.
 START = 1_000_000
-STEP = 8_000  # for each step of the plan
-BOUND_STEP = 6_000  # and for each worker
+STEP = 6_500  # for each step of the plan
+BOUND_STEP = 4_500  # and for each worker
 SEARCH_STEP = 5_000  # and what looking for a plan within a budget leaves behind
 BLAS = 300_000
 PRODUCT = 1_000_000  # arithmetic from which a call without a compiled form is BLAS's

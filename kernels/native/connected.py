@@ -37,8 +37,8 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
 def forward_room(attrs: Attrs, s: Specs) -> Specs:
     """Weights are repacked where rows are many, or short: then that is the smaller part."""
     units, depth = s["w"].shape
-    rows = s["x"].size // depth
-    return products.panel(depth, units) if rows >= (FEW if depth <= SHALLOW else MANY) else {}
+    enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
+    return products.panel(depth, units) if enough and units >= products.WIDEST else {}
 
 
 def forward(
