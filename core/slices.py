@@ -6,12 +6,13 @@ take T² steps' time. A SPLIT_V has one gradient, which is its parts' side by si
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from odt.core.graph import Graph, Node, Tensor
+from odt.core.draft import Draft
+from odt.core.graph import Graph, Node
 from odt.core.names import row_of
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -39,16 +40,18 @@ def split_slices(graph: Graph) -> Graph:
         part = _part(graph, k) if node.op in SLICES else None
         if part and part.axis > 0:  # axis 0 is the samples'
             readers.setdefault((node.inputs[0], part.axis), []).append(part)
-    tensors, first, gone = list(graph.tensors), dict[int, list[Node]](), set[int]()
-    for (x, _), parts in readers.items():
-        if _are_apart(parts, graph.tensors[x].spec):
-            numbers = {part.node for part in parts}
-            first[min(numbers)] = _split(graph, tensors, x, sorted(parts))
-            gone |= numbers
-    nodes: list[Node] = []
+    apart = [(x, p) for (x, _), p in readers.items() if _are_apart(p, graph.tensors[x].spec)]
+    if not apart:
+        return graph
+    gone = {part.node for _, parts in apart for part in parts}
+    first = {min(part.node for part in parts): (x, sorted(parts)) for x, parts in apart}
+    draft = Draft(graph)
     for k, node in enumerate(graph.nodes):
-        nodes += first.get(k, []) if k in gone else [node]
-    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+        if k in first:
+            _split(draft, graph, *first[k])
+        elif k not in gone:
+            draft.nodes.append(node)
+    return draft.graph()
 
 
 def _part(graph: Graph, k: int) -> Part | None:
@@ -83,27 +86,20 @@ def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
     )
 
 
-def _split(graph: Graph, tensors: list[Tensor], x: int, parts: Sequence[Part]) -> list[Node]:
-    """A SPLIT_V of tensor x, and a view of each part in the shape that its slice had."""
+def _split(draft: Draft, graph: Graph, x: int, parts: Sequence[Part]) -> None:
+    """Adds a SPLIT_V of tensor x, and a view of each part in the shape that its slice had."""
     spec, axis = graph.tensors[x].spec, parts[0].axis
     ends = sorted({0, spec.shape[axis], *(p.begin for p in parts), *(p.end for p in parts)})
     sizes = np.diff(np.array(ends, np.int32))
     statics: dict[str, Array] = {"sizes": sizes, "axis": np.array(axis, np.int32)}
-    names = [f"{graph.tensors[x].name}/part"] * sizes.size
-
-    def add(name: str, shape: Sequence[int], data: Array | None = None) -> int:
-        dtype = spec.dtype if data is None else data.dtype
-        tensors.append(Tensor(name, TensorSpec(tuple(shape), dtype), (), data))
-        return len(tensors) - 1
-
-    inputs = [x, *(add("", a.shape, a) for a in statics.values())]
-    shapes = [(*spec.shape[:axis], int(n), *spec.shape[axis + 1 :]) for n in sizes]
-    at = dict(zip(ends, (add(*pair) for pair in zip(names, shapes, strict=True)), strict=False))
+    inputs = [x, *map(draft.constant, statics.values())]
+    at = {}
+    for begin, n in zip(ends, sizes.tolist(), strict=False):
+        shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
+        at[begin] = draft.tensor(f"{graph.tensors[x].name}/part", shape, spec)
     origin = graph.nodes[min(p.node for p in parts)].origin
     attrs = row_of("SPLIT_V").attrs({}, statics)
-    made = [Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs)]
+    draft.nodes.append(Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs))
     for part in parts:
         node = graph.nodes[part.node]
-        attrs = row_of("RESHAPE").attrs({"new_shape": tensors[node.outputs[0]].spec.shape}, {})
-        made.append(Node("RESHAPE", (at[part.begin],), node.outputs, {}, node.origin, attrs))
-    return made
+        draft.view(at[part.begin], node.outputs[0], node.origin)

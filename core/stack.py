@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.graph import Graph, Node, Tensor
+from odt.core.draft import Draft
+from odt.core.graph import Graph, Node
 from odt.core.names import bind_operands, bind_outputs, row_of
 from odt.errors import ShapeError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
@@ -41,21 +42,20 @@ def stacked(one: Graph, samples: int) -> Graph | None:
         return None
     if not stack.grown.issuperset(one.outputs):
         return None
-    return replace(one, tensors=tuple(stack.tensors), nodes=tuple(stack.nodes), samples=samples)
+    return replace(stack.graph(), samples=samples)
 
 
-class _Stack:
+class _Stack(Draft):
     """What there is of it so far.
 
     Attributes:
-        tensors, nodes: of the new graph.
         grown: tensors of which there is one for each sample.
         apart: views of them with an axis for the samples, by tensor and rank.
     """
 
     def __init__(self, one: Graph, samples: int) -> None:
+        super().__init__(one)
         self.one, self.samples = one, samples
-        self.tensors, self.nodes = list(one.tensors), list[Node]()
         self.grown: set[int] = set()
         self.apart: dict[tuple[int, int], int] = {}
         for i in one.inputs:
@@ -69,7 +69,7 @@ class _Stack:
         elif row.forward.view is always:
             (y,) = node.outputs
             self._grow(y)
-            self._view(node, node.inputs[0], y)
+            self.view(node.inputs[0], y, node.origin)
         elif self._takes_rows(row, node):
             for i in node.outputs:
                 self._grow(i)
@@ -82,10 +82,6 @@ class _Stack:
         self.tensors[i] = replace(
             self.tensors[i], spec=after(self.one.tensors[i].spec, self.samples)
         )
-
-    def _view(self, node: Node, x: int, y: int) -> None:
-        attrs = row_of("RESHAPE").attrs({"new_shape": self.tensors[y].spec.shape}, {})
-        self.nodes.append(Node("RESHAPE", (x,), (y,), {}, node.origin, attrs))
 
     def _specs(self, row: OpDef, node: Node) -> Specs:
         """Of the operands, of one sample."""
@@ -142,12 +138,12 @@ class _Stack:
             if here.shape != whole.shape:
                 if here.shape != (self.samples, *self.one.tensors[i].spec.shape):
                     raise ShapeError(f"{node.op} makes other shapes of several samples")
-                apart[i] = self._new(i, here)
+                apart[i] = self._several(i, here.shape)
         inputs = tuple(made.get(i, i) for i in node.inputs)
         outs = tuple(apart.get(i, i) for i in node.outputs)
         self.nodes.append(replace(node, inputs=inputs, outputs=outs, attrs=attrs))
         for i, k in apart.items():
-            self._view(node, k, i)
+            self.view(k, i, node.origin)
 
     def _with_axis(self, node: Node, i: int, rank: int) -> int:
         spec = self.one.tensors[i].spec
@@ -155,23 +151,22 @@ class _Stack:
         if shape == self.tensors[i].spec.shape:
             return i
         if (i, rank) not in self.apart:
-            self.apart[i, rank] = self._new(i, TensorSpec(shape, spec.dtype))
-            self._view(node, i, self.apart[i, rank])
+            self.apart[i, rank] = self._several(i, shape)
+            self.view(i, self.apart[i, rank], node.origin)
         return self.apart[i, rank]
 
     def _repeated(self, node: Node, i: int) -> int:
-        spec = self.one.tensors[i].spec
-        shape = np.array((self.samples, *spec.shape), np.int32)
-        self.tensors.append(Tensor("", TensorSpec(shape.shape, shape.dtype), (), shape))
-        inputs = i, len(self.tensors) - 1
-        y = self._new(i, TensorSpec(tuple(map(int, shape)), spec.dtype))
-        attrs = row_of("BROADCAST_TO").attrs({}, {"shape": shape})
+        shape = self.samples, *self.one.tensors[i].spec.shape
+        target = np.array(shape, np.int32)
+        inputs = i, self.constant(target)
+        y = self._several(i, shape)
+        attrs = row_of("BROADCAST_TO").attrs({}, {"shape": target})
         self.nodes.append(Node("BROADCAST_TO", inputs, (y,), {}, node.origin, attrs))
         return y
 
-    def _new(self, i: int, spec: TensorSpec) -> int:
-        self.tensors.append(Tensor(f"{self.one.tensors[i].name}/samples", spec))
-        return len(self.tensors) - 1
+    def _several(self, i: int, shape: tuple[int, ...]) -> int:
+        """A tensor like another with an axis for the samples."""
+        return self.tensor(f"{self.one.tensors[i].name}/samples", shape, self.tensors[i].spec)
 
 
 def lead(spec: TensorSpec) -> int:

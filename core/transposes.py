@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.graph import Graph, Node, Tensor
+from odt.core.draft import Draft
+from odt.core.graph import Graph, Node
 from odt.core.names import bind_operands, row_of
-from odt.kernels.opdef import OpDef, TensorSpec
+from odt.kernels.opdef import OpDef
 from odt.kernels.reduction import ReduceAttrs, kept_shape, reduced_axes
 
 Perm = tuple[int, ...]
@@ -31,7 +32,7 @@ def move_transposes(graph: Graph) -> Graph:
         mover.add(node)
     for i in graph.outputs:
         mover.make(i, graph.nodes[-1].origin)
-    found = replace(graph, tensors=tuple(mover.tensors), nodes=tuple(mover.nodes))
+    found = mover.graph()
     return found if _moved(found) < _moved(graph) else graph
 
 
@@ -60,17 +61,16 @@ def ordered(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
     return tuple(shape[p] for p in perm)
 
 
-class _Mover:
+class _Mover(Draft):
     """The new graph so far.
 
     Attributes:
-        tensors, nodes: of it.
         behind: tensors that are transposes of others: axis k is axis perm[k] of that one.
         made: those of them that there are.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.tensors, self.nodes = list(graph.tensors), list[Node]()
+        super().__init__(graph)
         self.behind: dict[int, tuple[int, Perm]] = {}
         self.made: set[int] = set()
 
@@ -128,7 +128,7 @@ class _Mover:
         (y,), operands = node.outputs, set(bind_operands(row, node).values())
         inputs = [self._before(i, perm, node) if i in operands else i for i in node.inputs]
         spec = self.tensors[y].spec
-        made = self._new(y, TensorSpec(ordered(spec.shape, back(perm)), spec.dtype))
+        made = self._turned(y, ordered(spec.shape, back(perm)))
         attrs = row.permuted(node.attrs, perm)
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(made,), attrs=attrs))
         self.behind[y] = made, perm
@@ -136,36 +136,32 @@ class _Mover:
     def _add_reduction(self, node: Node) -> None:
         """In two steps: axes become 1, and go."""
         x, (y,) = self.tensors[node.inputs[0]].spec, node.outputs
-        kept = self._new(y, TensorSpec(kept_shape(x.shape, reduced_axes(node.attrs, x)), x.dtype))
+        kept = self._turned(y, kept_shape(x.shape, reduced_axes(node.attrs, x)))
         self.add(replace(node, outputs=(kept,), attrs=replace(node.attrs, keep_dims=True)))
         self.make(kept, node.origin)
-        self._view(kept, y, node.origin)
+        self.view(kept, y, node.origin)
 
     def _before(self, i: int, perm: Perm, node: Node) -> int:
         """An operand with its axes where they are before the transpose."""
         if i in self.behind:
             return self.behind[i][0]
-        spec = self.tensors[i].spec
-        y = self._new(i, TensorSpec(ordered(_wide(spec.shape, len(perm)), back(perm)), spec.dtype))
-        self._view(i, y, node.origin)
+        shape = _wide(self.tensors[i].spec.shape, len(perm))
+        y = self._turned(i, ordered(shape, back(perm)))
+        self.view(i, y, node.origin)
         return y
 
     def _transpose(self, x: int, perm: Perm, y: int, origin: int) -> None:
         if is_view(self.tensors[x].spec.shape, perm):
-            self._view(x, y, origin)
+            self.view(x, y, origin)
             return
         value = np.array(perm, np.int32)
-        self.tensors.append(Tensor("", TensorSpec(value.shape, value.dtype), (), value))
+        inputs = x, self.constant(value)
         attrs = row_of("TRANSPOSE").attrs({}, {"perm": value})
-        self.nodes.append(Node("TRANSPOSE", (x, len(self.tensors) - 1), (y,), {}, origin, attrs))
+        self.nodes.append(Node("TRANSPOSE", inputs, (y,), {}, origin, attrs))
 
-    def _view(self, x: int, y: int, origin: int) -> None:
-        attrs = row_of("RESHAPE").attrs({"new_shape": self.tensors[y].spec.shape}, {})
-        self.nodes.append(Node("RESHAPE", (x,), (y,), {}, origin, attrs))
-
-    def _new(self, i: int, spec: TensorSpec) -> int:
-        self.tensors.append(Tensor(f"{self.tensors[i].name}/moved", spec))
-        return len(self.tensors) - 1
+    def _turned(self, i: int, shape: tuple[int, ...]) -> int:
+        """A tensor like another with its axes elsewhere."""
+        return self.tensor(f"{self.tensors[i].name}/moved", shape, self.tensors[i].spec)
 
 
 def _wide(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -48,6 +48,7 @@ CORE = [
     "names",
     "refusals",
     "samples",
+    "draft",
     "slices",
     "transposes",
     "stack",
