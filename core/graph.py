@@ -12,6 +12,8 @@ import numpy as np
 from odt.errors import ModelError
 from odt.kernels.opdef import TensorSpec
 
+MOST_AXES = 64  # of a NumPy array
+MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
 ABSENT = -1  # in a node's inputs: an optional input that is not there
 
 

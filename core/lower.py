@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
-from odt.core.refusals import Refusal, check_tensors, refused
+from odt.core.refusals import Refusal, check_made, check_tensors, refused
 from odt.core.slices import split_slices
 from odt.core.stack import stacked
 from odt.core.transposes import move_transposes
@@ -22,6 +22,9 @@ from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator, operator_names
 
 # ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
+# Bytes of integers computed here, for one node and in all: shapes, positions and masks are small.
+MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
+
 ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 
 
@@ -35,6 +38,7 @@ class World:
         values: of constants, and of integers that follow from them or from shapes.
         attrs: of every node, by its position.
         batched: tensors whose leading axis grows with the batch.
+        folded: bytes of the constants computed here.
     """
 
     batch: int
@@ -42,6 +46,7 @@ class World:
     values: dict[int, Array]
     batched: set[int]
     attrs: dict[int, Any] = field(default_factory=dict)
+    folded: int = 0
 
 
 def file_batch(graph: Graph) -> int:
@@ -218,6 +223,7 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
             )
         attrs = row.rebatch(attrs, before, world.batch // at_file.batch)
     found = row.infer(attrs, {n: world.specs[i] for n, i in operands.items()})
+    check_made(outputs, found)
     world.attrs[k] = attrs
     for name, i in outputs.items():
         world.specs[i] = found[name]
@@ -237,6 +243,8 @@ def _statics(graph: Graph, row: OpDef, bound: Mapping[str, int], world: World) -
                     f"{name} must be a constant, but got {graph.label(bound[name])}, "
                     "which is computed from the data"
                 )
+            if value.dtype.kind not in "iubf" or not np.isfinite(value).all():
+                raise ShapeError(f"{name} must hold finite numbers, but got {value.dtype} values")
             statics[name] = value
     return statics
 
@@ -264,23 +272,27 @@ def _fold(
     if any(bound[n] not in world.values for n in reads):
         return
     specs = {n: world.specs[i] for n, i in (*bound.items(), *outputs.items())}
-    results = {
-        n: np.empty(specs[n].shape, specs[n].dtype) for n in expand(row.forward.writes, outputs)
-    }
-    scratch = {
-        n: np.empty(s.shape, s.dtype) for n, s in row.forward.workspace(attrs, specs).items()
-    }
+    writes = {n: specs[n] for n in expand(row.forward.writes, outputs)}
+    writes |= row.forward.workspace(attrs, specs)
+    size = sum(spec.nbytes for spec in writes.values())
+    world.folded += size
+    if size > MOST_FOLDED or world.folded > MOST_FOLDED_IN_ALL:
+        raise ShapeError(
+            f"integers that follow from constants must fit into {MOST_FOLDED >> 20} MiB for a "
+            f"node and {MOST_FOLDED_IN_ALL >> 20} MiB in all, "
+            f"but got {size} bytes of {world.folded}"
+        )
+    arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
     row.forward.run(
         attrs,
         **{n: world.values[bound[n]] for n in reads},
-        **results,
-        **scratch,
+        **arrays,
         **row.forward.prepare(attrs, specs),
     )
-    for name, array in results.items():
-        array.flags.writeable = False
-        world.values[outputs[name]] = array
-        world.batched.discard(outputs[name])
+    for name, i in outputs.items():
+        arrays[name].flags.writeable = False
+        world.values[i] = arrays[name]
+        world.batched.discard(i)
 
 
 def _rewrite(graph: Graph, world: World) -> Graph:

@@ -19,12 +19,12 @@ def row_of(op: str) -> OpDef:
 
 
 def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
-    """Names → items in order: `b?` binds as b, `xs*` takes all that later names leave over.
+    """Names → items in order: `b?` binds as b, `xs*` takes all that later names leave, 1 or more.
 
     Raises:
         ShapeError: if there are too few or too many items.
     """
-    least = sum(not n.endswith(("?", "*")) for n in names)
+    least = sum(not n.endswith("?") for n in names)
     starred = any(n.endswith("*") for n in names)
     if len(items) < least or (len(items) > len(names) and not starred):
         wanted = f"{least} or more" if starred else f"{least} to {len(names)}"
@@ -45,11 +45,13 @@ def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
 
 def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
     """Input name → tensor index; what is absent is left out."""
-    bound = {n: i for n, i in bind(row.inputs, node.inputs).items() if i != ABSENT}
-    missing = [n for n in row.inputs if not n.endswith(("?", "*")) and n not in bound]
+    bound = bind(row.inputs, node.inputs)
+    needed = [n for n in row.inputs if not n.endswith(("?", "*"))]
+    needed += [n for n in bound if n not in needed and f"{n}?" not in row.inputs]
+    missing = [n for n in needed if bound.get(n, ABSENT) == ABSENT]
     if missing:
         raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
-    return bound
+    return {n: i for n, i in bound.items() if i != ABSENT}
 
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:

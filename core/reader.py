@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.flatbuffer import Source, Table
-from odt.core.graph import Graph, Node, Tensor
+from odt.core.graph import MOST_AXES, MOST_BYTES, Graph, Node, Tensor
 from odt.core.nnpackage import packaged_model
 from odt.core.options import operator_name, read_options, tensor_type
 from odt.core.order import in_running_order
@@ -24,8 +24,6 @@ from odt.errors import ModelError
 from odt.kernels.opdef import Array, TensorSpec
 
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
-MOST_AXES = 64  # of a NumPy array
-MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
 
 DTYPES = {
     name.upper(): np.dtype(name)

@@ -1,10 +1,11 @@
 """Nodes that odt cannot compute, and why."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from odt.core.graph import Graph, Node
+from odt.core.graph import MOST_AXES, MOST_BYTES, Graph, Node
 from odt.errors import ShapeError
+from odt.kernels.opdef import Specs
 
 # Families of operators without a row; the others are simply not there.
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
@@ -57,6 +58,28 @@ def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
         if tensor.spec.dtype.kind not in "fiub":
             kind = (tensor.spec.dtype.names or [str(tensor.spec.dtype)])[0]
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
+
+
+def check_made(outputs: Mapping[str, int], made: Specs) -> None:
+    """Compares a node's outputs with what its operator computes.
+
+    Args:
+        outputs: name → tensor, as the node lists them.
+        made: name → spec, as the operator's row infers them.
+
+    Raises:
+        ShapeError: if there are more or fewer, or one that no array can be.
+    """
+    if outputs.keys() != made.keys():
+        raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
+    for name, spec in made.items():
+        if len(spec.shape) > MOST_AXES or min(spec.shape, default=0) < 0:
+            raise ShapeError(
+                f"{name} must have at most {MOST_AXES} axes, none below 0, "
+                f"but got {len(spec.shape)}: {spec.shape[:8]}"
+            )
+        if spec.nbytes > MOST_BYTES:
+            raise ShapeError(f"{name} must fit into {MOST_BYTES} bytes, but got {spec}")
 
 
 def _without_row(op: str) -> str:

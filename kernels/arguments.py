@@ -13,6 +13,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class ArgumentAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ArgumentAttrs:
     (dtype,) = options.get("output_types", (np.dtype(np.int64),))
-    return ArgumentAttrs(int(np.ravel(statics["axis"])[0]), dtype)
+    if dtype.kind != "i":
+        raise ShapeError(f"the output must be integers, but got {dtype}")
+    return ArgumentAttrs(number("axis", statics), dtype)
 
 
 def infer(attrs: ArgumentAttrs, s: Specs) -> Specs:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Kernel, Specs
+from odt.kernels.opdef import Array, Attrs, Kernel, Options, Specs
 
 Places = tuple[tuple[slice, ...], ...]
 
@@ -18,6 +18,13 @@ def place(axis: int, rank: int) -> int:
     if not -rank <= axis < rank:
         raise ShapeError(f"axis must be within −{rank} … {rank - 1}, but got {axis}")
     return axis % rank
+
+
+def check_outputs(name: str, parts: int, options: Options) -> None:
+    """Compares an option with the number of outputs that the file lists."""
+    listed = options.get("output_types")
+    if listed is not None and len(listed) != parts:
+        raise ShapeError(f"{name} must be the number of outputs, {len(listed)}, but got {parts}")
 
 
 def places(axis: int, sizes: tuple[int, ...]) -> Places:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.reshaping import FORWARD, GRAD_X
+from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +15,7 @@ class ExpandDimsAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ExpandDimsAttrs:
-    if statics["axis"].size != 1:
-        raise ShapeError(f"axis must be one number, but got {statics['axis'].size}")
-    return ExpandDimsAttrs(int(statics["axis"].flat[0]))
+    return ExpandDimsAttrs(number("axis", statics))
 
 
 def place(attrs: ExpandDimsAttrs, x: TensorSpec) -> int:

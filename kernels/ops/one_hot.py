@@ -14,6 +14,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class OneHotAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> OneHotAttrs:
-    return OneHotAttrs(int(options.get("axis", -1)), int(np.ravel(statics["depth"])[0]))
+    return OneHotAttrs(int(options.get("axis", -1)), number("depth", statics))
 
 
 def infer(attrs: OneHotAttrs, s: Specs) -> Specs:
@@ -52,23 +53,39 @@ def mixes(attrs: OneHotAttrs, s: Specs, batched: Names) -> bool:
 
 
 def hits(attrs: OneHotAttrs, s: Specs) -> Specs:
-    return {"hit": TensorSpec(s["indices"].shape, BOOL)}
+    return {"hit": TensorSpec(s["y"].shape, BOOL)}
+
+
+def prepare(attrs: OneHotAttrs, s: Specs) -> Mapping[str, Any]:
+    """The places along the new axis, beside y's axes."""
+    rank, dtype = len(s["indices"].shape), s["indices"].dtype
+    dtype = np.promote_types(dtype, np.min_scalar_type(attrs.depth))
+    after = (1,) * (rank - attrs.place(rank))
+    return {"order": np.arange(attrs.depth, dtype=dtype).reshape(-1, *after)}
 
 
 def forward(
-    attrs: OneHotAttrs, *, indices: Array, on: Array, off: Array, y: Array, hit: Array
+    attrs: OneHotAttrs,
+    *,
+    indices: Array,
+    on: Array,
+    off: Array,
+    y: Array,
+    hit: Array,
+    order: Array,
 ) -> None:
     y.fill(off.flat[0])
-    lead: tuple[Any, ...] = (slice(None),) * attrs.place(indices.ndim)
-    for k in range(attrs.depth):
-        np.copyto(y[(*lead, k)], on.flat[0], where=np.equal(indices, k, out=hit))
+    np.equal(np.expand_dims(indices, attrs.place(indices.ndim)), order, out=hit)
+    np.copyto(y, on.flat[0], where=hit)
 
 
 OP = OpDef(
     "ONE_HOT",
     inputs=("indices", "depth", "on", "off"),
     infer=infer,
-    forward=Kernel(forward, reads=("indices", "on", "off"), writes=("y",), workspace=hits),
+    forward=Kernel(
+        forward, reads=("indices", "on", "off"), writes=("y",), workspace=hits, prepare=prepare
+    ),
     grads={},
     stops=("indices", "on", "off"),
     static=("depth",),

@@ -5,7 +5,7 @@ All three are single numbers and static. Source: tf.range.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -16,37 +16,48 @@ from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 @dataclass(frozen=True, slots=True)
 class RangeAttrs:
     start: float
-    limit: float
     delta: float
+    count: int
     dtype: np.dtype[np.generic]
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> RangeAttrs:
     three = [statics[n] for n in ("start", "limit", "delta")]
-    if any(a.size != 1 for a in three) or not three[2].flat[0]:
-        shown = ", ".join(str(np.ravel(a).tolist()) for a in three)
+    kinds = {a.dtype for a in three}
+    if any(a.size != 1 or a.dtype.kind == "b" for a in three) or len(kinds) > 1 or not three[2]:
+        shown = ", ".join(f"{np.ravel(a)[:4].tolist()} {a.dtype}" for a in three)
         raise ShapeError(
-            f"start, limit and delta must be single numbers, delta not 0, but got {shown}"
+            "start, limit and delta must be single numbers of one type, delta not 0, "
+            f"but got {shown}"
         )
     start, limit, delta = (a.flat[0].item() for a in three)
-    return RangeAttrs(start, limit, delta, three[0].dtype)
+    steps = (limit - start) / delta
+    if not isfinite(steps):
+        raise ShapeError(f"the values must be countable, but got {start}, {limit}, {delta}")
+    return RangeAttrs(start, delta, max(ceil(steps), 0), three[0].dtype)
 
 
 def infer(attrs: RangeAttrs, s: Specs) -> Specs:
-    count = max(ceil((attrs.limit - attrs.start) / attrs.delta), 0)
-    return {"y": TensorSpec((count,), attrs.dtype)}
+    return {"y": TensorSpec((attrs.count,), attrs.dtype)}
 
 
-def forward(attrs: RangeAttrs, *, y: Array) -> None:
-    for k in range(y.size):
-        y[k] = attrs.start + k * attrs.delta
+def prepare(attrs: RangeAttrs, s: Specs) -> Mapping[str, Array]:
+    """The values. Floats are computed in float64; integers wrap back into their type."""
+    wide = np.dtype(np.float64) if attrs.dtype.kind == "f" else attrs.dtype
+    start, delta = (np.array(value, wide) for value in (attrs.start, attrs.delta))
+    values = np.arange(attrs.count, dtype=wide) * delta + start
+    return {"values": values.astype(attrs.dtype, copy=False)}
+
+
+def forward(attrs: RangeAttrs, *, y: Array, values: Array) -> None:
+    np.copyto(y, values)
 
 
 OP = OpDef(
     "RANGE",
     inputs=("start", "limit", "delta"),
     infer=infer,
-    forward=Kernel(forward, reads=(), writes=("y",)),
+    forward=Kernel(forward, reads=(), writes=("y",), prepare=prepare),
     grads={},
     static=("start", "limit", "delta"),
     attrs=attrs,

@@ -9,8 +9,9 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.axes import later_axis
-from odt.kernels.joining import cutting, place, places
+from odt.kernels.joining import check_outputs, cutting, place, places
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,9 @@ class SplitAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SplitAttrs:
-    if statics["axis"].size != 1:
-        raise ShapeError(f"axis must be one number, but got {statics['axis'].size}")
-    return SplitAttrs(int(statics["axis"].flat[0]), int(options.get("num_splits", 0)))
+    parts = int(options.get("num_splits", 0))
+    check_outputs("num_splits", parts, options)
+    return SplitAttrs(number("axis", statics), parts)
 
 
 def infer(attrs: SplitAttrs, s: Specs) -> Specs:

@@ -13,6 +13,7 @@ from odt.errors import ShapeError
 from odt.kernels.axes import later_axis
 from odt.kernels.joining import cutting, place, places
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,8 @@ class SplitVAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SplitVAttrs:
-    if statics["axis"].size != 1:
-        raise ShapeError(f"axis must be one number, but got {statics['axis'].size}")
     sizes = tuple(int(n) for n in np.ravel(statics["sizes"]))
-    return SplitVAttrs(int(statics["axis"].flat[0]), sizes)
+    return SplitVAttrs(number("axis", statics), sizes)
 
 
 def lengths(attrs: SplitVAttrs, x: TensorSpec) -> tuple[int, ...]:

@@ -13,12 +13,13 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.statics import number
 
 INDEX, INT32 = np.dtype(np.intp), np.dtype(np.int32)
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> int:
-    return int(np.ravel(statics["k"])[0])
+    return number("k", statics)
 
 
 def infer(k: int, s: Specs) -> Specs:

@@ -9,7 +9,7 @@ from typing import Any
 
 from odt.errors import ShapeError
 from odt.kernels.axes import later_axis
-from odt.kernels.joining import cutting, place
+from odt.kernels.joining import check_outputs, cutting, place
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -20,7 +20,9 @@ class UnpackAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> UnpackAttrs:
-    return UnpackAttrs(int(options.get("axis", 0)), int(options.get("num", 0)))
+    entries = int(options.get("num", 0))
+    check_outputs("num", entries, options)
+    return UnpackAttrs(int(options.get("axis", 0)), entries)
 
 
 def infer(attrs: UnpackAttrs, s: Specs) -> Specs:
