@@ -1,0 +1,107 @@
+"""Predictions, losses, gradients and steps of optimizers from odt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from networks import ArrayData, InOrder
+
+from graph_fuzz.reference import Problem
+from odt.core.folding import fold_weights
+from odt.core.inference import Predictor
+from odt.core.reader import read_model
+from odt.core.selftest import in_float64
+from odt.core.trainer import Trainer, Watch
+from odt.core.training_info import TrainingInfo
+from odt.kernels.opdef import Array
+
+# A power of two, and so large that w − w' holds the gradient's digits.
+RATE = 1024.0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training gave: the loss of each step, and the weights by the graph's indices."""
+
+    losses: list[float]
+    weights: dict[int, Array]
+
+
+class Model:
+    """A problem's graph as odt reads it from a file.
+
+    Args:
+        path: of the file.
+        problem: what it belongs to.
+        wide: compute in float64.
+    """
+
+    def __init__(self, path: Path, problem: Problem, wide: bool = False) -> None:
+        graph = fold_weights(read_model(str(path))).graph
+        self.graph = in_float64(graph) if wide else graph
+        self.wide = wide and self.graph is not graph
+        self.problem = problem
+        self._own = {
+            k: int(t.name.removeprefix("weight_"))
+            for k, t in enumerate(self.graph.tensors)
+            if t.name.startswith("weight_")
+        }
+        self._file = {own: k for k, own in self._own.items()}
+
+    def predict(self, batch: int, **options: Any) -> list[Array]:
+        """The outputs of all samples."""
+        data, samples = ArrayData(self.problem.inputs, ()), len(self.problem.inputs[0])
+        with Predictor(self.graph, batch, **options) as predictor:
+            parts = [[a.copy() for a in p] for p in predictor.run(data, range(samples))]
+        return [np.concatenate(rows) for rows in zip(*parts, strict=True)]
+
+    def info(self, batch: int, **more: Any) -> TrainingInfo:
+        """How the problem is trained; tensors in `more` are the graph's."""
+        problem = self.problem
+        names = [str(k) for k in range(len(problem.losses))]
+        if "trainable_tensors" in more:
+            more["trainable_tensors"] = tuple(self._file[i] for i in more["trainable_tensors"])
+        if "sparse" in more:
+            more["sparse"] = tuple((self._file[i], channels) for i, channels in more["sparse"])
+        return TrainingInfo(
+            output_losses=tuple(zip(names, problem.losses, strict=True)),
+            loss_weights=tuple(zip(names, problem.loss_weights, strict=True)),
+            reduction=problem.reduction,
+            batch_size=batch,
+            **more,
+        )
+
+    def train(self, info: TrainingInfo, epochs: int = 1, **options: Any) -> Trained:
+        """Trains on all samples in order."""
+        targets = [t for t in self.problem.targets if t is not None]
+        data, order = ArrayData(self.problem.inputs, targets), InOrder(len(self.problem.inputs[0]))
+        losses: list[float] = []
+        watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
+        with Trainer(self.graph, info, **options) as trainer:
+            list(trainer.fit(data, order, epochs=epochs, watch=watch))
+            found = {self._own[i]: a.copy() for i, a in trainer.parameters.tensors.items()}
+        return Trained(losses, found)
+
+    def gradients(self, info: TrainingInfo, **options: Any) -> Trained:
+        """The loss and, in place of the weights, the gradients of one batch: a step of SGD."""
+        info = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=RATE)
+        trained = self.train(info, **options)
+        start = self.problem.graph.values
+        found = {i: (start[i] - a.astype(np.float64)) / RATE for i, a in trained.weights.items()}
+        return Trained(trained.losses, found)
+
+
+def regression(graph: Any, outputs: Sequence[int], samples: int, seed: int = 0) -> Problem:
+    """Random samples and targets, mean squared error on every output."""
+    rng = np.random.default_rng(seed)
+
+    def draw(i: int) -> Array:
+        shape = samples, *graph.values[i].shape[1:]
+        return rng.normal(size=shape).astype(np.float32)
+
+    graph.outputs = list(outputs)
+    inputs, targets = tuple(map(draw, graph.inputs)), tuple(map(draw, outputs))
+    losses = ("mean_squared_error",) * len(outputs)
+    return Problem(graph, inputs, targets, losses, (1.0,) * len(outputs))
