@@ -88,7 +88,7 @@ def command(
         raise click.exceptions.Exit(1)
     stored = stored_training_info(source)
     fields = stored.given() if stored else {}
-    info = resolve(graph, fields, options, {}, num_of_trainable_ops)
+    info = resolve(source.graph, fields, options, {}, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     info = choose_channels(graph, info, sparse)

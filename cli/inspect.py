@@ -3,7 +3,7 @@
 Nothing is trained and nothing is written.
 """
 
-from collections.abc import Iterable
+from dataclasses import replace
 
 import click
 
@@ -46,9 +46,11 @@ def describe(model: Model, selection: Selection = ALL) -> str:
     graph, folded = model.graph, fold_weights(model).graph
     info = select(folded, TrainingInfo(), selection)
     found = inspect_graph(folded).among(info.trainable_ops, info.trainable_tensors)
+    stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
+    found = replace(found, specs={**found.specs, **stored})
     sections = [
         describe_file(model),
-        describe_interface(graph),
+        describe_interface(graph, found),
         describe_operators(graph, found),
         describe_parameters(graph, found),
         describe_training_info(model),
@@ -85,21 +87,27 @@ def describe_training_info(model: Model) -> list[str]:
     return ["training info:", *table(rows)]
 
 
-def describe_interface(graph: Graph) -> list[str]:
+def describe_interface(graph: Graph, found: Inspection) -> list[str]:
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
-    return table([(role, graph.label(i), _spec(graph.tensors[i].spec)) for role, i in roles])
+    return table([(role, graph.label(i), _spec(found.specs[i])) for role, i in roles])
 
 
 def describe_operators(graph: Graph, found: Inspection) -> list[str]:
-    """One line an operator, in the order of the file; what would train, or why nothing would."""
-    order = {origin: k for k, origin in enumerate(sorted(found.trained))}
+    """One line an operator, in the order it runs; what would train, or why nothing would.
+
+    A DEQUANTIZE of constants has no place among what is computed, and trains nothing.
+    """
     rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
+    from_each = found.from_each()
     for node in graph.nodes:
-        last = len(order) - order[node.origin]
-        own = _values(graph, found.trained[node.origin])
-        outputs = ", ".join(_spec(graph.tensors[i].spec) for i in node.outputs)
-        trains = f"{_values(graph, found.last(last)):,}"
-        rows.append((str(node.origin), node.op, outputs, f"{own:,}", str(last), trains))
+        outputs = ", ".join(_spec(found.specs[i]) for i in node.outputs)
+        row = str(node.origin), node.op, outputs
+        if node.origin in found.trained:
+            own = found.values(found.trained[node.origin])
+            last = len(graph.nodes) - node.origin
+            rows.append((*row, f"{own:,}", str(last), f"{from_each[node.origin]:,}"))
+        else:
+            rows.append((*row, "", "", ""))
     if not found.refusal:
         return table(rows, right=(0, 3, 4, 5))
     return [
@@ -117,23 +125,19 @@ def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
             users.setdefault(i, []).append(str(origin))
     tensors = sorted(users) or [i for i, t in enumerate(graph.tensors) if t.data is not None]
     title = "parameters" if users else "constants"
-    nbytes = size(sum(graph.tensors[i].spec.nbytes for i in tensors))
+    nbytes = size(sum(found.specs[i].nbytes for i in tensors))
     rows = [
         (
             f"  {graph.label(i)}",
-            _spec(graph.tensors[i].spec),
+            _spec(found.specs[i]),
             f"operator {', '.join(users[i])}" if i in users else "",
         )
         for i in tensors
     ]
     return [
-        f"{title}: {_values(graph, tensors):,} values in {len(tensors)} tensors, {nbytes}",
+        f"{title}: {found.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
         *table(rows),
     ]
-
-
-def _values(graph: Graph, tensors: Iterable[int]) -> int:
-    return sum(graph.tensors[i].spec.size for i in tensors)
 
 
 def _spec(spec: TensorSpec) -> str:

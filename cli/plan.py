@@ -88,7 +88,8 @@ def command(
     stored = stored_training_info(source)
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
     given = {name: options.pop(name) for name in fields}
-    info = resolve(graph, stored.given() if stored else {}, given, options, num_of_trainable_ops)
+    fields_of_model = stored.given() if stored else {}
+    info = resolve(source.graph, fields_of_model, given, options, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     info = choose_channels(graph, info, sparse)

@@ -57,12 +57,14 @@ def fold_weights(model: Model) -> Folded:
         tensors[into] = replace(tensors[i], spec=spec, data=values, quantized=False)
 
     for node in graph.nodes:
-        if node.op == "DEQUANTIZE" and _is_weight(graph, node.inputs[0], model):
+        single = len(node.inputs) == len(node.outputs) == 1
+        if node.op == "DEQUANTIZE" and single and _is_weight(graph, node.inputs[0], model):
             unfold(node.inputs[0], node.outputs[0])
             continue
-        for i in node.inputs:
-            if _is_hybrid(graph, node) and i != ABSENT and _is_weight(graph, i, model):
-                unfold(i, i)
+        if _is_hybrid(graph, node):
+            for i in dict.fromkeys(node.inputs):
+                if _is_weight(graph, i, model):
+                    unfold(i, i)
         nodes.append(node)
     return Folded(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
 
@@ -108,7 +110,7 @@ def as_stored(
 
 def _is_weight(graph: Graph, i: int, model: Model) -> bool:
     tensor = graph.tensors[i]
-    if tensor.data is None:
+    if i == ABSENT or tensor.data is None:
         return False
     return tensor.spec.dtype == FLOAT16 or (
         tensor.spec.dtype == np.int8 and i in model.quantization

@@ -69,8 +69,8 @@ class Graph:
     Attributes:
         samples: for how many it has been lowered; 0 for a file's graph.
 
-    Raises ModelError when a tensor index does not exist, a tensor has two producers, a constant
-    or an input is written, or a node reads what is not there yet.
+    Raises ModelError when a tensor index does not exist, an input is a constant, a tensor has two
+    producers, a constant or an input is written, or a node reads what is not there yet.
     """
 
     tensors: tuple[Tensor, ...]
@@ -86,6 +86,13 @@ class Graph:
             for i in indices:
                 if not 0 <= i < len(self.tensors):
                     raise ModelError(self._no_tensor(f"graph {role}", i))
+        for i in self.inputs:
+            data = self.tensors[i].data
+            if data is not None:
+                raise ModelError(
+                    f"graph input {self.label(i)}: must have no values in the file, "
+                    f"but got {data.size}"
+                )
         ready.update(self.inputs)
         for k, node in enumerate(self.nodes):
             where = f"operator {node.origin} ({node.op})"

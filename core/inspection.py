@@ -1,12 +1,13 @@
 """What a model holds and what of it would train, as far as that can be said without data."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from odt.core.graph import Graph
-from odt.core.lower import file_batch, lower
-from odt.core.plans.trained import trainable_tensors
+from odt.core.lower import computed_specs, file_batch, lower
+from odt.core.plans.trained import trainable_by_operator
 from odt.errors import OdtError
+from odt.kernels.opdef import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +16,28 @@ class Inspection:
 
     Attributes:
         trained: by position of the operator in the file, the tensors it would train.
+        specs: of the tensors, as computed for the file's batch; as in the file if that fails.
         refusal: why the model cannot be trained; empty if it can.
     """
 
     trained: dict[int, tuple[int, ...]]
+    specs: Mapping[int, TensorSpec]
     refusal: str = ""
 
-    def last(self, n: int) -> frozenset[int]:
-        """The tensors that --num-of-trainable-ops n trains."""
-        chosen = sorted(self.trained)[len(self.trained) - n :]
-        return frozenset(i for origin in chosen for i in self.trained[origin])
+    def values(self, tensors: Iterable[int]) -> int:
+        """How many values tensors have."""
+        return sum(self.specs[i].size for i in tensors)
+
+    def from_each(self) -> dict[int, int]:
+        """How many values train if an operator and all after it do, by position."""
+        found: dict[int, int] = {}
+        seen: set[int] = set()
+        total = 0
+        for origin in sorted(self.trained, reverse=True):
+            new = set(self.trained[origin]) - seen
+            seen |= new
+            found[origin] = total = total + self.values(new)
+        return found
 
     def among(
         self, operators: Collection[int] | None, tensors: Collection[int] | None
@@ -36,7 +49,7 @@ class Inspection:
             else ()
             for k, found in self.trained.items()
         }
-        return Inspection(trained, self.refusal)
+        return replace(self, trained=trained)
 
 
 def inspect_graph(graph: Graph) -> Inspection:
@@ -45,9 +58,14 @@ def inspect_graph(graph: Graph) -> Inspection:
     Args:
         graph: as in the file.
     """
-    origins = sorted({n.origin for n in graph.nodes})
+    specs = {i: tensor.spec for i, tensor in enumerate(graph.tensors)}
+    found: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
+    refusal = ""
     try:
         lowered = lower(graph, file_batch(graph))
+        specs |= computed_specs(graph)
+        for origin, i in trainable_by_operator(lowered):
+            found[origin][i] = None
     except OdtError as e:  # to be shown, not raised: a model that cannot train can be looked at
-        return Inspection(dict.fromkeys(origins, ()), str(e))
-    return Inspection({k: trainable_tensors(lowered, frozenset({k})) for k in origins})
+        refusal = str(e)
+    return Inspection({k: tuple(found[k]) for k in sorted(found)}, specs, refusal)

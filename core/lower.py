@@ -157,6 +157,12 @@ def _start(graph: Graph, batch: int, size: int) -> World:
     return World(batch, specs, values, batched)
 
 
+def computed_specs(graph: Graph) -> dict[int, TensorSpec]:
+    """Specs of a file's tensors, computed from its inputs': what the file says may be open."""
+    graph, size = _one_tensor_a_buffer(graph), file_batch(graph)
+    return _infer(graph, _start(graph, size, size), None).specs
+
+
 def refusals(graph: Graph) -> list[Refusal]:
     """All nodes of a file's graph that odt cannot compute."""
     graph = _one_tensor_a_buffer(graph)

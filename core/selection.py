@@ -13,7 +13,7 @@ from odt.core.graph import Graph
 from odt.core.lower import file_batch, lower
 from odt.core.names import bind_inputs, row_of
 from odt.core.norms import norm_constants
-from odt.core.plans.trained import trainable_tensors
+from odt.core.plans.trained import trainable_by_operator, trainable_tensors
 from odt.core.sparse import filters, strongest
 from odt.core.trainer import trainable_operators
 from odt.core.training_info import TrainingInfo
@@ -92,7 +92,8 @@ def select(
         )
     if chosen == before:
         return info
-    used = tuple(k for k in sorted(operators) if trainable_tensors(lowered, {k}, chosen))
+    users = {k for k, _ in trainable_by_operator(lowered, operators, chosen)}
+    used = tuple(sorted(users))
     whole = chosen == set(trainable_tensors(lowered, used))
     return replace(
         info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(chosen))
@@ -139,10 +140,12 @@ def weight_names(graph: Graph) -> dict[int, set[str]]:
         graph: as in the file; tied weights may have several names there.
     """
     lowered = lower(graph, file_batch(graph))
+    ops = {node.origin: node.op for node in graph.nodes}
     names: dict[int, set[str]] = {}
-    for node in graph.nodes:
-        for i in trainable_tensors(lowered, {node.origin}, range(len(lowered.tensors))):
-            names.setdefault(i, _names_of(graph, i)).add(node.op)
+    for origin, i in trainable_by_operator(lowered, only=range(len(lowered.tensors))):
+        if i not in names:
+            names[i] = _names_of(graph, i)
+        names[i].add(ops[origin])
     return names
 
 

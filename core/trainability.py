@@ -1,13 +1,13 @@
 """What of a model can train, and what is in the way: all of it at once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from odt.core.graph import ABSENT, Graph, Node
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, row_of
 from odt.core.plans.plan import Call, Plan
-from odt.core.plans.trained import gradient_of, trainable_tensors
+from odt.core.plans.trained import gradient_of, trainable_by_operator, trainable_tensors
 from odt.core.refusals import Refusal
 from odt.kernels.opdef import TensorSpec
 
@@ -55,17 +55,12 @@ def trainability(
     """
     lowered = plan.graph
     trained = [plan.values[name].tensor for name in plan.parameters]
-    found = tuple(i for i in trained if i is not None)
+    found = dict.fromkeys(i for i in trained if i is not None)
     wanted = trainable_tensors(lowered, trainable, only)
-    missing = tuple(i for i in wanted if i not in found)
-    origins = sorted({n.origin for n in graph.nodes})
-    deepest = 0
-    while deepest < len(origins):
-        last = frozenset(origins[len(origins) - deepest - 1 :])
-        if any(i in missing for i in trainable_tensors(lowered, last, only)):
-            break
-        deepest += 1
-    return Trainability(found, missing, _blocked(lowered, missing), deepest)
+    missing = dict.fromkeys(i for i in wanted if i not in found)
+    users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
+    deepest = max(n.origin for n in graph.nodes) - max(users, default=-1)
+    return Trainability(tuple(found), tuple(missing), _blocked(lowered, missing), deepest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +91,7 @@ def tail(graph: Graph, refusals: Collection[Refusal]) -> Tail:
     )
 
 
-def _blocked(graph: Graph, missing: Sequence[int]) -> tuple[Blocked, ...]:
+def _blocked(graph: Graph, missing: Collection[int]) -> tuple[Blocked, ...]:
     """Where the way from weights without a gradient to the outputs ends."""
     needs = set(missing)
     blocked = []

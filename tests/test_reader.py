@@ -95,6 +95,18 @@ def test_operators_are_those_that_tflite_reads(path: Path) -> None:
                     assert value == getattr(view, camel)()
 
 
+@pytest.mark.parametrize("values", [np.ones((1, 3), np.float32), np.zeros((0, 3), np.float32)])
+def test_a_graph_input_is_no_constant(values: Array) -> None:
+    """ONE's neg_NonTrainableOps_Pad_InvalidType: nothing may write to a view of the file."""
+    built = small()
+    built.graph.inputs.append(built.add_constant(values, "c"))
+    if values.size:
+        words = r'graph input tensor 4 \("c"\): must have no values in the file, but got 3'
+        refused(built.build(3), words)
+    else:  # no bytes: as an activation in the file
+        assert parse(built.build(3)).graph.tensors[4].data is None
+
+
 @pytest.mark.parametrize("union", ["BuiltinOptions", "BuiltinOptions2"])
 def test_one_schema_serves_both_formats(union: str) -> None:
     """Slots, defaults and values of TFLite are also Circle's."""

@@ -1,6 +1,6 @@
 """Which constants of a graph train, and whether there is a gradient for them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from odt.core.graph import Graph, Tensor
@@ -26,20 +26,26 @@ def trainable_tensors(
         trainable: positions of the operators in the file.
         only: tensors to choose from; None for all but those that belong to a formula.
     """
-    found: dict[int, None] = {}
+    return tuple(dict.fromkeys(i for _, i in trainable_by_operator(graph, trainable, only)))
+
+
+def trainable_by_operator(
+    graph: Graph, trainable: Collection[int] | None = None, only: Collection[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """The same as pairs of an operator's position and a tensor that it trains; None for all."""
     for node in graph.nodes:
-        if node.origin in trainable:
-            row = row_of(node.op)
-            for name, i in bind_inputs(row, node).items():
-                tensor = graph.tensors[i]
-                if (
-                    tensor.data is not None
-                    and tensor.spec.dtype.kind == "f"
-                    and gradient_of(row, name)
-                    and (not is_of_formula(tensor) if only is None else i in only)
-                ):
-                    found[i] = None
-    return tuple(found)
+        if trainable is not None and node.origin not in trainable:
+            continue
+        row = row_of(node.op)
+        for name, i in bind_inputs(row, node).items():
+            tensor = graph.tensors[i]
+            if (
+                tensor.data is not None
+                and tensor.spec.dtype.kind == "f"
+                and gradient_of(row, name)
+                and (not is_of_formula(tensor) if only is None else i in only)
+            ):
+                yield node.origin, i
 
 
 def gradient_of(row: OpDef, name: str) -> Kernel | None:
