@@ -18,7 +18,7 @@ def epochs_of(
     parts: Split,
     stopped: Sequence[int],
     start: tuple[int, int],
-    saver: Saver | None,
+    saver: Saver,
     patience: int | None,
 ) -> Iterator[Epoch]:
     """Trains and saves, with a bar on stderr where that is a terminal."""
@@ -33,8 +33,7 @@ def epochs_of(
             bar.set_description(f"epoch {epoch}/{epochs}", refresh=False)
             bar.set_postfix(loss=figure("loss", loss), refresh=False)
             bar.update()
-            if saver:
-                saver.step(epoch, number)
+            saver.step(epoch, number)
 
         watch = Watch(step, lambda: bool(stopped))
         for epoch in trainer.fit(
@@ -47,7 +46,6 @@ def epochs_of(
             skip=done,
             patience=patience,
         ):
-            if saver:
-                saver.epoch()
+            saver.epoch()
             bar.clear()
             yield epoch

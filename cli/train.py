@@ -1,7 +1,8 @@
 """Trains a model on data and exports it."""
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -50,7 +51,7 @@ from odt.core.resolve import (
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import Trainer, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
-from odt.errors import OptionError
+from odt.errors import LostFileError, OptionError
 from odt.kernels import native
 
 
@@ -246,46 +247,77 @@ def command(
         start = resume.start(info.batch_size, len(parts.training) // info.batch_size)
         for note in filter(None, notes(trainer, parts, order, resume, start[0], epochs)):
             click.echo(note, err=True)
-        saver = None
-        if export_checkpoint:
-            saver = Saver(
-                export_checkpoint,
-                trainer,
-                order,
-                every=every or 0,
-                properties=dict(properties),
-                before=resume,
-            )
+        saver = Saver(
+            export_checkpoint,
+            trainer,
+            order,
+            every=every or 0,
+            properties=dict(properties),
+            before=resume,
+        )
         given: AbstractContextManager[Data] = nullcontext(data)
         if keep:
             cut = (parts.training, parts.validation)
             given = cache = trainer.frozen(data, data.without_inputs(), cut)
             click.echo(report.cache_line(keep, cache.nbytes, cache.arena_nbytes))
         times: list[float] = []
+        lost: LostFileError | None = None
         with stop_on_signals() as stopped:
-            with phases.phase("EXECUTE"), given as samples:
-                for epoch in epochs_of(
-                    trainer, samples, order, epochs, parts, stopped, start, saver, patience
-                ):
-                    times.append(epoch.training.seconds * 1000)
-                    results = (epoch.training, epoch.validation)
-                    line = report.epoch_line(
-                        epoch.number, epochs, *results, as_one=spelled_as_one()
-                    )
-                    click.echo(line)
-            if saver:
+            try:
+                with phases.phase("EXECUTE"), given as samples:
+                    for epoch in epochs_of(
+                        trainer, samples, order, epochs, parts, stopped, start, saver, patience
+                    ):
+                        times.append(epoch.training.seconds * 1000)
+                        results = (epoch.training, epoch.validation)
+                        line = report.epoch_line(
+                            epoch.number, epochs, *results, as_one=spelled_as_one()
+                        )
+                        click.echo(line)
+            except LostFileError as e:
+                lost = e
+            with _rescue(saver, next(iter(exports.values()), export_checkpoint)):
                 saver.finish()
-            trainer.best.restore()
-            buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
-            for kind, target in exports.items():
-                plus = used if kind == "circle+" else None
-                export_model(source, buffers, target, kind.rstrip("+"), plus, float_weights=floats)
+                trainer.best.restore()
+                buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
+                for kind, path in exports.items():
+                    plus = used if kind == "circle+" else None
+                    export_model(
+                        source, buffers, path, kind.rstrip("+"), plus, float_weights=floats
+                    )
     if (keep_best or patience) and trainer.best.epoch:
         click.echo(report.best_line(trainer.best, keep_best))
     click.echo(report.timing_table(phases.times_ms, times, start[0]))
     if mem_poll:
         click.echo(report.memory_tables(phases.usages))
+    if lost is not None:
+        step = trainer.parameters.step
+        raise LostFileError(
+            f"{lost} Training ended after step {step}; what was asked for is written."
+        )
     leave(stopped)
+
+
+@contextmanager
+def _rescue(saver: Saver, asked: str | None) -> Iterator[None]:
+    """Saves the weights where the model's own file is gone, of which other files are made.
+
+    Args:
+        saver: of the state.
+        asked: a file that was to be written; its name goes before that of the rescued state.
+
+    Raises:
+        LostFileError: after that.
+    """
+    try:
+        yield
+    except LostFileError as e:
+        path = f"{asked}.rescued.odt"
+        saver.rescue(path)
+        raise LostFileError(
+            f"{e} The weights are saved as {path}. Put the model file back and export them by "
+            f"--checkpoint {path} --epochs 0."
+        ) from e
 
 
 def _resolve(

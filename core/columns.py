@@ -19,10 +19,11 @@ import zipfile
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Any, Literal, TypeAlias, cast
+from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.core.mapped import MappedFile, mapped_file
 from odt.core.pages import Pages
 from odt.core.sidecar import read_sidecar, rescale
 from odt.errors import DataError
@@ -48,7 +49,7 @@ class Column:
         length: number of samples.
         rows: where they are; the first axis counts samples.
         notes: what a user should know of the file.
-        pages: of the file, where it is mapped.
+        file, pages: where it is mapped.
         scale: done to integers that are read as floats; see sidecar.
     """
 
@@ -57,6 +58,7 @@ class Column:
     length: int
     rows: Rows
     notes: tuple[str, ...] = ()
+    file: MappedFile | None = None
     pages: Pages | None = None
     scale: str = ""
 
@@ -66,12 +68,16 @@ class Column:
         Args:
             samples: numbers of samples: a slice, a range, an array or a list.
             out: contiguous, first axis as long as samples, dtype of the spec.
+
+        Raises:
+            LostFileError: if the file has become shorter.
+            DataError: if it cannot be read any more.
         """
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
         out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
         if not isinstance(self.rows, np.ndarray):
-            _read_hdf5(self.rows, samples, out)
+            _read_hdf5(self.name, self.rows, samples, out)
         elif isinstance(samples, slice):
             np.copyto(out, self.rows[samples], casting="same_kind")
         elif self._is_plain(out.dtype):
@@ -79,6 +85,8 @@ class Column:
         else:
             for row, k in zip(out, samples, strict=True):
                 np.copyto(row, self.rows[k], casting="same_kind")
+        if self.file is not None:
+            self.file.check()
         if self.scale:
             rescale(out, self.scale)
         if self.pages is not None:
@@ -90,13 +98,15 @@ class Column:
         return bool(self.rows.dtype == dtype and flags.c_contiguous and flags.aligned)
 
 
-def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
-    if isinstance(samples, slice):
-        if len(out):
+def _read_hdf5(name: str, rows: Any, samples: Any, out: Array) -> None:
+    try:
+        if not isinstance(samples, slice):
+            for at, k in enumerate(samples):
+                rows.read_direct(out, np.s_[int(k) : int(k) + 1], np.s_[at : at + 1])
+        elif len(out):
             rows.read_direct(out, np.s_[samples])
-        return
-    for at, k in enumerate(samples):
-        rows.read_direct(out, np.s_[int(k) : int(k) + 1], np.s_[at : at + 1])
+    except (OSError, RuntimeError) as e:
+        raise DataError(f"{name}: must be a sound HDF5 file, but got: {_line(e)}.") from e
 
 
 def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Column, ...]:
@@ -181,7 +191,7 @@ def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> C
         scaled = f", scaled to {scale}," if scale else ""
         notes = (f"{name}: {rows.dtype} is converted to {spec.dtype}{scaled} as it is read.",)
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
-    return Column(name, spec, rows.shape[0], rows, notes, pages, scale)
+    return Column(name, spec, rows.shape[0], rows, notes, mapped_file(rows), pages, scale)
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
@@ -218,7 +228,8 @@ def _raw_columns(
             f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "
             "no whole sample and are ignored.",
         )
-    data = np.memmap(path, np.uint8, "r")
+    with open(path, "rb") as f:
+        data = MappedFile(f.fileno(), path)
     columns, offset = [], 0
     for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
@@ -254,12 +265,12 @@ def _stored(
 def _npy_array(path: str) -> Rows:
     try:
         with open(path, "rb") as f:
-            return _map_npy(f)
+            return _map_npy(f, path)
     except (ValueError, EOFError, OSError) as e:
         raise DataError(f"{path}: must be an .npy array of numbers, but got: {_line(e)}.") from e
 
 
-def _map_npy(f: IO[bytes]) -> Array:
+def _map_npy(f: IO[bytes], path: str) -> Array:
     """Maps the array whose header begins where f stands."""
     version = np.lib.format.read_magic(f)
     read_header = {
@@ -273,7 +284,10 @@ def _map_npy(f: IO[bytes]) -> Array:
         raise ValueError("Python objects")
     order: Literal["C", "F"] = "F" if fortran else "C"
     # The map keeps the file's bytes alive, even if the file has no name any more.
-    return np.memmap(cast(Any, f), dtype, "r", f.tell(), shape, order)
+    mapped = MappedFile(f.fileno(), path)
+    if f.tell() + math.prod(shape) * dtype.itemsize > len(mapped):
+        raise ValueError(f"{len(mapped)} bytes for {dtype}{list(shape)}")
+    return np.ndarray(shape, dtype, mapped, f.tell(), order=order)
 
 
 def _npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
@@ -321,11 +335,11 @@ def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
             f.seek(member.header_offset)
             name, extra = struct.unpack("<26x2H", f.read(30))
             f.seek(name + extra, os.SEEK_CUR)
-            return _map_npy(f)
+            return _map_npy(f, path)
     with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
         shutil.copyfileobj(packed, unpacked, COPY)
         unpacked.seek(0)
-        return _map_npy(unpacked)
+        return _map_npy(unpacked, path)
 
 
 def _hdf5_arrays(path: str, count: int) -> list[Rows]:

@@ -10,6 +10,7 @@ from odt.core.cut import begin_at
 from odt.core.gradients import Totals
 from odt.core.graph import Graph
 from odt.core.lower import lower
+from odt.core.mapped import mapped_files
 from odt.core.parameters import Parameters
 from odt.core.plans.autodiff import Loss, inference_plan, training_plan
 from odt.core.plans.memory import MemoryPlan, plan_memory
@@ -94,6 +95,7 @@ class Plans:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self._files = mapped_files(t.data for t in graph.tensors)
         self._lowered: dict[int, Graph] = {}
         self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
@@ -109,6 +111,17 @@ class Plans:
         if batch not in self._lowered:
             self._lowered[batch] = lower(self.graph, batch, alike=True)
         return self._lowered[batch]
+
+    def check_files(self) -> None:
+        """Raises LostFileError if the model's file became shorter before it was read."""
+        for file in self._files:
+            file.check()
+
+    def check_holes(self) -> None:
+        """Likewise, at less cost, if a constant was found missing as it was read."""
+        for file in self._files:
+            if file.has_hole:
+                file.check()
 
 
 class Engine:
@@ -135,7 +148,7 @@ class Engine:
         self.schedule = schedule
         self.team = team
         self.plan, self.memory = plans.at(work, schedule.micro_batch)
-        self._plans = plans
+        self.plans = plans
         self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
         self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
         self._workers = [
@@ -157,7 +170,7 @@ class Engine:
         return sum(a.nbytes for a in self.totals.arrays.values())
 
     def plan_at(self, batch: int) -> Plan:
-        return self._plans.at(self.work, batch)[0]
+        return self.plans.at(self.work, batch)[0]
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the work has a backward.
@@ -173,6 +186,8 @@ class Engine:
 
         Raises:
             NotFiniteError: if a loss is not finite; no parameter has been changed.
+            LostFileError: if a file has become shorter; no parameter was changed by what was read
+                from it then.
         """
         parts = self.schedule.parts(samples)
         training = self.work.backward and bool(self.plan.parameters)
@@ -187,7 +202,9 @@ class Engine:
                     for worker, part in zip(active, parts, strict=True)
                 ]
             )
-        except NotFiniteError:
+            if training and not self.at_once:
+                self.plans.check_files()  # backward reads constants, too
+        except Exception:
             self.parameters.step -= training
             raise
         if training and not self.at_once:
@@ -231,6 +248,7 @@ class _Worker:
         return self._programs[samples]
 
     def _update_at_once(self, name: str, gradient: Array) -> None:
+        self.engine.plans.check_holes()
         self.engine.parameters.update(self.engine.tensor(name), gradient, self.work)
 
     def _add_up(self, name: str, gradient: Array) -> None:
@@ -254,6 +272,7 @@ def _task(
             for array, scale in zip(program.scales, scales, strict=True):
                 array.fill(scale)
             program.forward()
+            worker.engine.plans.check_files()
             loss = sum(float(a[0]) for a in program.losses)
             if not math.isfinite(loss):
                 fill(program, at, count)

@@ -53,7 +53,10 @@ def export_model(
     Raises:
         ModelError: if the format cannot hold the model, or the file cannot be written.
         OptionError: if a circle+ cannot hold the info.
+        LostFileError: if the model's own file became shorter.
     """
+    source = model
+    source.check_file()
     if float_weights:
         model, info = _in_float(model, info)
     file_format = file_format or ("circle" if info else model.format)
@@ -67,7 +70,7 @@ def export_model(
     if any(values.nbytes != model.spans[buffer][1] for buffer, values in parameters.items()):
         parameters, scales = as_stored(model, fold_weights(model), parameters)
     weights = [_weights(model, buffer, values) for buffer, values in parameters.items()]
-    write_atomically(path, _chunks(model, edit, weights + scales))
+    write_atomically(path, _chunks(model, edit, weights + scales, source))
 
 
 def _in_float(model: Model, info: TrainingInfo | None) -> tuple[Model, TrainingInfo | None]:
@@ -90,12 +93,16 @@ def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[
 def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
     """Writes the model without training info."""
     edit = edit_training_info(model, None, IDENTIFIERS[model.format])
-    write_atomically(path, _chunks(model, edit, []))
+    write_atomically(path, _chunks(model, edit, [], model))
 
 
-def _chunks(model: Model, edit: Edit, weights: list[Patch]) -> Iterator[bytes | memoryview]:
+def _chunks(
+    model: Model, edit: Edit, weights: list[Patch], source: Model
+) -> Iterator[bytes | memoryview]:
+    """The file's bytes; fails at the end if what they were made from became shorter meanwhile."""
     yield edit.front
     yield from patched(model.data, [*edit.patches, *weights], edit.begin)
+    source.check_file()
 
 
 def convert(model: Model, file_format: str) -> Edit:

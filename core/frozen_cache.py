@@ -173,6 +173,7 @@ class FrozenCache:
             rows = [a.reshape(len(samples), -1, copy=False) for a in program.inputs]
             self.data.read(samples, rows, ())
             program.forward()
+            self._plans.check_files()
             for kept, name, made in zip(self._kept, self._names, program.outputs, strict=True):
                 values = made.reshape(len(samples), -1, copy=False)
                 kept[here] = values

@@ -43,6 +43,7 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
         ModelError: if the file has no features to be read, or is damaged.
         OptionError: if there is no such operator.
         UnsupportedError: if odt cannot compute what stays.
+        LostFileError: if the model's file became shorter.
     """
     features = _features(model, after)
     kept = _needed(model.graph, features)
@@ -56,6 +57,7 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
         packed = _packed(model, features, kept, shape, np.random.default_rng(seed), classes)
     except BROKEN as e:
         raise ModelError(f"{model.path}: must be a sound flatbuffer, but got: {e}") from e
+    model.check_file()
     return parse_model(memoryview(packed), model.path)
 
 

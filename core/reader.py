@@ -17,6 +17,7 @@ import numpy as np
 
 from odt.core.flatbuffer import Source, Table
 from odt.core.graph import MOST_AXES, MOST_BYTES, Graph, Node, Tensor
+from odt.core.mapped import MappedFile, mapped_file
 from odt.core.nnpackage import packaged_model
 from odt.core.options import operator_name, read_options, tensor_type
 from odt.core.order import in_running_order
@@ -93,6 +94,12 @@ class Model:
         offset, size = self.spans[index]
         return self.data[offset : offset + size]
 
+    def check_file(self) -> None:
+        """Raises LostFileError if the file became shorter before it was read."""
+        file = mapped_file(self.data)
+        if file is not None:
+            file.check()
+
     def give_pages_back(self) -> None:
         """Lets the system drop the mapped file from memory; what is read again is loaded again."""
         if isinstance(self.data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
@@ -107,6 +114,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
     Raises:
         ModelError: if the file cannot be read or breaks a rule of its format.
+        LostFileError: if it became shorter meanwhile.
     """
     name, kind = os.fspath(path), None
     if os.path.isdir(name):
@@ -120,13 +128,14 @@ def read_model(path: str | os.PathLike[str]) -> Model:
                 raise ModelError(f"{name}: a model must be a file, but got {kind}")
             if not status.st_size:
                 raise ModelError(f"{name}: a model must have 8 bytes or more, but got 0")
-            mapped = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+            mapped = MappedFile(handle, name)
         finally:
             os.close(handle)
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a file to read, but got: {reason.lower()}") from e
     model = parse_model(memoryview(mapped), name)
+    model.check_file()
     if kind not in (None, model.format):
         raise ModelError(
             f"{os.fspath(path)}: its MANIFEST must say what the model is, {model.format}, "

@@ -31,6 +31,7 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
 # Within core a module imports only those before it. A package that is named stands for all in it.
 CORE = [
     "phases",
+    "mapped",
     "files",
     "nnpackage",
     "flatbuffer",

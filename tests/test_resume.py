@@ -196,6 +196,7 @@ def test_when_checkpoints_are_written(
 
     def spy(self: Saver) -> None:
         write(self)
+        assert self.path is not None
         seen.append(read_resume(self.path).progress.step)
 
     monkeypatch.setattr(Saver, "write", spy)

@@ -19,6 +19,7 @@ import numpy as np
 
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.graph import Graph
+from odt.core.mapped import mapped_files
 from odt.core.parameters import Parameters
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
@@ -39,6 +40,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
 
     Raises:
         OptionError: if the format has no place for the optimizer's state or the sizes.
+        LostFileError: if the model's file became shorter.
     """
     slots = tuple(parameters.slots)
     if slots not in ((), MOMENTS):
@@ -73,6 +75,8 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         for a in arrays:
             yield np.ascontiguousarray(a).reshape(-1).view(np.uint8).data
     yield FOOTER.pack(parameters.step, 0)
+    for file in mapped_files(tensor.data for tensor in graph.tensors):
+        file.check()  # the constants that do not train come from there
 
 
 def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> None:

@@ -196,7 +196,7 @@ class Saver:
     """Writes one file again and again; what is there is always whole.
 
     Args:
-        path: ends in .odt for odt's own format; else it is onert's.
+        path: ends in .odt for odt's own format; else it is onert's. None writes nothing.
         trainer: whose state is written.
         order: of the training samples.
         every: steps from one to the next; 0 for each epoch.
@@ -210,7 +210,7 @@ class Saver:
 
     def __init__(
         self,
-        path: str,
+        path: str | None,
         trainer: Trainer,
         order: EpochOrder,
         *,
@@ -223,7 +223,7 @@ class Saver:
         self.path = path
         self.every = every
         self.properties = {**before.properties, **given}
-        self._own = path.endswith(OWN_SUFFIX)
+        self._own = path is None or path.endswith(OWN_SUFFIX)
         self._trainer = trainer
         self._progress = progress_of(trainer, order)
         self._steps = len(order.samples) // trainer.info.batch_size
@@ -234,9 +234,10 @@ class Saver:
                 f"--property: must go into a checkpoint of odt's own, but got {path}. "
                 f"Give a name that ends in {OWN_SUFFIX}."
             )
-        AtomicFile(path).discard()  # better refused now than after an epoch
-        remove_leftovers(Path(os.path.realpath(path)).parent)
-        next(self._encoded())
+        if path is not None:
+            AtomicFile(path).discard()  # better refused now than after an epoch
+            remove_leftovers(Path(os.path.realpath(path)).parent)
+            next(self._encoded())
 
     def step(self, epoch: int, number: int) -> None:
         """To be called after each step."""
@@ -256,8 +257,13 @@ class Saver:
 
     def write(self) -> None:
         """Writes the state as it is now."""
-        write_atomically(self.path, self._encoded())
+        if self.path is not None:
+            write_atomically(self.path, self._encoded())
         self._written = self._reached
+
+    def rescue(self, path: str) -> None:
+        """Writes it to another file, in odt's own format: it needs nothing of the model's file."""
+        write_atomically(path, checkpoint.encode(self.state()))
 
     def state(self) -> Checkpoint:
         """The state as it is now."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from odt.core.columns import HDF5, map_arrays
 from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
+from odt.core.mapped import MappedFile
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -88,14 +89,16 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
             f"{path}: of raw bytes the shape must be known. Give --shape, such as 28x28x1, and "
             "--source-dtype."
         )
-    data = np.memmap(path, options.dtype, "r") if path.stat().st_size else np.empty(0)
+    dtype, nbytes = np.dtype(options.dtype), path.stat().st_size
     size = int(np.prod(options.shape))
-    if not len(data) or len(data) % size:
+    length, rest = divmod(nbytes, size * dtype.itemsize)
+    if not length or rest:
         raise DataError(
             f"{path}: must be samples of {size} {options.dtype} {options.shape}, but has "
-            f"{len(data)} values."
+            f"{nbytes / dtype.itemsize:g} values."
         )
-    return {"0": data.reshape(-1, *options.shape)}
+    with open(path, "rb") as f:
+        return {"0": np.ndarray((length, *options.shape), dtype, MappedFile(f.fileno(), path))}
 
 
 def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from odt.errors import OptionError
-from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, Specs
 
 SETS = ("base", "avx2", "avx512")
 NOT_BUILT = "No kernels were compiled when odt was installed"
@@ -70,6 +70,30 @@ def set_threads(count: int) -> None:
     library = _library()
     if library is not None:
         library.set_threads(count)
+
+
+def watch_mapped(memory: Array) -> ctypes.c_int | None:
+    """Fills holes in mapped memory with zeros, should its file become shorter while it is read.
+
+    Args:
+        memory: of the whole map, as bytes.
+
+    Returns:
+        What is 1 once there was a hole; None where nothing watches, and a hole ends the process.
+    """
+    library = _library()
+    if library is None or os.name == "nt":
+        return None
+    library.watch_mapped.restype = ctypes.c_void_p
+    at = library.watch_mapped(ctypes.c_void_p(memory.ctypes.data), ctypes.c_int64(memory.nbytes))
+    return ctypes.c_int.from_address(at) if at else None
+
+
+def forget_mapped(mark: ctypes.c_int) -> None:
+    """Ends the watch; to be called before the memory is unmapped."""
+    library = _library()
+    assert library is not None, "there is a mark"
+    library.forget_mapped(ctypes.byref(mark))
 
 
 def compiled_of(kernel: Kernel, attrs: Attrs, specs: Specs) -> Compiled | None:

@@ -24,6 +24,10 @@ class DataError(OdtError):
     """Training data that does not fit the model, or holds values no loss can use."""
 
 
+class LostFileError(OdtError):
+    """A mapped file that became shorter, or whose disk failed, while it was read."""
+
+
 class OptionError(OdtError):
     """Options that contradict each other, the model or the data."""
 
