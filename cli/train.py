@@ -31,7 +31,7 @@ from odt.cli.options import (
 from odt.cli.outputs import check_ending, check_outputs
 from odt.cli.sample_counts import cut_samples
 from odt.core.budget.forecast import DATA_PAGES
-from odt.core.checkpoints.resume import Resume, Saver, changed_buffers, read_resume
+from odt.core.checkpoints.resume import Resume, Saver, changed_constants, read_resume
 from odt.core.data import EpochOrder
 from odt.core.evaluator import Data
 from odt.core.exporter import export_model
@@ -176,7 +176,8 @@ def command(
         _check_outputs(source, exports, export_checkpoint, checkpoint, load_input, load_expected)
         folded = fold_weights(source)
         resume = read_resume(checkpoint) if checkpoint else Resume("", None)
-        info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, resume)
+        before = resume.training_info(folded.graph)
+        info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, before)
         selection = Selection(trainable, freeze, bias_only, freeze_norm)
         said = num_of_trainable_ops is not None or trainable_ops is not None
         info = select(folded.graph, info, selection, among=said)
@@ -221,7 +222,7 @@ def command(
             encode_training_info(used, len(source.graph.nodes))  # refused now if it cannot be said
         floats = export_weights == "float"
         if exports and not floats:
-            as_stored(source, folded, trainer.buffers())  # refused now if it cannot be stored
+            as_stored(source, folded, trainer.weights())  # refused now if it cannot be stored
         block = _block(source, trainer.info)
         block["loss"] = ", ".join(dict.fromkeys(name for name, _ in trainer.runtime.losses))
         if verbose_level:
@@ -279,11 +280,11 @@ def command(
             with _rescue(saver, next(iter(exports.values()), export_checkpoint)):
                 saver.finish()
                 trainer.best.restore()
-                buffers = {**changed_buffers(folded.graph, graph), **trainer.buffers()}
+                weights = {**changed_constants(folded.graph, graph), **trainer.weights()}
                 for kind, path in exports.items():
                     plus = used if kind == "circle+" else None
                     export_model(
-                        source, buffers, path, kind.rstrip("+"), plus, float_weights=floats
+                        source, weights, path, kind.rstrip("+"), plus, float_weights=floats
                     )
     if (keep_best or patience) and trainer.best.epoch:
         click.echo(report.best_line(trainer.best, keep_best))
@@ -325,7 +326,7 @@ def _resolve(
     number: int | None,
     listed: str | None,
     options: dict[str, Any],
-    resume: Resume,
+    before: dict[str, Any],
 ) -> tuple[TrainingInfo, dict[str, str]]:
     """Training info, and where each of its fields comes from."""
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
@@ -341,7 +342,6 @@ def _resolve(
     said = {name for name, value in given.items() if value is not None}
     if number is not None:
         said.add("trainable_ops")
-    before = resume.training_info()
     where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
     resolved = resolve(model.graph, stored | before, given, options, number)
     for name, value in options.items():

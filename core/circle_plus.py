@@ -4,6 +4,7 @@ The file's bytes stay: a front (see flatbuffer_edit) holds the new root, its lis
 buffers, and the info. Taking out what odt put in gives back the file as it was.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odt.core.flatbuffer import Source
@@ -11,11 +12,13 @@ from odt.core.flatbuffer_edit import (
     BUFFERS,
     METADATA,
     NewTable,
+    OwnBuffer,
     Patch,
     absolute_offsets,
     buffer_table,
     front,
     metadata_table,
+    name_own_buffers,
     original,
 )
 from odt.core.reader import Model
@@ -37,12 +40,15 @@ class Edit:
     patches: list[Patch]
 
 
-def edit_training_info(model: Model, info: bytes | None, identifier: bytes) -> Edit:
+def edit_training_info(
+    model: Model, info: bytes | None, identifier: bytes, own: Sequence[OwnBuffer] = ()
+) -> Edit:
     """How a file gets training info, or loses it.
 
     Args:
         info: an encoded training info, or None to take out what is there.
         identifier: of the format that the file will have.
+        own: new buffers for some tensors, together with an info only.
     """
     begin, root = original(Source(model.path, model.data))
     metadata: list[int | NewTable] = []
@@ -53,10 +59,14 @@ def edit_training_info(model: Model, info: bytes | None, identifier: bytes) -> E
         else:
             metadata.append(table.pos)
     vectors: dict[int, list[int | NewTable]] = {METADATA: metadata}
+    patches: list[Patch] = []
     if info is not None:
         buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
         buffers = buffers or [buffer_table(b"")]  # buffer 0 means: no data
         metadata.append(metadata_table(METADATA_NAME, len(buffers)))
-        vectors[BUFFERS] = [*buffers, buffer_table(info)]
-    before = front(begin, root, identifier, vectors=vectors) if found or info is not None else b""
-    return Edit(before, begin, absolute_offsets(root, len(before) - begin))
+        vectors[BUFFERS] = buffers = [*buffers, buffer_table(info)]
+        patches = name_own_buffers(root, buffers, own)
+    if not found and info is None:
+        return Edit(b"", begin, absolute_offsets(root, -begin))
+    before = front(begin, root, identifier, vectors=vectors, lasting=bool(own))
+    return Edit(before, begin, patches + absolute_offsets(root, len(before) - begin))

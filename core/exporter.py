@@ -2,7 +2,8 @@
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +12,17 @@ from odt.core.circle_plus import Edit, edit_training_info
 from odt.core.files import write_atomically
 from odt.core.flatbuffer import Source, Table
 from odt.core.flatbuffer_edit import (
+    BUFFER,
+    BUFFERS,
     SUBGRAPHS,
+    TENSORS,
     VERSION,
+    NewTable,
+    OwnBuffer,
     Patch,
     absolute_offsets,
     front,
+    name_own_buffers,
     original,
     patched,
 )
@@ -34,7 +41,7 @@ FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only C
 
 def export_model(
     model: Model,
-    parameters: Mapping[int, Array],
+    weights: Mapping[int, Array],
     path: str | os.PathLike[str],
     file_format: str | None = None,
     info: TrainingInfo | None = None,
@@ -44,8 +51,9 @@ def export_model(
     """Writes the model with other weights; whole or not at all, also over its own file.
 
     Args:
-        parameters: buffer index → the values of the tensors that name it; float32 for what is
-            stored as float16 or int8, which gets new scales.
+        weights: tensor index → new values, by the graph of fold_weights: float32 for what is
+            stored as float16 or int8, which gets new scales. A tensor that shares its buffer with
+            one of other values gets a buffer of its own.
         file_format: circle or tflite; None for the model's own.
         info: makes the file a circle+; None leaves training info as it is.
         float_weights: writes what is stored as float16 or int8 as float32 instead.
@@ -58,31 +66,38 @@ def export_model(
     source = model
     source.check_file()
     if float_weights:
-        model, info = _in_float(model, info)
+        model, weights, info = _in_float(model, weights, info)
     file_format = file_format or ("circle" if info else model.format)
     assert info is None or file_format == "circle", "training info is for circle files"
-    edit = convert(model, file_format)
+    scales: dict[int, Array] = {}
+    if any(
+        a.dtype != model.graph.tensors[i].spec.dtype or model.graph.tensors[i].data is None
+        for i, a in weights.items()
+    ):
+        weights, scales = as_stored(model, fold_weights(model), weights)
+    patches, own = _placed(model, weights)
+    patches += [(_place_of(model, model.quantization[i].scale), a.data) for i, a in scales.items()]
+    edit = convert(model, file_format, () if info else own)
     if info is not None:
         data = encode_training_info(info, len(model.graph.nodes))
-        plus = edit_training_info(model, data, IDENTIFIERS["circle"])
+        plus = edit_training_info(model, data, IDENTIFIERS["circle"], own)
         edit = Edit(plus.front, plus.begin, edit.patches + plus.patches)
-    scales: list[Patch] = []
-    if any(values.nbytes != model.spans[buffer][1] for buffer, values in parameters.items()):
-        parameters, scales = as_stored(model, fold_weights(model), parameters)
-    weights = [_weights(model, buffer, values) for buffer, values in parameters.items()]
-    write_atomically(path, _chunks(model, edit, weights + scales, source))
+    write_atomically(path, _chunks(model, edit, patches, source))
 
 
-def _in_float(model: Model, info: TrainingInfo | None) -> tuple[Model, TrainingInfo | None]:
-    """The model with float32 weights, and the info with the positions its operators then have."""
+def _in_float(
+    model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
+) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
+    """The model with float32 weights, new ones by its tensors, the info by its operators."""
     folded = fold_weights(model)
     if not folded.stored:
-        return model, info
+        return model, weights, info
+    weights = {folded.stored.get(i, i): a for i, a in weights.items()}
     if info is not None and info.trainable_ops is not None:
         gone = removed(model, folded)
         kept = [k for k in info.trainable_ops if k not in gone]
         info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
-    return with_float_weights(model, folded), info
+    return with_float_weights(model, folded), weights, info
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
@@ -105,29 +120,82 @@ def _chunks(
     source.check_file()
 
 
-def convert(model: Model, file_format: str) -> Edit:
-    """The model in another format: identifier, version, and a look at all that it holds."""
-    if file_format == model.format:
+def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Edit:
+    """The model in a format, with new buffers for some tensors.
+
+    Another format has another identifier and version, and may lack a place for what there is.
+    """
+    if file_format == model.format and not own:
         return Edit(b"", 0, [])
     source = Source(model.path, model.data)
     root = source.root()
-    _refuse_losses(model, root, file_format)
     identifier = IDENTIFIERS[file_format]
-    patches: list[Patch] = [(at, identifier) for at in {4, original(source)[0] + 4}]
-    if file_format == "circle":
+    patches: list[Patch] = []
+    version = None
+    if file_format != model.format:
+        _refuse_losses(model, root, file_format)
+        patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
+        version = TFLITE_VERSION if file_format == "tflite" else None
+    place = root.place(VERSION, 4)
+    if version is not None and place:
+        patches.append((place, struct.pack("<I", version)))
+        version = None
+    vectors: dict[int, list[int | NewTable]] = {}
+    if own:
+        buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
+        patches += name_own_buffers(root, buffers, own)
+        vectors[BUFFERS] = buffers
+    if version is None and not vectors:
         return Edit(b"", 0, patches)
-    version = root.place(VERSION, 4)
-    if version:
-        return Edit(b"", 0, [*patches, (version, struct.pack("<I", TFLITE_VERSION))])
-    before = front(0, root, identifier, version=TFLITE_VERSION)
+    before = front(0, root, identifier, version, vectors, lasting=bool(own))
     return Edit(before, 0, patches + absolute_offsets(root, len(before)))
 
 
-def _weights(model: Model, buffer: int, values: Array) -> Patch:
-    offset, size = model.spans[buffer]
-    assert values.nbytes == size, f"buffer {buffer} has {size} bytes, not {values.nbytes}"
+def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], list[OwnBuffer]]:
+    """Where new values go: into the bytes of the old ones, unless others need these."""
+    patches: list[Patch] = []
+    own: list[OwnBuffer] = []
+    together: dict[tuple[int, int], list[int]] = {}
+    for i in weights:
+        together.setdefault(model.spans[model.graph.tensors[i].buffer], []).append(i)
+    readers = _readers(model)
+    for (offset, size), tensors in together.items():
+        if readers[offset, size] == 1:
+            patches.append((offset, _bytes_of(weights[tensors[0]], size)))
+            continue
+        values: dict[bytes, list[int]] = {}
+        for i in tensors:
+            values.setdefault(bytes(_bytes_of(weights[i], size)), []).append(i)
+        old = bytes(model.data[offset : offset + size])
+        if values.pop(old, None) is None and readers[offset, size] == len(tensors):
+            first = next(iter(values))
+            patches.append((offset, first))
+            del values[first]
+        own += [OwnBuffer(tuple(named), data) for data, named in values.items()]
+    return patches, own
+
+
+def _readers(model: Model) -> Counter[tuple[int, int]]:
+    """How many tensors of all subgraphs, and entries of metadata, name the bytes of a span."""
+    found = Counter(model.spans[buffer] for buffer in model.metadata.values())
+    for graph in Source(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
+        for table in graph.tables(TENSORS, "tensor", f"{graph.where}, "):
+            buffer = table.number(BUFFER, "I")
+            if buffer < len(model.spans):  # only those of subgraph 0 have been checked
+                found[model.spans[buffer]] += 1
+    return found
+
+
+def _bytes_of(values: Array, size: int) -> memoryview:
+    """As they stand in the file."""
+    assert values.nbytes == size, f"its buffer has {size} bytes, not {values.nbytes}"
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-    return offset, little.reshape(-1).view(np.uint8).data
+    return little.reshape(-1).view(np.uint8).data
+
+
+def _place_of(model: Model, values: Array) -> int:
+    """Where in the file an array is that views it."""
+    return values.ctypes.data - np.frombuffer(model.data, np.uint8).ctypes.data
 
 
 def _refuse_losses(model: Model, root: Table, file_format: str) -> None:

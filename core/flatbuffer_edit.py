@@ -18,6 +18,9 @@ MARK = b"odt+"
 ALIGNMENT = 64  # of a front, so that what was aligned stays aligned
 MOST_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
 VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
+TENSORS = 0  # slot of SubGraph
+BUFFER = 2  # slot of Tensor
+MOST_FRONT = 2**31  # bytes: offsets beyond that are refused by other readers
 
 Patch = tuple[int, bytes | memoryview]
 
@@ -35,6 +38,19 @@ class NewTable:
     start: int
 
 
+@dataclass(frozen=True, slots=True)
+class OwnBuffer:
+    """A new buffer that replaces the one some tensors name.
+
+    Attributes:
+        tensors: of subgraph 0.
+        data: the bytes.
+    """
+
+    tensors: tuple[int, ...]
+    data: bytes
+
+
 def metadata_table(name: str, buffer: int) -> NewTable:
     """A Metadata entry: name and buffer index."""
     text = name.encode()
@@ -50,6 +66,28 @@ def buffer_table(data: bytes) -> NewTable:
         return NewTable(struct.pack("<HHi", 4, 4, 4), 4)
     vtable = struct.pack("<4H", 6, 8, 4, 0)
     return NewTable(vtable + struct.pack("<iI12xI", 8, 16, len(data)) + data, len(vtable))
+
+
+def name_own_buffers(
+    root: Table, buffers: list[int | NewTable], own: Sequence[OwnBuffer]
+) -> list[Patch]:
+    """Appends new buffers to a list of buffers; the patches make their tensors name them.
+
+    Raises:
+        ModelError: if a tensor has no field for the index of a buffer.
+    """
+    if not own:
+        return []
+    tables = list(next(root.tables(SUBGRAPHS, "subgraph")).tables(TENSORS, "tensor"))
+    patches: list[Patch] = []
+    for buffer in own:
+        for i in buffer.tensors:
+            place = tables[i].place(BUFFER, 4)
+            if not place:
+                raise tables[i].error("it must name its buffer to get another, but names none")
+            patches.append((place, struct.pack("<I", len(buffers))))
+        buffers.append(buffer_table(buffer.data))
+    return patches
 
 
 def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Iterator[memoryview]:
@@ -94,6 +132,8 @@ def front(
     identifier: bytes,
     version: int | None = None,
     vectors: Mapping[int, Sequence[int | NewTable]] | None = None,
+    *,
+    lasting: bool = False,
 ) -> bytes:
     """A new root, to stand before the file that begins at base.
 
@@ -103,9 +143,10 @@ def front(
         identifier: of the format.
         version: what it is to say, if something else.
         vectors: slot → tables of a new vector: new ones, or offsets of old ones in the source.
+        lasting: leaves out the mark, so that no later front replaces this one.
 
     Raises:
-        ModelError: if the root's fields are not within it.
+        ModelError: if the root's fields are not within it, or the new tables take 2 GiB.
     """
     vectors = vectors or {}
     ends = [f + (4 if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
@@ -153,7 +194,10 @@ def front(
     out += bytes(-len(out) % ALIGNMENT)
     for at, target in old:
         _point(out, at, target + len(out) - base)
-    struct.pack_into("<I4s4sI", out, 0, table, identifier, MARK, len(out))
+    if len(out) > MOST_FRONT:
+        raise root.error(f"its new buffers must fit into {MOST_FRONT} bytes, but got {len(out)}")
+    mark = bytes(len(MARK)) if lasting else MARK
+    struct.pack_into("<I4s4sI", out, 0, table, identifier, mark, len(out))
     return bytes(out)
 
 

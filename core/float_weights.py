@@ -6,29 +6,29 @@ read its output reads the weight.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
 from odt.core.flatbuffer import Source, Table
 from odt.core.flatbuffer_edit import (
     BUFFERS,
-    MARK,
     SUBGRAPHS,
+    TENSORS,
     NewTable,
+    OwnBuffer,
     Patch,
     absolute_offsets,
-    buffer_table,
     front,
+    name_own_buffers,
     patched,
 )
 from odt.core.folding import Folded
 from odt.core.reader import Model, parse_model
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import Array
 
-TENSORS, OUTPUTS, OPERATORS = 0, 2, 3  # slots of SubGraph
-TYPE, BUFFER, QUANTIZATION = 1, 2, 4  # slots of Tensor
+OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
+TYPE, QUANTIZATION = 1, 4  # slots of Tensor
 SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
 READ = 1  # slot of Operator: its inputs
 
@@ -51,50 +51,42 @@ def with_float_weights(model: Model, folded: Folded) -> Model:
     _check_readers(model, folded)
     source = Source(model.path, model.data)
     root = source.root()
-    values = _values(model, folded)
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
-    patches = [*_retyped(graphs[0], values), *_rewired(graphs[0], model, folded)]
-    buffers: list[int | NewTable] = [
-        buffer_table(values[k].astype("<f4").tobytes()) if k in values else table.pos
-        for k, table in enumerate(root.tables(BUFFERS, "buffer"))
-    ]
-    before = front(0, root, bytes(model.data[4:8]), vectors={BUFFERS: buffers})
+    patches = [*_retyped(graphs[0], folded.stored.values()), *_rewired(graphs[0], model, folded)]
+    buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
+    patches += name_own_buffers(root, buffers, [*_own_buffers(folded)])
+    identifier = bytes(model.data[4:8])
+    before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
     patches += absolute_offsets(root, len(before))
-    # Without the mark: what comes in front of this file later must not take the place of this.
-    at = before.index(MARK)
-    parts = [before[:at], bytes(len(MARK)), before[at + len(MARK) :]]
-    data = b"".join([*parts, *patched(model.data, patches)])
+    data = b"".join([before, *patched(model.data, patches)])
     return parse_model(memoryview(data), model.path)
 
 
-def _values(model: Model, folded: Folded) -> dict[int, Array]:
-    """Buffer → its values as float32."""
-    tensors = folded.graph.tensors
-    found = {
-        t.buffer: t.data
-        for t in tensors
-        if t.buffer in folded.stored and t.data is not None and t.spec.dtype == np.float32
-    }
-    assert found.keys() == folded.stored.keys(), model.path
-    return found
+def _own_buffers(folded: Folded) -> Iterator[OwnBuffer]:
+    """The float32 values of each weight; tensors that shared a buffer may have other scales."""
+    for i, stored in folded.stored.items():
+        values = folded.graph.tensors[i].data
+        assert values is not None
+        yield OwnBuffer((stored,), values.astype("<f4").tobytes())
 
 
 def _check_readers(model: Model, folded: Folded) -> None:
+    stored = set(folded.stored.values())
     for node in folded.graph.nodes:
-        for i in node.inputs:
-            tensor = folded.graph.tensors[i] if i >= 0 else None
-            if tensor and tensor.buffer in folded.stored and tensor.spec.dtype != np.float32:
+        for i in stored.intersection(node.inputs):
+            dtype = folded.graph.tensors[i].spec.dtype
+            if dtype != np.float32:
                 raise UnsupportedError(
                     f"{model.path}: node {node.origin} ({node.op}): {model.graph.label(i)} must "
-                    f"be read as float32 to be written so, but got {tensor.spec.dtype}. "
+                    f"be read as float32 to be written so, but got {dtype}. "
                     "Give --export-weights as-stored."
                 )
 
 
-def _retyped(graph: Table, values: dict[int, Array]) -> Iterator[Patch]:
-    """The type of each tensor that names a changed buffer, and its scales."""
-    for table in graph.tables(TENSORS, "tensor"):
-        if table.number(BUFFER, "I") not in values:
+def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
+    """The type of each tensor that becomes float32, and its scales."""
+    for i, table in enumerate(graph.tables(TENSORS, "tensor")):
+        if i not in tensors:
             continue
         at = table.place(TYPE, 1)
         if not at:

@@ -25,7 +25,7 @@ class Folded:
 
     Attributes:
         graph: as in the file, with float32 constants.
-        stored: buffer index → index of a tensor that names it, for what was unfolded.
+        stored: tensor of the graph → the tensor of the file that it was unfolded from.
     """
 
     graph: Graph
@@ -47,53 +47,58 @@ def fold_weights(model: Model) -> Folded:
     """The model's graph with float32 constants for float16 and int8 weights."""
     graph = model.graph
     tensors, nodes = list(graph.tensors), []
-    stored: dict[int, int] = {}
+    unfolded: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
+    same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
 
-    def unfold(i: int, into: int) -> None:
-        values = _real(tensors[i], model.quantization.get(i))
-        values.flags.writeable = False
-        spec = TensorSpec(values.shape, FLOAT32)
-        stored[tensors[i].buffer] = i
-        tensors[into] = replace(tensors[i], spec=spec, data=values, quantized=False)
+    def unfold(i: int, into: int) -> int:
+        if i not in unfolded:
+            values = _real(graph.tensors[i], model.quantization.get(i))
+            values.flags.writeable = False
+            spec = TensorSpec(values.shape, FLOAT32)
+            tensors[into] = replace(graph.tensors[i], spec=spec, data=values, quantized=False)
+            unfolded[i] = into
+        return unfolded[i]
 
     for node in graph.nodes:
         single = len(node.inputs) == len(node.outputs) == 1
         if node.op == "DEQUANTIZE" and single and _is_weight(graph, node.inputs[0], model):
-            unfold(node.inputs[0], node.outputs[0])
+            (i,), (y,) = node.inputs, node.outputs
+            first = unfold(i, y)
+            if first != y:
+                same[y], tensors[y] = first, tensors[first]
             continue
+        inputs = tuple(same.get(i, i) for i in node.inputs)
         if _is_hybrid(graph, node):
-            for i in dict.fromkeys(node.inputs):
-                if _is_weight(graph, i, model):
-                    unfold(i, i)
-        nodes.append(node)
+            inputs = tuple(unfold(i, i) if _is_weight(graph, i, model) else i for i in inputs)
+        nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
+    stored = {into: i for i, into in unfolded.items()}
     return Folded(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
 
 
 def as_stored(
-    model: Model, folded: Folded, parameters: Mapping[int, Array]
-) -> tuple[dict[int, Array], list[tuple[int, bytes | memoryview]]]:
+    model: Model, folded: Folded, weights: Mapping[int, Array]
+) -> tuple[dict[int, Array], dict[int, Array]]:
     """Trained weights as the file stores them.
 
     Args:
-        parameters: buffer index → float32 values.
+        weights: tensor of the folded graph → float32 values.
 
     Returns:
-        The values by buffer, and new scales: where in the file, and their bytes.
+        The values by tensor of the file, and new scales of those that have some.
 
     Raises:
         UnsupportedError: for integers whose zero point is not 0.
     """
     values: dict[int, Array] = {}
-    scales: list[tuple[int, bytes | memoryview]] = []
-    start = np.frombuffer(model.data, np.uint8).ctypes.data
-    for buffer, a in parameters.items():
-        if buffer not in folded.stored:
-            values[buffer] = a
+    scales: dict[int, Array] = {}
+    for tensor, a in weights.items():
+        if tensor not in folded.stored:
+            values[tensor] = a
             continue
-        i = folded.stored[buffer]
+        i = folded.stored[tensor]
         found = model.quantization.get(i)
         if found is None:
-            values[buffer] = a.astype(FLOAT16)
+            values[i] = a.astype(FLOAT16)
             continue
         if found.zero_point.any():
             raise UnsupportedError(
@@ -103,8 +108,8 @@ def as_stored(
         shape = _along(found, a.ndim)
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
         scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
-        values[buffer] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8)
-        scales.append((found.scale.ctypes.data - start, scale.astype("<f4").tobytes()))
+        values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8)
+        scales[i] = scale.astype("<f4").reshape(-1)
     return values, scales
 
 

@@ -26,7 +26,8 @@ class Tensor:
         spec: shape and dtype; the shape is the file's, with its batch (usually 1).
         signature: the shape with −1 where the file leaves an entry open.
         data: the constant's values, a read-only view of the file; None for an activation.
-        buffer: index of the constant's bytes in the file; tensors that name one buffer share it.
+        buffer: index of the constant's bytes in the file. Tensors that name one buffer have equal
+            values there; they are weights of their own all the same.
         quantized: the tensor carries a scale, so its integers stand for real numbers.
         variable: the tensor keeps its value from one run to the next.
     """
@@ -135,3 +136,13 @@ class Graph:
             lines.append(f"  {node.origin:3d} {node.op}({ins}) → {outs}")
         lines += [f"  output {self.label(i)} {self.tensors[i].spec}" for i in self.outputs]
         return "\n".join(lines)
+
+
+def first_of_buffer(graph: Graph) -> dict[int, int]:
+    """Constant → the first one of its spec that names its buffer."""
+    first: dict[tuple[int, TensorSpec], int] = {}
+    return {
+        i: first.setdefault((t.buffer, t.spec), i)
+        for i, t in enumerate(graph.tensors)
+        if t.data is not None and t.buffer
+    }

@@ -1,8 +1,7 @@
 """A file's graph → the graph that is trained: batch in the shapes, one function a node.
 
-Fused activations become nodes of their own, shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
-folded into constants, and tensors that share a buffer become one. What odt cannot compute is
-refused here, everything at once.
+Fused activations become nodes of their own, and shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
+folded into constants. What odt cannot compute is refused here, everything at once.
 """
 
 from collections.abc import Mapping
@@ -116,7 +115,6 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
             f"{graph.name}: must have inputs and outputs, "
             f"but got {len(graph.inputs)} and {len(graph.outputs)}"
         )
-    graph = _one_tensor_a_buffer(graph)
     at_file = _infer(graph, _start(graph, size, size), None)
     if batch == size:
         return _rewrite(graph, at_file)
@@ -131,17 +129,6 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
                 f"{before} for {size}"
             )
     return _rewrite(graph, world)
-
-
-def _one_tensor_a_buffer(graph: Graph) -> Graph:
-    """Tied weights may be written as several tensors of one buffer: all but the first go."""
-    first: dict[tuple[int, TensorSpec], int] = {}
-    same: dict[int, int] = {}
-    for i, tensor in enumerate(graph.tensors):
-        if tensor.data is not None and tensor.buffer:
-            same[i] = first.setdefault((tensor.buffer, tensor.spec), i)
-    nodes = tuple(replace(n, inputs=tuple(same.get(i, i) for i in n.inputs)) for n in graph.nodes)
-    return replace(graph, nodes=nodes)
 
 
 def _start(graph: Graph, batch: int, size: int) -> World:
@@ -159,13 +146,12 @@ def _start(graph: Graph, batch: int, size: int) -> World:
 
 def computed_specs(graph: Graph) -> dict[int, TensorSpec]:
     """Specs of a file's tensors, computed from its inputs': what the file says may be open."""
-    graph, size = _one_tensor_a_buffer(graph), file_batch(graph)
+    size = file_batch(graph)
     return _infer(graph, _start(graph, size, size), None).specs
 
 
 def refusals(graph: Graph) -> list[Refusal]:
     """All nodes of a file's graph that odt cannot compute."""
-    graph = _one_tensor_a_buffer(graph)
     size = file_batch(graph)
     return _walk(graph, _start(graph, size, size), None)
 

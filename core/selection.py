@@ -137,7 +137,7 @@ def weight_names(graph: Graph) -> dict[int, set[str]]:
     """Weights that could train, and what patterns are held against for each.
 
     Args:
-        graph: as in the file; tied weights may have several names there.
+        graph: as in the file.
     """
     lowered = lower(graph, file_batch(graph))
     ops = {node.origin: node.op for node in graph.nodes}
@@ -192,7 +192,5 @@ def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
 
 
 def _names_of(graph: Graph, i: int) -> set[str]:
-    """The names of all tensors that share the weight's buffer; the empty name is none."""
-    weight = graph.tensors[i]
-    same = [t for t in graph.tensors if t.buffer and t.buffer == weight.buffer]
-    return {t.name for t in (weight, *same) if t.name and t.spec == weight.spec}
+    """The weight's name; the empty name is none."""
+    return {graph.tensors[i].name} - {""}

@@ -232,10 +232,9 @@ class Trainer:
         """What a micro-batch of a training step computes."""
         return self._training.plan
 
-    def buffers(self) -> dict[int, Array]:
-        """What has been trained, by the index of its buffer in the file."""
-        tensors = self.graph.tensors
-        return {tensors[i].buffer: a for i, a in self.parameters.tensors.items()}
+    def weights(self) -> dict[int, Array]:
+        """What has been trained, by tensor index."""
+        return dict(self.parameters.tensors)
 
     def memory(self) -> MemoryReport:
         """What has been allocated."""

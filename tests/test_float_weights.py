@@ -31,7 +31,7 @@ def trained(model: Model, inputs: list[Array], targets: Array, out: Path) -> lis
         trainer.step(
             data, 8, update=False, look=lambda p, at, n: found.append(p.outputs[0][:m].copy())
         )
-        export_model(model, trainer.buffers(), out, float_weights=True)
+        export_model(model, trainer.weights(), out, float_weights=True)
     return found
 
 

@@ -33,7 +33,7 @@ def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> l
     with Trainer(fold_weights(model).graph, info) as trainer:
         epochs = trainer.fit(ArrayData([inputs], [targets]), InOrder(8), epochs=20)
         losses = [e.training.loss for e in epochs]
-        export_model(model, trainer.buffers(), out)
+        export_model(model, trainer.weights(), out)
     return losses
 
 
@@ -63,11 +63,11 @@ def _predict(path: Path, x: np.ndarray) -> list[np.ndarray]:
 def test_int8_weights_keep_their_integers_if_nothing_trains() -> None:
     model = read_model(str(HYBRID))
     folded = fold_weights(model)
-    values = {b: folded.graph.tensors[i].data for b, i in folded.stored.items()}
-    stored, scales = as_stored(model, folded, {b: a for b, a in values.items() if a is not None})
+    values = {i: folded.graph.tensors[i].data for i in folded.stored}
+    stored, scales = as_stored(model, folded, {i: a for i, a in values.items() if a is not None})
     assert len(scales) == 5
-    for buffer, a in stored.items():
-        np.testing.assert_array_equal(a, model.graph.tensors[folded.stored[buffer]].data)
+    for i, a in stored.items():
+        np.testing.assert_array_equal(a, model.graph.tensors[i].data)
 
 
 def test_a_hybrid_model_trains_and_is_hybrid_again(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_forward_training_and_export_agree_with_litert(name: str, tmp_path: Path
         data = ArrayData(inputs, [targets])
         losses = [e.training.loss for e in trainer.fit(data, InOrder(8), epochs=10)]
         out = tmp_path / "out.tflite"
-        export_model(model, trainer.buffers(), str(out), "tflite")
+        export_model(model, trainer.weights(), str(out), "tflite")
     assert losses[-1] < losses[0]
     after = litert(out, inputs)
     assert difference(odt(out, inputs)[0], after[0]) < 1e-4

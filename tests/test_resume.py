@@ -123,7 +123,9 @@ def test_values_that_cannot_be_are_told(
 ) -> None:
     own = checkpoint.Checkpoint("sgd", {"learning_rate": 0.1}, checkpoint.Progress(**progress), ())
     with pytest.raises(ModelError) as e:
-        Resume("c", replace(own, **changes)).training_info()
+        Resume("c", replace(own, **changes)).training_info(
+            read_model(GOLDEN / "model.circle").graph
+        )
     assert words in str(e.value)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.graph import Graph
+from odt.core.graph import Graph, first_of_buffer
 from odt.core.parameters import Parameters, by_name
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
@@ -33,7 +33,7 @@ ALIGNMENT = 64
 WEIGHT = "weight"
 DTYPES = ("float16", "float32", "float64")  # of arrays
 # Progress that the files of the first odt do not say.
-ADDED: Mapping[str, Any] = {"trainable_tensors": None, "sparse": ()}
+ADDED: Mapping[str, Any] = {"trainable_tensors": None, "sparse": (), "tied_by_buffer": True}
 Property = str | int | float
 
 
@@ -53,6 +53,7 @@ class Progress:
         trainable_tensors: of their weights those that train; None for all.
         sparse: of these filters, by tensor, only these output channels train.
         kernels: which kernels compute.
+        tied_by_buffer: tensors that share a buffer were one weight, under the first one's name.
     """
 
     step: int = 0
@@ -70,6 +71,7 @@ class Progress:
     trainable_tensors: tuple[int, ...] | None = None
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
     kernels: str = "numpy"
+    tied_by_buffer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +146,13 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     """
     if checkpoint.is_nominal:
         raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
-    groups = {WEIGHT: parameters.tensors, **parameters.slots}
-    mine = {
-        (n, role): a for role, group in groups.items() for n, a in by_name(graph, group).items()
-    }
+    mine = _by_entry(graph, parameters, tied=checkpoint.progress.tied_by_buffer)
     stored = {(e.tensor, e.role): e for e in checkpoint.entries}
     rows = [
-        (f"{name} ({role})", _show(mine.get((name, role))), _show(stored.get((name, role))))
+        (f"{name} ({role})", _show(a), _show(entry))
         for name, role in dict.fromkeys((*mine, *stored))
-        if _kind(mine.get((name, role))) != _kind(stored.get((name, role)))
+        for a, entry in [(next(iter(mine.get((name, role), ())), None), stored.get((name, role)))]
+        if _kind(a) != _kind(entry)
     ]
     assert parameters.optimizer is not None
     optimizer = parameters.optimizer.rule.name
@@ -164,8 +164,24 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
             + "\n".join(_table([("", "in training", "in the checkpoint"), *rows]))
         )
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
-        mine[entry.tensor, entry.role][...] = a
+        for target in mine[entry.tensor, entry.role]:
+            target[...] = a
     parameters.step = checkpoint.progress.step
+
+
+def _by_entry(
+    graph: Graph, parameters: Parameters, *, tied: bool
+) -> dict[tuple[str, str], list[Array]]:
+    """The arrays that an entry fills, by its tensor's name and its role."""
+    found: dict[tuple[str, str], list[Array]] = {}
+    firsts = first_of_buffer(graph) if tied else {}
+    first = {i: firsts.get(i, i) for i in parameters.tensors}
+    for role, group in {WEIGHT: parameters.tensors, **parameters.slots}.items():
+        named = {first[i]: a for i, a in group.items()}
+        names = dict(zip(named, by_name(graph, named), strict=True))
+        for i, a in group.items():
+            found.setdefault((names[first[i]], role), []).append(a)
+    return found
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

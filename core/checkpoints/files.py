@@ -185,8 +185,8 @@ def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
 
 
 def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
-    resume = Resume(where, found)
-    with _trainer(_needed(model), resume.training_info()) as trainer:
+    model, resume = _needed(model), Resume(where, found)
+    with _trainer(model, resume.training_info(fold_weights(model).graph)) as trainer:
         resume.restore(trainer.graph, trainer.parameters)
         return b"".join(onert_checkpoint.encode(trainer.graph, trainer.parameters))
 

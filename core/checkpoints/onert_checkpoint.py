@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.checkpoints.onert_order import checkpoint_order
-from odt.core.graph import Graph
+from odt.core.graph import Graph, first_of_buffer
 from odt.core.mapped import mapped_files
 from odt.core.parameters import Parameters
 from odt.errors import ModelError, OptionError
@@ -111,8 +111,11 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
         sections.append(("m", _section(data, where, first, second, count)))
         sections.append(("v", _section(data, where, second, footer, count)))
     found: list[tuple[Array, bytes]] = []
+    as_first = _trained_as_first(graph, parameters, order, sections[-1][1]) if adam else {}
     for slot, blobs in sections:
+        values = dict(zip(order, blobs, strict=True))
         for i, blob in zip(order, blobs, strict=True):
+            blob = values[as_first[i]] if i in as_first else blob
             if i not in parameters.tensors:
                 if not slot and blob != _weight(graph, parameters, i).tobytes():
                     raise ModelError(
@@ -131,6 +134,22 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     for target, blob in found:
         target[...] = np.frombuffer(blob, target.dtype).reshape(target.shape)
     parameters.step = FOOTER.unpack_from(data, footer)[0]
+
+
+def _trained_as_first(
+    graph: Graph, parameters: Parameters, order: Sequence[int], moments: Sequence[bytes]
+) -> dict[int, int]:
+    """Tensors without moments whose buffer a tensor with moments shares → the first such tensor.
+
+    odt once trained tensors of one buffer as one weight, and kept its state with the first.
+    """
+    first = first_of_buffer(graph)
+    trained = {i for i, m in zip(order, moments, strict=True) if m}
+    return {
+        i: first[i]
+        for i in parameters.tensors
+        if i not in trained and first.get(i) in trained.intersection(parameters.tensors)
+    }
 
 
 def with_weights(data: bytes, where: str, graph: Graph) -> Graph:

@@ -10,7 +10,7 @@ from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
 from odt.core.data import EpochOrder
 from odt.core.files import AtomicFile, remove_leftovers, write_atomically
-from odt.core.graph import Graph
+from odt.core.graph import Graph, first_of_buffer
 from odt.core.parameters import Parameters
 from odt.core.trainer import Trainer
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
@@ -45,15 +45,18 @@ class Resume:
     def properties(self) -> Mapping[str, Property]:
         return self.own.properties if self.own else {}
 
-    def training_info(self) -> dict[str, Any]:
+    def training_info(self, graph: Graph) -> dict[str, Any]:
         """Fields of TrainingInfo that the checkpoint says.
+
+        Args:
+            graph: as in the file.
 
         Raises:
             ModelError: if it says what cannot be.
         """
         if self.own is None:
             return {}
-        progress, optimizer = self.own.progress, self.own.optimizer
+        progress, optimizer = _apart(self.own.progress, graph), self.own.optimizer
         legal = (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
@@ -141,6 +144,8 @@ class Resume:
         then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
         new = asdict(now.progress) | dict(now.hyper_parameters)
         same = {"step", "epoch", "position"} | ({"seed"} if not order.shuffle else set())
+        if not _shared(trainer.graph).keys() & trainer.parameters.tensors.keys():
+            same.add("tied_by_buffer")
         same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
         rows = [
             f"{name.replace('_', ' ')} {then[name]}, now {new[name]}"
@@ -150,6 +155,29 @@ class Resume:
         if not rows:
             return None
         return f"{self.path}: results will differ in bits: it was written with {'; '.join(rows)}"
+
+
+def _apart(progress: Progress, graph: Graph) -> Progress:
+    """What trains, where tensors that share a buffer are weights of their own."""
+    if not progress.tied_by_buffer:
+        return progress
+    shared, only = _shared(graph), progress.trainable_tensors
+    return replace(
+        progress,
+        trainable_tensors=only and tuple(k for i in only for k in shared.get(i, [i])),
+        sparse=tuple((k, channels) for i, channels in progress.sparse for k in shared.get(i, [i])),
+    )
+
+
+def _shared(graph: Graph) -> dict[int, list[int]]:
+    """Constant → those that operators read of its buffer, where that is another one too."""
+    read = {i for n in graph.nodes for i in n.inputs}
+    first = first_of_buffer(graph)
+    groups: dict[int, list[int]] = {}
+    for i in read & first.keys():
+        groups.setdefault(first[i], []).append(i)
+    found = {i: groups.get(f, [i]) for i, f in first.items()}
+    return {i: sorted(group) for i, group in found.items() if group != [i]}
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> bytes:
@@ -278,11 +306,11 @@ class Saver:
         return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
 
 
-def changed_buffers(before: Graph, after: Graph) -> dict[int, Array]:
-    """Constants that a checkpoint has replaced, by the index of their buffer in the file."""
+def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:
+    """Constants that a checkpoint has replaced, by tensor index."""
     pairs = zip(before.tensors, after.tensors, strict=True)
     return {
-        new.buffer: new.data
-        for old, new in pairs
+        i: new.data
+        for i, (old, new) in enumerate(pairs)
         if new.data is not None and new.data is not old.data
     }

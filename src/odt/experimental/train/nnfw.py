@@ -189,13 +189,13 @@ class nnfw_session:
 
     def train_export_circle(self, path: Path) -> None:
         """Writes the model with what was trained, as Circle."""
-        export_model(self._model, self._prepared().buffers(), path, "circle")
+        export_model(self._model, self._prepared().weights(), path, "circle")
 
     def train_export_circleplus(self, path: Path) -> None:
         """The same with the training info that was used."""
         trainer = self._prepared()
         info = values_used(self._graph, trainer.info)
-        export_model(self._model, trainer.buffers(), path, "circle", info)
+        export_model(self._model, trainer.weights(), path, "circle", info)
 
     def train_export_checkpoint(self, path: Path) -> None:
         """Writes weights, optimizer state and step in onert's format."""
