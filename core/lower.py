@@ -13,6 +13,7 @@ import numpy as np
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.refusals import Refusal, check_made, check_tensors, refused
+from odt.core.samples import mixing_nodes
 from odt.core.slices import split_slices
 from odt.core.stack import stacked
 from odt.core.transposes import move_transposes
@@ -86,22 +87,38 @@ def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
         UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
             an input or an output does not grow with the batch.
     """
-    return move_transposes(split_slices(_lower_alike(graph, batch, alike)))
+    return move_transposes(split_slices(_for_samples(graph, batch, alike)))
 
 
-def _lower_alike(graph: Graph, batch: int, alike: bool) -> Graph:
+def _for_samples(graph: Graph, batch: int, alike: bool) -> Graph:
     size = file_batch(graph)
-    if size > 1 or (batch == 1 and not alike):
-        return _lower(graph, batch, size)
+    if size > 1:
+        return _for_groups(graph, batch, size)
+    one = _lower(graph, 1, 1)
+    if batch > 1:
+        return stacked(one, batch)
+    if not alike:
+        return one
     try:
-        several = _lower(graph, max(batch, 2), 1)
+        return stacked(one, 1)
     except UnsupportedError:
-        one = _lower(graph, 1, 1)
-        found = stacked(one, batch)
-        if found is None and batch > 1:
-            raise
-        return found or one
-    return several if batch > 1 else _lower(graph, 1, 1)
+        return one
+
+
+def _for_groups(graph: Graph, batch: int, size: int) -> Graph:
+    """Of a file whose shapes were written for a batch of `size` samples."""
+    if batch == size:
+        return _lower(graph, size, size)
+    found = _lower(graph, batch, size)
+    mixing = mixing_nodes(found)
+    if not mixing:
+        return found
+    if batch % size == 0:
+        return stacked(_lower(graph, size, size), batch // size)
+    raise UnsupportedError(
+        f"{graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch depend "
+        f"on each other, so the batch must be a multiple of the file's, {size}, but got {batch}"
+    )
 
 
 def _inputs(graph: Graph) -> list[Tensor]:

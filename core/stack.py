@@ -15,7 +15,7 @@ import numpy as np
 from odt.core.draft import Draft
 from odt.core.graph import Graph, Node
 from odt.core.names import bind_operands, bind_outputs, row_of
-from odt.errors import ShapeError
+from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
 
 # For so many samples an operator is asked whether it takes them as they are: a number that no
@@ -25,24 +25,39 @@ MANY = 7919
 Specs = Mapping[str, TensorSpec]
 
 
-def stacked(one: Graph, samples: int) -> Graph | None:
-    """The graph for several samples; None where an operator has no form for them.
+def stacked(one: Graph, times: int) -> Graph:
+    """The graph for several samples.
 
     Args:
-        one: lowered, for one sample.
-        samples: how many.
+        one: lowered, for one sample; or for a batch that counts as one sample here.
+        times: how many of them.
+
+    Raises:
+        UnsupportedError: if an operator has no form for several samples, or an output is the
+            same for all; the message names it.
     """
-    if any(one.tensors[i].spec.shape[:1] != (1,) for i in (*one.inputs, *one.outputs)):
-        return None
-    stack = _Stack(one, samples)
-    try:
-        for node in one.nodes:
+    for i in (*one.inputs, *one.outputs):
+        lead = one.tensors[i].spec.shape[:1]
+        if lead != (one.samples,):
+            raise UnsupportedError(
+                f"{one.name}: {one.label(i)}: its leading axis must be the batch to compute "
+                f"several samples together, but got {one.tensors[i].spec.shape} for {one.samples}"
+            )
+    stack = _Stack(one, times)
+    for node in one.nodes:
+        try:
             stack.add(node)
-    except ShapeError:
-        return None
-    if not stack.grown.issuperset(one.outputs):
-        return None
-    return replace(stack.graph(), samples=samples)
+        except ShapeError as e:
+            raise UnsupportedError(
+                f"{one.name}: node {node.origin} ({node.op}): must have a form for several "
+                f"samples to compute them together, but got: {e}"
+            ) from e
+    fixed = [one.label(i) for i in one.outputs if i not in stack.grown]
+    if fixed:
+        raise UnsupportedError(
+            f"{one.name}: an output must depend on an input, but got {', '.join(fixed)}"
+        )
+    return replace(stack.graph(), samples=one.samples * times)
 
 
 class _Stack(Draft):
@@ -50,14 +65,14 @@ class _Stack(Draft):
 
     Attributes:
         grown: tensors of which there is one for each sample.
-        apart: views of them with an axis for the samples, by tensor and rank.
+        views: of them, with an axis for the samples, by tensor and rank.
     """
 
     def __init__(self, one: Graph, samples: int) -> None:
         super().__init__(one)
         self.one, self.samples = one, samples
         self.grown: set[int] = set()
-        self.apart: dict[tuple[int, int], int] = {}
+        self.views: dict[tuple[int, int], int] = {}
         for i in one.inputs:
             self._grow(i)
 
@@ -74,7 +89,7 @@ class _Stack(Draft):
             for i in node.outputs:
                 self._grow(i)
             self.nodes.append(replace(node, attrs=self._attrs(row, node, self.samples)))
-        else:
+        elif not self._add_samples_first(row, node):
             self._add_with_axis(row, node)
 
     def _grow(self, i: int) -> None:
@@ -111,52 +126,73 @@ class _Stack(Draft):
         wanted = {n: after(spec, MANY) for n, spec in made.items()}
         return all(found[n] == wanted[n] for n in wanted) and not row.mixes(attrs, specs, growing)
 
+    def _add_samples_first(self, row: OpDef, node: Node) -> bool:
+        """Adds an operator whose axis 0 is time's, with samples there instead: one each has."""
+        attrs = row.samples_first(node.attrs)
+        if attrs is None or self._growing(row, node) != {"x"}:
+            return False
+        x, (y,) = bind_operands(row, node)["x"], node.outputs
+        if self.one.tensors[x].spec.shape[1] != 1:
+            return False
+        self._grow(y)
+        made = [self._several(i, self._exchanged(i)) for i in (x, y)]
+        self.view(x, made[0], node.origin)
+        inputs = tuple(made[0] if i == x else i for i in node.inputs)
+        self.nodes.append(replace(node, inputs=inputs, outputs=(made[1],), attrs=attrs))
+        self.view(made[1], y, node.origin)
+        return True
+
+    def _exchanged(self, i: int) -> tuple[int, ...]:
+        """The shape (N, T, …) of a tensor that is (T, 1, …) in one sample."""
+        time, _, *rest = self.one.tensors[i].spec.shape
+        return (self.samples, time, *rest)
+
     def _add_with_axis(self, row: OpDef, node: Node) -> None:
         """With samples in an axis of their own, and all operands that grow of one rank."""
         if row.stacked is None:
-            raise ShapeError(f"{node.op} has no form for several samples")
-        growing, specs = self._growing(row, node), dict(self._specs(row, node))
-        rank = max(len(spec.shape) for spec in specs.values())
-        operands = bind_operands(row, node)
+            raise ShapeError("it has no form in which samples have an axis of their own")
+        growing, one = self._growing(row, node), self._specs(row, node)
+        rank = max(len(spec.shape) for spec in one.values())
+        many = {n: apart(s, MANY, rank) if n in growing else s for n, s in one.items()}
+        operands, outputs = bind_operands(row, node), bind_outputs(row, node)
+        attrs = row.stacked(node.attrs, MANY)
         made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.grown}
-        specs |= {n: self.tensors[made[operands[n]]].spec for n in growing}
-        attrs = row.stacked(node.attrs, self.samples)
         try:
-            found = row.infer(attrs, specs)
+            found = row.infer(attrs, many)
         except ShapeError:  # what is the same for all samples must be there for each
+            many |= {n: apart(s, MANY) for n, s in one.items() if n not in growing}
+            growing = frozenset(one)
+            found = row.infer(attrs, many)
             fixed = [i for i in dict.fromkeys(operands.values()) if i not in self.grown]
             made |= {i: self._repeated(node, i) for i in fixed}
-            specs = {n: self.tensors[made[i]].spec for n, i in operands.items()}
-            found = row.infer(attrs, specs)
-        if row.mixes(attrs, specs, growing):
-            raise ShapeError(f"{node.op} mixes samples")
-        outputs = bind_outputs(row, node)
-        apart: dict[int, int] = {}
+        if row.mixes(attrs, many, growing):
+            raise ShapeError("it mixes samples")
+        places: dict[int, int] = {}
         for name, i in outputs.items():
+            spec = self.one.tensors[i].spec
+            if found[name] not in (apart(spec, MANY), after(spec, MANY)):
+                raise ShapeError("it makes other shapes of several samples")
             self._grow(i)
-            whole, here = self.tensors[i].spec, found[name]
-            if here.shape != whole.shape:
-                if here.shape != (self.samples, *self.one.tensors[i].spec.shape):
-                    raise ShapeError(f"{node.op} makes other shapes of several samples")
-                apart[i] = self._several(i, here.shape)
+            if found[name] != after(spec, MANY):
+                places[i] = self._several(i, apart(spec, self.samples).shape)
         inputs = tuple(made.get(i, i) for i in node.inputs)
-        outs = tuple(apart.get(i, i) for i in node.outputs)
+        outs = tuple(places.get(i, i) for i in node.outputs)
+        attrs = row.stacked(node.attrs, self.samples)
         self.nodes.append(replace(node, inputs=inputs, outputs=outs, attrs=attrs))
-        for i, k in apart.items():
+        for i, k in places.items():
             self.view(k, i, node.origin)
 
     def _with_axis(self, node: Node, i: int, rank: int) -> int:
-        spec = self.one.tensors[i].spec
-        shape = (self.samples, *(1,) * (rank - len(spec.shape)), *spec.shape)
+        shape = apart(self.one.tensors[i].spec, self.samples, rank).shape
         if shape == self.tensors[i].spec.shape:
             return i
-        if (i, rank) not in self.apart:
-            self.apart[i, rank] = self._several(i, shape)
-            self.view(i, self.apart[i, rank], node.origin)
-        return self.apart[i, rank]
+        if (i, rank) not in self.views:
+            self.views[i, rank] = self._several(i, shape)
+            self.view(i, self.views[i, rank], node.origin)
+        return self.views[i, rank]
 
     def _repeated(self, node: Node, i: int) -> int:
-        shape = self.samples, *self.one.tensors[i].spec.shape
+        shape = apart(self.one.tensors[i].spec, self.samples).shape
         target = np.array(shape, np.int32)
         inputs = i, self.constant(target)
         y = self._several(i, shape)
@@ -177,3 +213,9 @@ def lead(spec: TensorSpec) -> int:
 def after(spec: TensorSpec, samples: int) -> TensorSpec:
     """Of several samples, one after the other."""
     return TensorSpec((lead(spec) * samples, *spec.shape[1:]), spec.dtype)
+
+
+def apart(spec: TensorSpec, samples: int, rank: int = 0) -> TensorSpec:
+    """Of several samples along an axis of their own, before at least `rank` others."""
+    filled = (1,) * (rank - len(spec.shape))
+    return TensorSpec((samples, *filled, *spec.shape), spec.dtype)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import later_axis
 from odt.kernels.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.statics import number
@@ -73,4 +74,5 @@ def argument(name: str, beats: Callable[..., Any]) -> OpDef:
         static=("axis",),
         attrs=attrs,
         mixes=mixes,
+        stacked=later_axis,
     )

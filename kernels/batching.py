@@ -2,8 +2,8 @@
 image of their own in a larger batch, and back. Dilated convolutions are written so in old files.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -15,10 +15,15 @@ from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class BatchAttrs:
-    """For each spatial axis the block's side, and values added (or cut off) before and after."""
+    """For each spatial axis the block's side, and values added (or cut off) before and after.
+
+    Attributes:
+        axis: of the images; samples have an axis of their own before it where it is 1.
+    """
 
     block: tuple[int, ...]
     edges: tuple[tuple[int, int], ...]
+    axis: int = 0
 
 
 def batch_attrs(options: Options, statics: Mapping[str, Array]) -> BatchAttrs:
@@ -39,7 +44,7 @@ def checked(attrs: BatchAttrs, x: TensorSpec) -> int:
         ShapeError: if x has too few axes, or a number is out of range.
     """
     numbers = (*attrs.block, *(e + 1 for pair in attrs.edges for e in pair))
-    if len(x.shape) <= len(attrs.block) or min(numbers, default=1) < 1:
+    if len(x.shape) <= attrs.axis + len(attrs.block) or min(numbers, default=1) < 1:
         raise ShapeError(
             "block must be 1 or more, and paddings or crops 0 or more, for axes of x after the "
             f"first, but got {attrs.block}, {attrs.edges}, x {x}"
@@ -47,9 +52,21 @@ def checked(attrs: BatchAttrs, x: TensorSpec) -> int:
     return prod(attrs.block)
 
 
+def resized(
+    attrs: BatchAttrs, x: TensorSpec, images: int, sizes: Sequence[int]
+) -> Mapping[str, TensorSpec]:
+    """The spec of y: x with another number of images, and their spatial axes of these sizes."""
+    lead, rest = x.shape[: attrs.axis], x.shape[attrs.axis + 1 + len(sizes) :]
+    return {"y": TensorSpec((*lead, images, *sizes, *rest), x.dtype)}
+
+
 def mixes(attrs: BatchAttrs, s: Specs, batched: Names) -> bool:
     """The images of a sample are not side by side in the larger batch."""
-    return prod(attrs.block) != 1
+    return attrs.axis == 0 and prod(attrs.block) != 1
+
+
+def stacked(attrs: BatchAttrs, samples: int) -> BatchAttrs:
+    return replace(attrs, axis=attrs.axis + 1)
 
 
 def places(attrs: BatchAttrs, space: Array, batch: Array) -> Iterator[tuple[Array, Array]]:
@@ -57,12 +74,13 @@ def places(attrs: BatchAttrs, space: Array, batch: Array) -> Iterator[tuple[Arra
 
     Element k of the image at `offset` in the block is element k·b + offset − before.
     """
-    n = space.shape[0]
+    first_axis = attrs.axis + 1
+    n, lead = space.shape[attrs.axis], [slice(None)] * attrs.axis
+    sizes, counts = space.shape[first_axis:], batch.shape[first_axis:]
     for number, offsets in enumerate(product(*map(range, attrs.block))):
-        there, here = [slice(None)], [slice(number * n, (number + 1) * n)]
-        axes = zip(
-            attrs.block, attrs.edges, offsets, space.shape[1:], batch.shape[1:], strict=False
-        )
+        there = [*lead, slice(None)]
+        here = [*lead, slice(number * n, (number + 1) * n)]
+        axes = zip(attrs.block, attrs.edges, offsets, sizes, counts, strict=False)
         for side, (before, _), offset, size, count in axes:
             first = max(-((offset - before) // side), 0)
             at = first * side + offset - before

@@ -48,6 +48,7 @@ from odt.kernels.recurrent import (
     by_time,
     inside,
     rows,
+    samples_first,
     state_before,
     times_sigmoid_slope,
     times_slope,
@@ -259,5 +260,6 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
         attrs=attrs,
         keeps_activation=True,
         mixes=mixes_samples,
+        samples_first=samples_first,
         flops=flops,
     )

@@ -33,6 +33,7 @@ def moving(
     *,
     inputs: tuple[str, ...] = ("x",),
     mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart,
+    stacked: Callable[[Attrs, int], Attrs] | None = None,
 ) -> OpDef:
     """The row of an operator whose other inputs say how values are moved.
 
@@ -60,6 +61,7 @@ def moving(
         static=inputs[1:],
         attrs=attrs,
         mixes=mixes,
+        stacked=stacked,
     )
 
 

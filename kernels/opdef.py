@@ -65,6 +65,10 @@ def keeps_samples_apart(attrs: Attrs, specs: Specs, batched: Names) -> bool:
     return False
 
 
+def no_change(attrs: Attrs) -> Attrs:
+    return None
+
+
 def never(attrs: Attrs, specs: Specs) -> bool:
     return False
 
@@ -196,6 +200,8 @@ class OpDef:
         stacked: attrs for one sample and a number of samples → attrs for these, in an axis of
             their own before all others of every input that grows; inputs are of one rank then.
             None: the operator has no such form.
+        samples_first: attrs → attrs of the same operator with axes 0 and 1 of x and y exchanged,
+            so that axis 0 is the samples' and no longer time's; None where it is theirs already.
         permuted: attrs and a permutation → attrs of the same operator on inputs whose axis perm[k]
             was axis k, so that its output has its axes in the same places. None: an axis has its
             meaning by its place.
@@ -221,6 +227,7 @@ class OpDef:
     mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
     flops: Callable[[Attrs, Specs], int] = one_per_output
     stacked: Callable[[Attrs, int], Attrs] | None = None
+    samples_first: Callable[[Attrs], Attrs | None] = no_change
     permuted: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
 
 

@@ -5,10 +5,12 @@ An operator's arrays are (N, T, …), or (T, N, …) if time_major; one that mak
 what depends on the step before is made step by step.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Names, Options, Specs, TensorSpec
 
 TANH = 4
 BOUNDS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}  # RELU, RELU_N1_TO_1, RELU6
@@ -35,6 +37,10 @@ def must_be(s: Specs, name: str, *shape: int) -> None:
 def mixes(time_axis: int | None, batched: Names) -> bool:
     """Whether axis 0 is not the samples, or more than x grows with them."""
     return time_axis == 0 or batched != {"x"}
+
+
+def samples_first(attrs: Attrs) -> Attrs:
+    return replace(attrs, time_axis=1) if attrs.time_axis == 0 else None
 
 
 def by_time(time_axis: int | None, a: Array) -> Array:

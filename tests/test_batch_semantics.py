@@ -111,7 +111,6 @@ MOVED: dict[str, Callable[[], SampleGraph]] = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="a batch axis that is moved or folded is not tracked")
 @pytest.mark.parametrize("kind", MOVED)
 def test_a_moved_or_folded_batch_axis_keeps_samples_apart(kind: str, tmp_path: Path) -> None:
     check(MOVED[kind](), tmp_path)
@@ -165,7 +164,6 @@ def turned_views() -> SampleGraph:
     return g
 
 
-@pytest.mark.xfail(strict=True, reason="a smaller last micro-batch runs in another's memory plan")
 @pytest.mark.parametrize("kernels", ["numpy", ""])
 def test_a_last_micro_batch_of_one_sample_delivers_its_own_gradients(
     kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +172,6 @@ def test_a_last_micro_batch_of_one_sample_delivers_its_own_gradients(
     check(residual_constant(), tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="a smaller last micro-batch runs in another's memory plan")
 @pytest.mark.parametrize(("samples", "batch"), [(5, 2), (5, 4), (33, 32)])
 def test_a_last_batch_of_one_sample_is_predicted_as_alone(
     samples: int, batch: int, tmp_path: Path
@@ -219,7 +216,6 @@ CONSTANTS: dict[str, Callable[[], SampleGraph]] = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="NumPy's updates overwrite gradients that are views")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("constants", CONSTANTS)
 def test_an_update_leaves_gradients_that_others_read(

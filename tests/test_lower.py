@@ -281,15 +281,28 @@ def test_a_graph_without_outputs_is_refused() -> None:
         lower(net.graph(), 1)
 
 
-def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None:
+def picked_rows(batch: int) -> tuple[Graph, int]:
+    """A table's rows by a batch's ids, times those of its first sample; and the latter."""
     net = Net()
-    ids = net._tensor((1, 3), np.int32)
+    ids = net._tensor((batch, 3), np.int32)
     net.inputs.append(ids)
-    y = net.add("GATHER", (net.weight(9, 4), ids), (1, 3, 4))
-    assert not mixing_nodes(lower(net.graph(y), 5))
+    y = net.add("GATHER", (net.weight(9, 4), ids), (batch, 3, 4))
     picked = net.add("GATHER", (y, net.constant([0], np.int32)), (1, 3, 4))
-    (node,) = mixing_nodes(lower(net.graph(net.add("MUL", (y, picked), (1, 3, 4))), 5))
+    return net.graph(net.add("MUL", (y, picked), (batch, 3, 4))), picked
+
+
+def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None:
+    graph, picked = picked_rows(2)
+    (node,) = mixing_nodes(lower(graph, 2))
     assert node.outputs == (picked,)
+    assert not mixing_nodes(lower(picked_rows(1)[0], 2))
+
+
+def test_a_batch_whose_samples_depend_on_each_other_stays_whole() -> None:
+    graph, _ = picked_rows(2)
+    assert lower(graph, 6).samples == 6
+    with pytest.raises(UnsupportedError, match=r"node 1 \(GATHER\).*multiple of the file's, 2"):
+        lower(graph, 5)
 
 
 def test_a_cast_goes_to_the_type_of_its_output_whatever_its_options_say() -> None:

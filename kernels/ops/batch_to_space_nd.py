@@ -8,23 +8,23 @@ dx is dy put back, and 0 for what is cropped. Source: tf.batch_to_space_nd.
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.batching import BatchAttrs, batch_attrs, checked, mixes, places
+from odt.kernels.batching import BatchAttrs, batch_attrs, checked, mixes, places, resized, stacked
 from odt.kernels.moving import moving
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.opdef import Array, Specs
 
 
 def infer(attrs: BatchAttrs, s: Specs) -> Specs:
     x = s["x"]
     larger = checked(attrs, x)
-    axes = zip(x.shape[1:], attrs.block, attrs.edges, strict=False)
+    images = x.shape[attrs.axis]
+    axes = zip(x.shape[attrs.axis + 1 :], attrs.block, attrs.edges, strict=False)
     sizes = [n * b - lo - hi for n, b, (lo, hi) in axes]
-    if x.shape[0] % larger or min(sizes, default=1) < 1:
+    if images % larger or min(sizes, default=1) < 1:
         raise ShapeError(
             f"block must divide x's first axis, and crops leave something, but got {attrs.block}, "
             f"{attrs.edges}, x {x}"
         )
-    shape = (x.shape[0] // larger, *sizes, *x.shape[1 + len(sizes) :])
-    return {"y": TensorSpec(shape, x.dtype)}
+    return resized(attrs, x, images // larger, sizes)
 
 
 def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
@@ -33,5 +33,11 @@ def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]
 
 
 OP = moving(
-    "BATCH_TO_SPACE_ND", parts, infer, batch_attrs, inputs=("x", "block", "edges"), mixes=mixes
+    "BATCH_TO_SPACE_ND",
+    parts,
+    infer,
+    batch_attrs,
+    inputs=("x", "block", "edges"),
+    mixes=mixes,
+    stacked=stacked,
 )

@@ -41,6 +41,10 @@ def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
     return bool(batched) and (len(x) != len(shape) or x[0] != shape[0])
 
 
+def stacked(shape: Shape, samples: int) -> Shape:
+    return (samples, *shape)
+
+
 def forward(shape: Shape, *, x: Array, y: Array) -> None:
     np.copyto(y, x)
 
@@ -61,4 +65,5 @@ OP = OpDef(
     attrs=attrs,
     rebatch=rebatch,
     mixes=mixes,
+    stacked=stacked,
 )

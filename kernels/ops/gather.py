@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import DataError, ShapeError
+from odt.kernels.axes import behind
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 INDEX = np.dtype(np.intp)
@@ -115,6 +116,10 @@ def grad_x(
     np.add.at(dx.reshape(-1, width, copy=False), flat, dy.reshape(-1, width, copy=False))
 
 
+def stacked(attrs: GatherAttrs, samples: int) -> GatherAttrs:
+    return GatherAttrs(behind(attrs.axis), behind(attrs.batch_dims))
+
+
 OP = OpDef(
     "GATHER",
     inputs=("x", "indices"),
@@ -130,4 +135,5 @@ OP = OpDef(
     stops=("indices",),
     attrs=attrs,
     mixes=mixes,
+    stacked=stacked,
 )

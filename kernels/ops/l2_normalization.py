@@ -10,6 +10,7 @@ Source: the floor is that of TFLite's reference kernel.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.elementwise import BOOL
 from odt.kernels.native import norms
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
@@ -95,4 +96,5 @@ OP = OpDef(
     },
     aux=row_norms,
     mixes=mixes,
+    stacked=same,
 )

@@ -10,6 +10,7 @@ The greatest x is taken off first, so that no exponential overflows.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.native import loss
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
 from odt.kernels.softmax import rows, shift_by_max
@@ -70,4 +71,5 @@ OP = OpDef(
         )
     },
     mixes=mixes,
+    stacked=same,
 )

@@ -7,13 +7,13 @@ TFLite schema, tf.pad.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
-from odt.kernels.padding import PadAttrs, pad_attrs
+from odt.kernels.padding import PadAttrs, pad_attrs, stacked_pads
 from odt.kernels.padding import infer as infer_pad
 from odt.kernels.padding import mixes as pad_mixes
 
@@ -44,6 +44,10 @@ def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
 
 def mixes(attrs: MirrorAttrs, s: Specs, batched: Names) -> bool:
     return pad_mixes(attrs.pad, s, batched)
+
+
+def stacked(attrs: MirrorAttrs, samples: int) -> MirrorAttrs:
+    return replace(attrs, pad=stacked_pads(attrs.pad, samples))
 
 
 def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
@@ -92,4 +96,5 @@ OP = OpDef(
     static=("paddings",),
     attrs=attrs,
     mixes=mixes,
+    stacked=stacked,
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import behind
 from odt.kernels.moving import moving
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
@@ -39,4 +40,8 @@ def parts(axes: Axes, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     yield x[tuple(slice(None, None, -1 if k in turned else 1) for k in range(x.ndim))], y
 
 
-OP = moving("REVERSE_V2", parts, infer, attrs, inputs=("x", "axes"), mixes=mixes)
+def stacked(axes: Axes, samples: int) -> Axes:
+    return tuple(map(behind, axes))
+
+
+OP = moving("REVERSE_V2", parts, infer, attrs, inputs=("x", "axes"), mixes=mixes, stacked=stacked)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.native import maps, norms
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
@@ -111,4 +112,5 @@ OP = OpDef(
     aux=inverses,
     attrs=attrs,
     mixes=mixes,
+    stacked=same,
 )

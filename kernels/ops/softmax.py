@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.native import loss
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
 from odt.kernels.softmax import rows, softmax
@@ -84,4 +85,5 @@ OP = OpDef(
     },
     attrs=attrs,
     mixes=mixes,
+    stacked=same,
 )

@@ -8,22 +8,22 @@ dx is dy put back. Source: tf.space_to_batch_nd.
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.batching import BatchAttrs, batch_attrs, checked, mixes, places
+from odt.kernels.batching import BatchAttrs, batch_attrs, checked, mixes, places, resized, stacked
 from odt.kernels.moving import moving
-from odt.kernels.opdef import Array, Specs, TensorSpec
+from odt.kernels.opdef import Array, Specs
 
 
 def infer(attrs: BatchAttrs, s: Specs) -> Specs:
     x = s["x"]
     larger = checked(attrs, x)
-    sizes = [n + lo + hi for n, (lo, hi) in zip(x.shape[1:], attrs.edges, strict=False)]
+    axes = zip(x.shape[attrs.axis + 1 :], attrs.edges, strict=False)
+    sizes = [n + lo + hi for n, (lo, hi) in axes]
     if any(n % b for n, b in zip(sizes, attrs.block, strict=True)):
         raise ShapeError(
             f"block must divide the padded axes {tuple(sizes)}, but got {attrs.block}, x {x}"
         )
-    space = (n // b for n, b in zip(sizes, attrs.block, strict=True))
-    shape = (x.shape[0] * larger, *space, *x.shape[1 + len(sizes) :])
-    return {"y": TensorSpec(shape, x.dtype)}
+    space = [n // b for n, b in zip(sizes, attrs.block, strict=True)]
+    return resized(attrs, x, x.shape[attrs.axis] * larger, space)
 
 
 def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
@@ -31,5 +31,11 @@ def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]
 
 
 OP = moving(
-    "SPACE_TO_BATCH_ND", parts, infer, batch_attrs, inputs=("x", "block", "edges"), mixes=mixes
+    "SPACE_TO_BATCH_ND",
+    parts,
+    infer,
+    batch_attrs,
+    inputs=("x", "block", "edges"),
+    mixes=mixes,
+    stacked=stacked,
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.axes import same
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.statics import number
 
@@ -105,4 +106,5 @@ OP = OpDef(
     static=("k",),
     attrs=attrs,
     mixes=mixes,
+    stacked=same,
 )

@@ -24,6 +24,7 @@ from odt.kernels.recurrent import (
     mixes,
     must_be,
     rows,
+    samples_first,
     state_before,
     times_slope,
 )
@@ -134,5 +135,6 @@ OP = OpDef(
     attrs=attrs,
     keeps_activation=True,
     mixes=mixes_samples,
+    samples_first=samples_first,
     flops=flops,
 )
