@@ -1,7 +1,7 @@
 """Runs batches: micro-batches on workers, gradients added up, parameters updated."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,8 @@ from odt.core.plans.autodiff import Loss, inference_plan, training_plan
 from odt.core.plans.memory import MemoryPlan, plan_memory
 from odt.core.plans.plan import Plan
 from odt.core.plans.schedule import Schedule
-from odt.core.program import Program, aligned_copy
+from odt.core.plans.verify import verify
+from odt.core.program import Deliver, Program, aligned_copy, make_arena
 from odt.core.workers import Team
 from odt.kernels.opdef import Array
 
@@ -98,13 +99,44 @@ class Plans:
         self._files = mapped_files(t.data for t in graph.tensors)
         self._lowered: dict[int, Graph] = {}
         self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
+        self._verified: set[tuple[str, int]] = set()
 
     def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+        """The plan for so many samples, and its memory plan."""
         key = (repr(work), batch)
         if key not in self._made:
             plan = work.plan(self.lower(batch))
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
+
+    def arena_nbytes(self, works: Sequence[Work], schedule: Schedule) -> int:
+        """Bytes of one worker's arena: what the largest run of a whole batch needs."""
+        return max(self.at(work, n)[1].nbytes for work in works for n in schedule.sizes)
+
+    def bind(
+        self,
+        work: Work,
+        batch: int,
+        arena: Array,
+        tensors: Mapping[int, Array],
+        deliver: Deliver | None = None,
+    ) -> Program:
+        """The program for so many samples, by a memory plan of its own.
+
+        Args:
+            work: what is computed.
+            batch: samples.
+            arena: memory to use; another is made where it is too small.
+            tensors, deliver: as of a Program.
+        """
+        plan, memory = self.at(work, batch)
+        key = (repr(work), batch)
+        if key not in self._verified:
+            verify(plan, memory)
+            self._verified.add(key)
+        if memory.nbytes > arena.nbytes:
+            arena = make_arena(memory.nbytes)
+        return Program(plan, memory, arena[: memory.nbytes], tensors, deliver)
 
     def lower(self, batch: int) -> Graph:
         """The graph for so many samples, in the same nodes whatever their number."""
@@ -151,9 +183,7 @@ class Engine:
         self.plans = plans
         self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
         self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
-        self._workers = [
-            _Worker(self, k, arena[: self.memory.nbytes]) for k, arena in enumerate(arenas)
-        ]
+        self._workers = [_Worker(self, k, arena) for k, arena in enumerate(arenas)]
 
     def _room(self) -> dict[int, Array]:
         tensors = [self.tensor(name) for name in self.plan.parameters]
@@ -169,8 +199,9 @@ class Engine:
     def gradient_nbytes(self) -> int:
         return sum(a.nbytes for a in self.totals.arrays.values())
 
-    def plan_at(self, batch: int) -> Plan:
-        return self.plans.at(self.work, batch)[0]
+    def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
+        """The program for a micro-batch of so many samples."""
+        return self.plans.bind(self.work, samples, arena, self.parameters.tensors, deliver)
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the work has a backward.
@@ -231,27 +262,20 @@ class _Worker:
         self.round = 0
         self.losses: list[float] = []
         self._programs: dict[int, Program] = {}
-        self.program(engine.schedule.micro_batch)
-        if engine.schedule.batch % engine.schedule.micro_batch:
-            self.program(engine.schedule.batch % engine.schedule.micro_batch)
+        for samples in engine.schedule.sizes:
+            self.program(samples)
 
     def program(self, samples: int) -> Program:
-        """The program for a micro-batch; a smaller one is bound in the same places."""
+        """The program for a micro-batch."""
         if samples not in self._programs:
-            self._programs[samples] = Program(
-                self.engine.plan_at(samples),
-                self.engine.memory,
-                self.arena,
-                self.engine.parameters.tensors,
-                self._update_at_once if self.engine.at_once else self._add_up,
-            )
+            deliver = self._update_at_once if self.engine.at_once else self._add_up
+            self._programs[samples] = self.engine.bind(samples, self.arena, deliver)
         return self._programs[samples]
 
-    def _update_at_once(self, name: str, gradient: Array) -> None:
-        self.engine.plans.check_holes()
-        self.engine.parameters.update(self.engine.tensor(name), gradient, self.work)
+    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> None:
+        self.engine.parameters.update(self.engine.tensor(name), gradient, owned, self.work)
 
-    def _add_up(self, name: str, gradient: Array) -> None:
+    def _add_up(self, name: str, gradient: Array, owned: bool) -> None:
         self.engine.totals.add(self.engine.tensor(name), gradient, self.round, self.number)
 
 
@@ -289,6 +313,6 @@ def _task(
 def _update_task(trained: Sequence[int], on: _Worker) -> Callable[[], None]:
     def run() -> None:
         for i in trained:
-            on.engine.parameters.update(i, on.engine.totals.arrays[i], on.work)
+            on.engine.parameters.update(i, on.engine.totals.arrays[i], True, on.work)
 
     return run

@@ -266,14 +266,12 @@ class _Runner:
     def __init__(self, plans: Plans, work: Work, memory: MemoryPlan) -> None:
         self._plans = plans
         self._work = work
-        self._memory = memory
         self._arena = make_arena(memory.nbytes)
         self._programs: dict[int, Program] = {}
 
     def program(self, samples: int) -> Program:
         if samples not in self._programs:
-            plan = self._plans.at(self._work, samples)[0]
-            self._programs[samples] = Program(plan, self._memory, self._arena, {})
+            self._programs[samples] = self._plans.bind(self._work, samples, self._arena, {})
         return self._programs[samples]
 
 

@@ -74,35 +74,45 @@ class Parameters:
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
 
     def scratch(self) -> Array:
-        """What one thread needs to update."""
-        rows = self.optimizer.rule.work if self.optimizer else 0
+        """What one thread needs to update: the rule's scratch, and a tile of a gradient."""
+        rows = self.optimizer.rule.work + 1 if self.optimizer else 0
         dtypes = {a.dtype for a in self.tensors.values()} or {np.dtype(np.float32)}
         return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
 
-    def update(self, i: int, gradient: Array, work: Array) -> None:
-        """Updates one parameter; may destroy the gradient."""
+    def update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
+        """Updates one parameter.
+
+        Args:
+            i: its tensor.
+            gradient: of all of it, or of the rows that train.
+            owned: whether the gradient may be destroyed.
+            work: from `scratch`.
+        """
         rows = self._rows.get(i)
         if rows is None:
-            self._update(i, gradient, work)
+            self._update(i, gradient, owned, work)
             return
         np.take(self.tensors[i], rows, axis=0, out=self.trained[i], mode="clip")
-        self._update(i, gradient, work)
+        self._update(i, gradient, owned, work)
         self.tensors[i][rows] = self.trained[i]
 
-    def _update(self, i: int, gradient: Array, work: Array) -> None:
+    def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
+        rule, rate = self.optimizer.rule, self.optimizer.learning_rate
         if i in self._compiled:
-            self._compiled[i](self.optimizer.learning_rate, self.step, gradient)
+            self._compiled[i](rate, self.step, gradient)
             return
-        self.optimizer.rule.run(
-            self.optimizer.attrs,
-            self.optimizer.learning_rate,
-            self.step,
-            p=self.trained[i].reshape(-1, copy=False),
-            g=gradient.reshape(-1, copy=False),
-            work=work,
-            **{name: state[i].reshape(-1, copy=False) for name, state in self.slots.items()},
-        )
+        g = gradient.reshape(-1, copy=False)
+        arrays = {name: state[i].reshape(-1, copy=False) for name, state in self.slots.items()}
+        arrays["p"] = self.trained[i].reshape(-1, copy=False)
+        size = g.size if owned else TILE
+        for at in range(0, g.size, max(size, 1)):
+            tile = {name: a[at : at + size] for name, a in arrays.items()}
+            here = g[at : at + size]
+            if not owned:
+                here = work[-1, : here.size]
+                np.copyto(here, g[at : at + size])
+            rule.run(self.optimizer.attrs, rate, self.step, g=here, work=work[:-1], **tile)
 
     @property
     def nbytes(self) -> int:

@@ -10,8 +10,9 @@ from odt.core.plans.memory import ALIGNMENT, MemoryPlan, aligned
 from odt.core.plans.plan import Call, Delivery, Plan, Region
 from odt.kernels.opdef import Array, TensorSpec
 
-# What is done with a parameter's gradient: (parameter's value, gradient).
-Deliver = Callable[[str, Array], None]
+# What is done with a parameter's gradient: (parameter's value, gradient, whether nothing reads the
+# gradient's memory later, so that it may be destroyed).
+Deliver = Callable[[str, Array, bool], None]
 
 
 def make_arena(nbytes: int) -> Array:
@@ -52,8 +53,8 @@ class Program:
         """Binds.
 
         Args:
-            plan: what is computed; may be for a smaller batch than the memory plan was made for.
-            memory: where the values of the arena lie.
+            plan: what is computed.
+            memory: where its values lie in the arena.
             arena: memory.nbytes bytes, aligned.
             tensors: parameters by tensor index; the graph's data is used for other constants.
             deliver: takes the gradients; needed if the plan has any.
@@ -122,13 +123,13 @@ class Program:
         root = self.plan.root(name)
         if root not in memory.offsets:  # an input that nothing reads
             return np.empty(value.spec.shape, value.spec.dtype)
-        assert value.spec.nbytes <= memory.sizes[root], name
         return _view(arena, memory.offsets[root], value.spec)
 
     def _run_of(self, k: int, step: Call | Delivery, deliver: Deliver | None) -> Callable[[], None]:
         if isinstance(step, Delivery):
             assert deliver is not None, "a plan with gradients needs somewhere to deliver them"
-            return partial(deliver, step.parameter, self._arrays[step.gradient])
+            gradient = self._arrays[step.gradient]
+            return partial(deliver, step.parameter, gradient, self.plan.owns(k))
         arrays = {n: self._arrays[v] for n, v in step.arrays.items()}
         if step.compiled is not None:
             prepared = step.compiled.prepare(step.attrs, step.specs)

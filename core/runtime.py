@@ -79,7 +79,7 @@ class Runtime:
         """
         self.schedule = schedule
         size = schedule.micro_batch
-        nbytes = max(plans.at(work, size)[1].nbytes for work in works)
+        nbytes = plans.arena_nbytes(works, schedule)
         arenas = [make_arena(nbytes) for _ in range(schedule.workers)]
         self.arena_nbytes = nbytes * len(arenas)
         of = samples_of(plans.at(works[0], size)[0].graph, works[0].losses, size)

@@ -62,6 +62,7 @@ CORE = [
     "plans.autodiff",
     "plans.lifetimes",
     "plans.memory",
+    "plans.verify",
     "plans.cost",
     "plans.compact",
     "plans.recompute",

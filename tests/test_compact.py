@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from op_run import best_form
-from plan_check import faults
 from rewriting import GRAPHS, plan_of, trained
 
 from odt.core.plans.compact import choose_compact, compact
 from odt.core.plans.memory import plan_memory
 from odt.core.plans.plan import Plan
 from odt.core.plans.recompute import choose_dropped, recompute
+from odt.core.plans.verify import faults
 from odt.kernels import native
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.pooling import PoolAttrs

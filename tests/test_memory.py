@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from networks import Net
-from plan_check import faults
 
 from odt.core.graph import Graph
 from odt.core.lower import lower
@@ -11,6 +10,7 @@ from odt.core.plans.autodiff import Loss, inference_plan, training_plan
 from odt.core.plans.lifetimes import Lifetime, lifetimes, live_bytes
 from odt.core.plans.memory import ALIGNMENT, Block, place, plan_memory
 from odt.core.plans.plan import Plan
+from odt.core.plans.verify import faults
 from odt.errors import OptionError
 
 RELU = 1

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from plan_check import faults
 from rewriting import GRAPHS, plan_of, trained
 
 from odt.core.plans.memory import plan_memory
 from odt.core.plans.plan import Call, Plan
 from odt.core.plans.recompute import choose_dropped, recompute
+from odt.core.plans.verify import faults
 
 
 def all_that_helps(plan: Plan) -> frozenset[str]:

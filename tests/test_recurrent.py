@@ -11,13 +11,13 @@ from judges import litert
 from model_builder import ModelBuilder
 from networks import ArrayData, Net
 from op_run import Case, row_of
-from plan_check import faults
 
 from odt.core.graph import ABSENT, Graph
 from odt.core.lower import lower
 from odt.core.plans.autodiff import Loss, training_plan
 from odt.core.plans.lifetimes import lifetimes, replacements
 from odt.core.plans.memory import plan_memory
+from odt.core.plans.verify import faults
 from odt.core.selftest import self_test
 from odt.core.training_info import TrainingInfo
 from odt.kernels.opdef import Array

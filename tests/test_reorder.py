@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from plan_check import faults
 from rewriting import GRAPHS, plan_of, stored, trained
 
 from odt.core.plans.compact import choose_compact, compact
@@ -10,6 +9,7 @@ from odt.core.plans.memory import plan_memory
 from odt.core.plans.plan import Delivery, Plan
 from odt.core.plans.recompute import choose_dropped, recompute
 from odt.core.plans.reorder import _Segments, choose_order, reorder, step_name
+from odt.core.plans.verify import faults
 
 STORED = {
     **GRAPHS,

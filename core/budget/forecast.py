@@ -117,7 +117,7 @@ def forecast(
         parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
         slots=len(slots) * wanted,
         gradients=0 if at_once else wanted,
-        arena=schedule.workers * max(plans.at(work, size)[1].nbytes for work in works),
+        arena=schedule.workers * plans.arena_nbytes(works, schedule),
         constants=_constants(runs),
         data=DATA_PAGES + schedule.workers * _read_at_once(runs),
         overhead=_overhead(runs, schedule, SEARCH_STEP if searched else 0),

@@ -36,13 +36,11 @@ class MemoryPlan:
 
     Attributes:
         offsets: of every value that is not a view, in bytes, multiples of ALIGNMENT.
-        sizes: room for each of them, in bytes: what a smaller batch has to fit into.
         nbytes: of the arena.
         separate: what the same values would take if each had its own memory.
     """
 
     offsets: Mapping[str, int]
-    sizes: Mapping[str, int]
     nbytes: int
     separate: int
 
@@ -72,7 +70,7 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
     else:
         blocks = _blocks(alive, sizes, replacements(plan, alive) if overlays else {})
         offsets, nbytes = min((place(order) for order in _orders(blocks)), key=lambda o: o[1])
-    return MemoryPlan(offsets, sizes, nbytes, separate)
+    return MemoryPlan(offsets, nbytes, separate)
 
 
 def aligned(nbytes: int) -> int:

@@ -101,6 +101,9 @@ class Plan:
         outputs: the model's outputs, as far as they were asked for; they live until the end of
             the forward phase.
         mixing: nodes that make the samples of a batch depend on each other.
+        owners: for each gradient that is delivered, by the value whose memory it is, the last
+            step that touches that memory. A delivery may destroy the gradient only if it is that
+            step: views of it may be the gradients of other tensors.
     """
 
     graph: Graph
@@ -112,8 +115,10 @@ class Plan:
     losses: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     mixing: tuple[str, ...] = field(default=())
+    owners: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "owners", self._last_touched())
         self._verify()
 
     @property
@@ -136,6 +141,20 @@ class Plan:
         """The value whose memory this one is."""
         base = self.values[name].base
         return name if base is None else self.root(base)
+
+    def owns(self, k: int) -> bool:
+        """Whether step k, a delivery, is the last to touch its gradient's memory."""
+        step = self.steps[k]
+        return isinstance(step, Delivery) and self.owners[self.root(step.gradient)] == k
+
+    def _last_touched(self) -> dict[str, int]:
+        found = {self.root(s.gradient): -1 for s in self.steps if isinstance(s, Delivery)}
+        for k, step in enumerate(self.steps):
+            names = step.arrays.values() if isinstance(step, Call) else (step.gradient,)
+            for root in map(self.root, names):
+                if root in found:
+                    found[root] = k
+        return found
 
     def _verify(self) -> None:
         """Each value is made once, before it is read; views keep their base's size.
@@ -169,9 +188,10 @@ class Plan:
 
     def __str__(self) -> str:
         lines = []
-        for step in self.steps:
+        for k, step in enumerate(self.steps):
             if isinstance(step, Delivery):
-                lines.append(f"deliver {step.gradient} to {step.parameter}")
+                kept = "" if self.owns(k) else ", which later steps read"
+                lines.append(f"deliver {step.gradient} to {step.parameter}{kept}")
                 continue
             ins = ", ".join(f"{n}={step.arrays[n]}" for n in step.reads)
             outs = ", ".join(f"{n}={step.arrays[n]}" for n in step.writes)

@@ -40,6 +40,12 @@ class Schedule:
     blas_threads: int
     why: str = ""
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Samples in the runs of a whole batch: m, and the rest where m does not divide it."""
+        rest = self.batch % self.micro_batch
+        return (self.micro_batch, rest) if rest else (self.micro_batch,)
+
     def parts(self, samples: int) -> list[list[tuple[int, int]]]:
         """For each worker its micro-batches as (first sample, samples), for a batch of `samples`.
 
