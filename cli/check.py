@@ -33,7 +33,7 @@ from odt.core.selftest import self_test
 from odt.core.trainability import Trainability, flops, tail, trainability, training_flops
 from odt.core.trainer import Trainer, trainable_operators
 from odt.core.training_info import stored_training_info
-from odt.errors import DataError
+from odt.errors import MOST, DataError, one_line
 
 TESTED = 8  # samples at most: in float64, and once for each weight that is moved
 
@@ -132,7 +132,7 @@ def describe_refusals(graph: Graph, refused: Sequence[Refusal]) -> list[str]:
     lines = [f"blocked: {refusal}" for refusal in refused]
     left = tail(graph, refused)
     if left.weights:
-        begins = ", ".join(map(graph.label, left.begins))
+        begins = one_line(", ".join(map(graph.label, left.begins)), MOST)
         lines.append(
             f"deepest cut that would train: the last {left.operators} operators, "
             f"as a model that begins at {begins}"
@@ -151,7 +151,7 @@ def describe(graph: Graph, found: Trainability) -> list[str]:
             f"{graph.label(block.tensor)} gets no gradient through it"
         )
     if found.untrained:
-        names = ", ".join(graph.label(i) for i in found.untrained)
+        names = one_line(", ".join(graph.label(i) for i in found.untrained), MOST)
         lines.append(f"not trained: {names}")
         lines.append(f"deepest cut that trains whole: --num-of-trainable-ops {found.deepest}")
     return lines

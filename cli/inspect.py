@@ -10,12 +10,13 @@ import click
 from odt.cli.options import model_argument, selection_options
 from odt.cli.report import size, table
 from odt.core.folding import fold_weights
-from odt.core.graph import Graph
+from odt.core.graph import MOST_NAME, Graph
 from odt.core.inspection import Inspection, inspect_graph
 from odt.core.reader import Model, read_model
 from odt.core.resolve import number_of_last
 from odt.core.selection import Selection, select
 from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.errors import MOST, one_line
 from odt.kernels.opdef import TensorSpec
 
 ALL = Selection()
@@ -65,12 +66,16 @@ def describe_file(model: Model) -> list[str]:
         f"{len(graph.tensors)} tensors, {model.subgraphs} subgraph{'s'[: model.subgraphs - 1]}"
     ]
     if model.description:
-        lines.append(f"description: {model.description}")
+        lines.append(f"description: {one_line(model.description, MOST)}")
     for name, buffer in model.metadata.items():
-        lines.append(f"metadata: {name}, {size(len(model.buffer(buffer)))}")
+        lines.append(f"metadata: {one_line(name, MOST_NAME)}, {size(len(model.buffer(buffer)))}")
     for signature in model.signatures:
-        ends = (", ".join(names) for names in (signature.inputs, signature.outputs))
-        lines.append(f"signature: {signature.key}({next(ends)}) -> {next(ends)}")
+        inputs, outputs = (
+            one_line(", ".join(one_line(name, MOST_NAME) for name in names), MOST)
+            for names in (signature.inputs, signature.outputs)
+        )
+        key = one_line(signature.key, MOST_NAME)
+        lines.append(f"signature: {key}({inputs}) -> {outputs}")
     return lines
 
 
@@ -130,7 +135,7 @@ def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
         (
             f"  {graph.label(i)}",
             _spec(found.specs[i]),
-            f"operator {', '.join(users[i])}" if i in users else "",
+            one_line(f"operator {', '.join(users[i])}", MOST_NAME) if i in users else "",
         )
         for i in tensors
     ]

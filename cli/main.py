@@ -52,10 +52,16 @@ class Group(click.Group):
             with printing():
                 return super().invoke(ctx)
         except OdtError as e:
-            raise click.ClickException(str(e)) from e
+            raise click.ClickException(message(ctx, e)) from e
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def message(ctx: click.Context, e: OdtError) -> str:
+    """An error's line, and under it what the line leaves out, if that was asked for."""
+    details = e.details.splitlines() if ctx.find_root().params.get("verbose") else []
+    return "\n  ".join([str(e), *details])
 
 
 def summary(name: str) -> str:
@@ -92,6 +98,15 @@ version_option = click.option(
 )
 
 
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    envvar="ODT_VERBOSE",
+    help="Print below an error all that its line leaves out.",
+)
+
+
 @click.group(
     cls=Group,
     context_settings={
@@ -100,5 +115,6 @@ version_option = click.option(
     },
 )
 @version_option
-def main() -> None:
+@verbose_option
+def main(verbose: bool) -> None:
     """Trains the Circle or TFLite model that is already shipped, on the device it runs on."""

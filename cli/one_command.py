@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from odt.cli.main import version_option
+from odt.cli.main import message, version_option
 from odt.cli.options import stack
 from odt.errors import OdtError
 
@@ -104,7 +104,7 @@ class OneCommand(click.Command):
         except OdtError as e:
             if __name__ not in ctx.meta:
                 raise
-            raise Failed(str(e)) from e
+            raise Failed(message(ctx, e)) from e
 
     def _flags(self) -> frozenset[str]:
         options = (p for p in self.params if isinstance(p, click.Option))

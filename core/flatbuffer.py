@@ -19,6 +19,7 @@ from odt.kernels.opdef import Array
 MOST_WORK = 2_000_000
 TABLE_WORK = 24  # of one table, where one number in a vector is 1
 MOST_TEXT = 2**16  # bytes of a name
+DAMAGED = "The file is damaged or truncated."
 
 
 class Source:
@@ -42,9 +43,9 @@ class Source:
                 where, f"a file must hold at most {MOST_WORK} entries, but got more by here"
             )
 
-    def error(self, where: str, text: str) -> ModelError:
+    def error(self, where: str, text: str, cause: str = DAMAGED) -> ModelError:
         place = f"{self.name}: {where}" if where else self.name
-        return ModelError(f"{place}: {text}. The file is damaged or truncated.")
+        return ModelError(f"{place}: {text}. {cause}")
 
     def root(self) -> "Table":
         """The table that the file begins with."""
@@ -84,8 +85,8 @@ class Table:
         source.spend(where, TABLE_WORK + count)
         self.fields = struct.unpack_from(f"<{count}H", source.data, vtable + 4)
 
-    def error(self, text: str) -> ModelError:
-        return self.source.error(self.where, text)
+    def error(self, text: str, cause: str = DAMAGED) -> ModelError:
+        return self.source.error(self.where, text, cause)
 
     def place(self, slot: int, nbytes: int) -> int:
         """Where a field's bytes are; 0 for an absent field."""

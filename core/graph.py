@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from odt.errors import ModelError
+from odt.errors import ModelError, one_line
 from odt.kernels.opdef import TensorSpec
 
 MOST_AXES = 64  # of a NumPy array
 MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
+MOST_NAME = 80  # characters of a name in messages and tables
 ABSENT = -1  # in a node's inputs: an optional input that is not there
 
 
@@ -124,7 +125,7 @@ class Graph:
 
     def label(self, index: int) -> str:
         """How messages name a tensor."""
-        name = self.tensors[index].name
+        name = one_line(self.tensors[index].name, MOST_NAME)
         return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
     def __str__(self) -> str:

@@ -12,14 +12,14 @@ import numpy as np
 
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
-from odt.core.refusals import Refusal, check_made, check_tensors, refused
+from odt.core.refusals import Refusal, check_made, check_tensors, refused, unsupported
 from odt.core.samples import mixing_nodes
 from odt.core.slices import split_slices
 from odt.core.stack import stacked
 from odt.core.transposes import move_transposes
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
-from odt.kernels.registry import find_operator, operator_names
+from odt.kernels.registry import find_operator
 
 # ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
 # Bytes of integers computed here, for one node and in all: shapes, positions and masks are small.
@@ -177,12 +177,7 @@ def _infer(graph: Graph, world: World, at_file: World | None) -> World:
     """Fills a world, node by node."""
     found = _walk(graph, world, at_file)
     if found:
-        rowless = any(r.rowless for r in found)
-        known = f" It has: {', '.join(operator_names())}." if rowless else ""
-        raise UnsupportedError(
-            f"{graph.name}: operators must be ones odt computes, "
-            f"but got {'; '.join(map(str, found))}.{known}"
-        )
+        raise unsupported(graph, found)
     return world
 
 

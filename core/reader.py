@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.flatbuffer import Source, Table
-from odt.core.graph import MOST_AXES, MOST_BYTES, Graph, Node, Tensor
+from odt.core.flatbuffer import DAMAGED, Source, Table
+from odt.core.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Node, Tensor
 from odt.core.mapped import MappedFile, mapped_file
 from odt.core.nnpackage import packaged_model
 from odt.core.options import operator_name, read_options, tensor_type
 from odt.core.order import in_running_order
-from odt.errors import ModelError
+from odt.errors import ModelError, one_line
 from odt.kernels.opdef import Array, TensorSpec
 
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
@@ -212,7 +212,9 @@ def _operator_code(table: Table, file_format: str) -> str:
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
     if name is None:
         raise table.error(f"must be an operator of the {file_format} schema, but got code {code}")
-    return f"CUSTOM:{table.string(1, 'custom code')}" if name == "CUSTOM" else name
+    if name != "CUSTOM":
+        return name
+    return f"CUSTOM:{one_line(table.string(1, 'custom code'), MOST_NAME)}"
 
 
 def _signature(table: Table, subgraphs: int) -> Signature:
@@ -231,7 +233,7 @@ def _tensors(
     for i, table in enumerate(graph.tables(0, "tensor")):
         name = table.string(3, "name")
         if name:
-            table.where += f' ("{name[:80]}")'
+            table.where += f' ("{one_line(name, MOST_NAME)}")'
         scales = _quantization(table)
         if scales is not None:
             quantization[i] = scales
@@ -295,7 +297,8 @@ def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | 
         return np.frombuffer(data, np.uint8, size, offset)
     if spec.nbytes != size:
         raise table.error(
-            f"its {spec} needs {spec.nbytes} bytes, but buffer {table.number(2, 'I')} has {size}"
+            f"its {spec} needs {spec.nbytes} bytes, but buffer {table.number(2, 'I')} has {size}",
+            "The buffer is larger than its tensor." if size > spec.nbytes else DAMAGED,
         )
     if offset % spec.dtype.itemsize:  # kernels want aligned arrays; writers align to 16 bytes
         copy = np.frombuffer(data[offset : offset + size].tobytes(), spec.dtype)

@@ -1,12 +1,14 @@
 """Nodes that odt cannot compute, and why."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from odt.core.graph import MOST_AXES, MOST_BYTES, Graph, Node
-from odt.errors import ShapeError
+from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Specs
 
+MOST_LISTED = 250  # characters of the refusals in one message
 # Families of operators without a row; the others are simply not there.
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
 _STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
@@ -21,13 +23,11 @@ class Refusal:
         node: as in the file.
         where: how messages name it, with the tensor that it makes.
         reason: why not.
-        rowless: odt does not have the operator.
     """
 
     node: Node
     where: str
     reason: str
-    rowless: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
@@ -40,7 +40,21 @@ def refused(graph: Graph, node: Node, error: ShapeError | None = None) -> Refusa
         where += f", {graph.label(node.outputs[0])}"
     if error is not None:
         return Refusal(node, where, str(error))
-    return Refusal(node, where, _without_row(node.op), rowless=True)
+    return Refusal(node, where, _without_row(node.op))
+
+
+def unsupported(graph: Graph, found: Sequence[Refusal]) -> UnsupportedError:
+    """All refusals as one error, which names as many as fit its line."""
+    reasons = [str(refusal) for refusal in found]
+    lengths = accumulate(len(reason) + 2 for reason in reasons)
+    shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
+    left = len(reasons) - shown
+    more = f"; and {left} more. odt -v names them" * (left > 0)
+    return UnsupportedError(
+        f"{graph.name}: operators must be ones odt computes, "
+        f"but got {'; '.join(reasons[:shown])}{more}.",
+        "\n".join(reasons),
+    )
 
 
 def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:

@@ -107,6 +107,14 @@ def test_a_graph_input_is_no_constant(values: Array) -> None:
         assert parse(built.build(3)).graph.tensors[4].data is None
 
 
+def test_a_buffer_that_is_too_large_is_called_so() -> None:
+    built = small()
+    built.graph.tensors[1].shape = [2, 2]
+    refused(built.build(3), "but buffer 1 has 24. The buffer is larger than its tensor.$")
+    built.graph.tensors[1].shape = [2, 4]
+    refused(built.build(3), "but buffer 1 has 24. The file is damaged or truncated.$")
+
+
 @pytest.mark.parametrize("union", ["BuiltinOptions", "BuiltinOptions2"])
 def test_one_schema_serves_both_formats(union: str) -> None:
     """Slots, defaults and values of TFLite are also Circle's."""

@@ -3,9 +3,30 @@
 Anything that is not an OdtError is a bug in odt and keeps its traceback.
 """
 
+MOST = 400  # characters of a message
+
+
+def one_line(text: str, most: int) -> str:
+    """Text on one line, with its middle left out if it is longer than `most`."""
+    if len(text) > most:
+        begin = most * 2 // 3
+        text = f"{text[:begin]} … {text[begin + 3 - most :]}"
+    if text.isprintable():
+        return text
+    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return one_line("".join(escaped), most)
+
 
 class OdtError(Exception):
-    """Something the user can put right; commands print it as one line and exit with 1."""
+    """Something the user can put right; commands print it as one line and exit with 1.
+
+    Attributes:
+        details: all that the line leaves out; `odt -v` prints it.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(one_line(message, MOST))
+        self.details = details or (message if len(message) > MOST else "")
 
 
 class ModelError(OdtError):
