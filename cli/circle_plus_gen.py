@@ -79,7 +79,7 @@ def _info(
 ) -> TrainingInfo:
     """What JSON says, and options over it; what neither says as in training."""
     graph = model.graph
-    read = read_training_json(path, len(graph.nodes)) if path else None
+    read = read_training_json(path, len(graph.nodes), _warn) if path else None
     if options is None:
         assert read is not None, "there is JSON or there are options"
         return read
@@ -91,6 +91,10 @@ def _info(
     info = resolve(graph, said, given, options, number)
     loss = heads(graph, info)[0].name
     return values_used(graph, replace(info, loss=loss))
+
+
+def _warn(line: str) -> None:
+    click.echo(f"Warning: {line}", err=True)
 
 
 def _dump(model: Model) -> str:

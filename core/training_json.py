@@ -14,7 +14,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from odt.core.training_info import REDUCTIONS, StoredInfo, TrainingInfo
@@ -36,14 +36,22 @@ OPTIMIZER_ARGS = {
     "adam": ("learningRate", "beta1", "beta2", "epsilon"),
 }
 FLOAT32_MAX = 3.4e38
+MISSPELLED = "fineFuning"  # fineTuning, in the example that comes with circle_plus_gen
 HYPER_PARAMETERS = {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"}
 
 
-def read_training_json(path: str | os.PathLike[str], operators: int) -> TrainingInfo:
+def _no_warning(line: str) -> None:
+    pass
+
+
+def read_training_json(
+    path: str | os.PathLike[str], operators: int, warn: Callable[[str], None] = _no_warning
+) -> TrainingInfo:
     """A file of JSON.
 
     Args:
         operators: how many the model has.
+        warn: takes a line about what is read as another word than it is.
 
     Raises:
         OptionError: if it cannot be read or says what cannot be.
@@ -54,16 +62,21 @@ def read_training_json(path: str | os.PathLike[str], operators: int) -> Training
     except (OSError, ValueError) as e:  # ValueError: other bytes than UTF-8, a null in the path
         reason = str(getattr(e, "strerror", None) or e).lower()
         raise OptionError(f"{path}: must be a file of JSON, but got: {reason}") from e
-    return parse_training_json(text, str(path), operators)
+    return parse_training_json(text, str(path), operators, warn)
 
 
-def parse_training_json(text: str, where: str, operators: int) -> TrainingInfo:
+def parse_training_json(
+    text: str, where: str, operators: int, warn: Callable[[str], None] = _no_warning
+) -> TrainingInfo:
     """The same from text; where is how messages name it."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as e:
         raise OptionError(f"{where}: must be JSON, but got: {e}") from e
     legal = ("optimizer", "loss", "batchSize", "fineTuning", "trainableOps")
+    if isinstance(content, dict) and MISSPELLED in content and "fineTuning" not in content:
+        content["fineTuning"] = content.pop(MISSPELLED)
+        warn(f"{where}: {MISSPELLED} is read as fineTuning")
     fields = _fields(content, where, legal, required=legal[:3])
     optimizer = _fields(fields["optimizer"], f"{where}: optimizer", ("type", "args"), ("type",))
     kind = _word(optimizer["type"], f"{where}: optimizer.type", OPTIMIZER_WORDS)

@@ -75,12 +75,22 @@ def test_a_tflite_file_becomes_a_circle_plus_under_another_name(
 
 def test_a_bad_recipe_is_one_line_and_writes_nothing(tmp_path: Path) -> None:
     recipe, output = tmp_path / "recipe.json", tmp_path / "plus.circle"
-    recipe.write_text(json.dumps({**RECIPE, "fineFuning": 1}))
+    recipe.write_text(json.dumps({**RECIPE, "finTuning": 1}))
     result = run(MLP, recipe, output)
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
     assert "Did you mean fineTuning?" in result.stderr
     assert not output.exists()
+
+
+def test_the_misspelled_word_of_ones_example_is_read_with_a_warning(tmp_path: Path) -> None:
+    recipe = tmp_path / "train_tparam.json"
+    words = {name: value for name, value in RECIPE.items() if name != "fineTuning"}
+    recipe.write_text(json.dumps({**words, "fineFuning": 2}))
+    result = run(MLP, recipe, tmp_path / "plus.circle")
+    assert result.exit_code == 0
+    assert result.stderr == f"Warning: {recipe}: fineFuning is read as fineTuning\n"
+    assert json.loads(run(tmp_path / "plus.circle").output) == RECIPE
 
 
 def test_options_say_what_json_says(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ def test_fine_tuning_is_all_none_or_the_last(last: int, trainable: tuple[int, ..
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"fineFuning": 3}, 'but got "fineFuning". Did you mean fineTuning?'),
+        ({"finTuning": 3}, 'but got "finTuning". Did you mean fineTuning?'),
+        ({"fineFuning": 3, "fineTuning": 3}, 'but got "fineFuning". Did you mean fineTuning?'),
         ({"optimizer": {"args": {}}}, "optimizer: must have type, but got args"),
         ({"optimizer": {"type": "adm"}}, "must be one of sgd, .*, adam, .* Did you mean adam?"),
         ({"optimizer": {"type": "sgd", "args": {"beta1": 0.9}}}, "only learningRate, but got"),
