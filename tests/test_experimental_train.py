@@ -144,6 +144,8 @@ def test_training_info_of_a_circle_plus_is_there_and_exported(tmp_path: Path) ->
     native = train.session(path).session
     native.train_prepare()  # with what the file says
     assert native.input_tensorinfo(0).dims == [8, 784]
+    assert native.input_tensorinfo(0).shape == (8, 784)
+    assert native.output_tensorinfo(0).dtype == np.float32
 
 
 def test_a_circle_plus_with_sparse_labels_trains_though_onert_has_no_number_for_it(

@@ -58,3 +58,8 @@ class tensorinfo:
     dtype: np.dtype[np.generic]
     rank: int
     dims: list[int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The same as dims, as in NumPy."""
+        return tuple(self.dims)
