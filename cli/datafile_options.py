@@ -16,6 +16,7 @@ PROFILES = {
     "mnist": (("fashion_mnist", "mnist"), "Mnist"),
     "mobilenetv2": (("imagenet_a",), "MobileNetV2"),
 }
+ONES_LENGTHS = (1000, 100)  # of tf_dataset_converter's splits, train and test
 FOLDER = click.Path(path_type=Path)
 
 source_options = stack(
@@ -66,7 +67,7 @@ step_options = stack(
     click.option("--like", type=click.Path(), metavar="MODEL",
                  help="Take shape, channels and dtype from a model, and check them."),
     click.option("--model", "-m", type=click.Choice(list(PROFILES)),
-                 help="tf_dataset_converter's preprocessing."),
+                 help="tf_dataset_converter's preprocessing, and its --length 1000 100."),
     click.option("--missing", type=click.Choice(MISSING), default="error", show_default=True,
                  help="What becomes of a value that is not there."),
     click.option("--color", "--colour", type=click.Choice(COLOURS), help="Of pictures."),
@@ -93,6 +94,10 @@ split_options = stack(
     click.option("--split", multiple=True,
                  help="Splits: names, or NAME=SHARE to divide anew.  [default: train test]"),
     click.option("--length", type=click.IntRange(1), multiple=True, help="Samples of each split."),
+    click.option("--train-length", "-l", type=click.IntRange(1),
+                 help="ONE's former option: samples of train, 1000 if only the next is given."),
+    click.option("--test-length", "-t", type=click.IntRange(1),
+                 help="Likewise of test: 100 if only the one before is given."),
     click.option("--fold", help="K/N: test on the K-th of N parts."),
     click.option("--stratify/--no-stratify", default=None, help="Divide each class by itself."),
     click.option("--group-by", default="", help="What stays in one split: a column left out, or a "

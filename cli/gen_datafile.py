@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from odt.cli.datafile_options import (
+    ONES_LENGTHS,
     PROFILES,
     output_options,
     reading_options,
@@ -87,7 +88,7 @@ def command(**o: Any) -> None:
         click.echo("[" + ",\n".join(PUBLISHED) + "]")
         return
     like = likeness(o["like"]) if o["like"] else None
-    splits = wanted(o["split"], o["length"])
+    splits = wanted(o["split"] or ("train", "test"), lengths(o))
     steps = Steps(o, like)
     source = opened(o, steps.early_resize())
     if o["label_map"]:
@@ -216,13 +217,28 @@ class Steps:
         )
 
 
+def lengths(o: dict[str, Any]) -> tuple[int, ...]:
+    """Samples of each split, as --length, ONE's former options or ONE's defaults say; or none."""
+    former = (o["train_length"], o["test_length"])
+    if any(former):
+        if o["length"] or o["split"] not in ((), ("train", "test")):
+            raise OptionError(
+                "--train-length, --test-length: must be given without --split and --length, but "
+                "got both. Give --split and --length."
+            )
+        return tuple(n or usual for n, usual in zip(former, ONES_LENGTHS, strict=True))
+    names = [s for s in o["split"] if "=" not in s]
+    if o["model"] and not o["length"] and len(o["split"]) == len(names) in (0, 2):
+        return ONES_LENGTHS
+    return tuple(o["length"])
+
+
 def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
     """Splits with their lengths and shares.
 
     Raises:
         OptionError: if there are not as many of one as of the other, or a share is no number.
     """
-    splits = splits or ("train", "test")
     if lengths and len(lengths) != len(splits):
         raise OptionError(
             f"length and split should have the same count, but got {len(lengths)} and "

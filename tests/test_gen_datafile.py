@@ -16,8 +16,15 @@ import termios
 from pathlib import Path
 
 import numpy as np
+import pytest
 from datafiles import files, odt, refused
 from idx import write_mnist
+
+from odt.cli import gen_datafile
+from odt.core.datasets.generate import Made, Request
+from odt.core.datasets.source import Source
+
+FASHION_MNIST = Path(__file__).parents[1] / "examples" / "fashion-mnist"
 
 
 def test_whole_splits_are_written_by_the_definition(tmp_path: Path) -> None:
@@ -124,6 +131,41 @@ def test_profiles_of_ones_tool_know_their_sets(tmp_path: Path) -> None:
     assert line == "Error: mnist does not fit MobileNetV2."
     assert "does not fit Mnist" in refused("-d", "kmnist", "--model", "mnist")
     result = odt("gen-datafile", "-d", "mnist", "-m", "mnist", "--data-dir", tmp_path / "d",
-                 "--out_dir", tmp_path / "o")  # fmt: skip
+                 "--out_dir", tmp_path / "o", "--length", 20, 10)  # fmt: skip
     assert result.exit_code == 0
-    assert np.fromfile(tmp_path / "o/train.input.bin", "<f4").size == images.size
+    assert np.fromfile(tmp_path / "o/train.input.20.bin", "<f4").size == images.size
+
+
+@pytest.mark.parametrize(
+    ("options", "lengths"),
+    [
+        (("-m", "mnist"), (1000, 100)),  # --length 1000 100 is that tool's default
+        (("-m", "mnist", "--split", "test", "train"), (100, 1000)),
+        (("-m", "mnist", "--length", 5, 7), (5, 7)),
+        (("-m", "mnist", "--split", "train", "test=0.5"), (None, None)),
+        (("-l", 30, "-t", 4), (30, 4)),
+        (("--train_length", 30), (30, 100)),
+        (("--test-length", 4), (1000, 4)),
+    ],
+)
+def test_lengths_of_ones_tool(
+    options: tuple[object, ...],
+    lengths: tuple[int | None, int | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    requests: list[Request] = []
+
+    def generate(source: Source, request: Request, bar: object) -> list[Made]:
+        requests.append(request)
+        return []
+
+    monkeypatch.setattr(gen_datafile, "generate", generate)
+    assert odt("gen-datafile", "--data-dir", FASHION_MNIST, *options).exit_code == 0
+    found = {w.name: w.length for w in requests[0].splits}
+    assert (found["train"], found["test"]) == lengths
+
+
+def test_former_lengths_of_ones_tool_stand_alone() -> None:
+    words = "--train-length, --test-length: must be given without --split and --length"
+    assert words in refused("mnist", "-l", 5, "--length", 5, 5)
+    assert words in refused("mnist", "-t", 5, "--split", "train")

@@ -13,6 +13,7 @@ from model_builder import ModelBuilder
 from odt.cli.main import main
 from odt.core.reader import read_model
 
+FASHION_MNIST = Path(__file__).parents[1] / "examples" / "fashion-mnist"
 SAME, RELU, RELU6 = 0, 1, 3  # of the schema's Padding and ActivationFunctionType
 # Data options complete them; the documents' names of models and files are kept.
 MNIST = (
@@ -109,6 +110,22 @@ def test_cnn_on_mnist(folder: Path) -> None:
     x = model.add_dense(x, 128, fused_activation_function=RELU)
     model.write("mnist.circle", model.add_dense(x, 10))
     data(MNIST, 1000, (28, 28, 1), one_hot(1000, 10))
+    found = losses(MNIST)
+    assert len(found) == 5
+    assert found[-1] < found[0]
+
+
+def test_data_files_of_the_mnist_document_are_those_that_it_trains_on(folder: Path) -> None:
+    line = "--dataset-name fashion_mnist --prefix-name fashion-mnist --model mnist --out-dir ."
+    made = CliRunner().invoke(
+        main, ["gen-datafile", "--data-dir", str(FASHION_MNIST), *line.split()]
+    )
+    assert made.exit_code == 0, made.stderr
+    model = ModelBuilder(seed=1)
+    x = model.add_input((1, 28, 28, 1))
+    shape = model.add_constant(np.array([1, 784], np.int32))
+    x = model.add_operator("RESHAPE", [x, shape], (1, 784), new_shape=[1, 784])
+    model.write("mnist.circle", model.add_dense(x, 10))
     found = losses(MNIST)
     assert len(found) == 5
     assert found[-1] < found[0]
