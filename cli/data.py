@@ -9,8 +9,10 @@ from odt.cli.endings import keep_going
 from odt.cli.outputs import check_outputs
 from odt.core.datasets.sheet import write_sheet
 from odt.core.datasets.survey import Survey, label_names, open_any, survey
+from odt.core.reading import printable
 from odt.errors import OptionError
 
+LINE = 10_000  # characters of a step
 SHOWN = 10  # positions that are listed
 
 
@@ -48,9 +50,11 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
         bad += found.nan + found.infinite
     if sidecar is not None and "source" in sidecar.recipe:
         source = sidecar.recipe["source"]
-        click.echo(f"source: {source.get('name', source)}" if isinstance(source, dict) else source)
+        named = source.get("name", source) if isinstance(source, dict) else source
+        click.echo(f"source: {printable(named, LINE)}")
         for step in sidecar.recipe.get("preprocessing", []):
-            click.echo("  " + ", ".join(f"{k} {v}" for k, v in step.items() if v not in ([], "")))
+            shown = ", ".join(f"{k} {v}" for k, v in step.items() if v not in ([], ""))
+            click.echo(f"  {printable(shown, LINE)}")
     if sheet is not None:
         write_sheet(sheet, columns[0], label_names(file, sidecar, samples))
         click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
@@ -65,8 +69,8 @@ def lines(found: Survey) -> Iterator[str]:
     if found.nan or found.infinite:
         yield f"  {found.nan} values are NaN, {found.infinite} infinite"
     if found.classes:
-        yield "  classes: " + ", ".join(f"{name} {n}" for name, n in found.classes.items())
-        missing = [name for name, n in found.classes.items() if not n]
+        yield "  classes: " + ", ".join(f"{printable(c)} {n}" for c, n in found.classes.items())
+        missing = [printable(c) for c, n in found.classes.items() if not n]
         if missing:
             yield f"  without samples: {', '.join(missing)}"
     elif len(found.constant):

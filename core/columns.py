@@ -16,15 +16,16 @@ import shutil
 import struct
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.core.hdf5 import data_set, data_sets
 from odt.core.mapped import MappedFile, mapped_file
 from odt.core.pages import Pages
+from odt.core.reading import check_shape, guard, listed, open_input, reading, without_warnings
 from odt.core.sidecar import read_sidecar, rescale
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -32,6 +33,7 @@ from odt.kernels.opdef import Array, TensorSpec
 HDF5 = b"\x89HDF\r\n\x1a\n"
 NPY = b"\x93NUMPY"
 ZIP = b"PK\x03\x04"
+SOUND_HDF5 = "must be a sound HDF5 file"
 COPY = 1 << 20  # bytes at a time when an archive's member is unpacked
 
 
@@ -76,15 +78,14 @@ class Column:
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
         out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
-        if not isinstance(self.rows, np.ndarray):
-            _read_hdf5(self.name, self.rows, samples, out)
-        elif isinstance(samples, slice):
-            np.copyto(out, self.rows[samples], casting="same_kind")
-        elif self._is_plain(out.dtype):
-            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # other modes buffer out
+        integers = self.rows.dtype.kind in "iu" and out.dtype.kind in "iu"
+        if integers and not np.can_cast(self.rows.dtype, out.dtype):
+            wide = np.empty(out.shape, self.rows.dtype)
+            self._read(samples, wide)
+            self._narrow(samples, wide, out)
         else:
-            for row, k in zip(out, samples, strict=True):
-                np.copyto(row, self.rows[k], casting="same_kind")
+            with np.errstate(over="ignore"):  # infinity is found by whoever looks at the values
+                self._read(samples, out)
         if self.file is not None:
             self.file.check()
         if self.scale:
@@ -92,21 +93,42 @@ class Column:
         if self.pages is not None:
             self.pages.count(len(out))
 
+    def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        if not isinstance(self.rows, np.ndarray):
+            with reading(self.name, SOUND_HDF5):
+                _read_hdf5(self.rows, samples, out)
+        elif isinstance(samples, slice):
+            np.copyto(out, self.rows[samples], casting="same_kind")
+        elif self._is_plain(out.dtype):
+            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # other modes buffer out
+        else:
+            for row, k in zip(out, samples, strict=True):
+                np.copyto(row, self.rows[k], casting="same_kind")
+
+    def _narrow(self, samples: Sequence[int] | slice | Array, wide: Array, out: Array) -> None:
+        """Makes integers the model's dtype; a label that does not fit must not become another."""
+        np.copyto(out, wide, casting="same_kind")
+        if np.array_equal(out, wide):
+            return
+        row, *place = (int(i[0]) for i in np.nonzero(out != wide))
+        sample = (samples.start or 0) + row if isinstance(samples, slice) else samples[row]
+        raise DataError(
+            f"{self.name}: sample {sample}: values must fit into {out.dtype}, "
+            f"but got {wide[row, *place]}."
+        )
+
     def _is_plain(self, dtype: np.dtype[Any]) -> bool:
         """Whether rows can be taken as they are; else NumPy would first copy all of them."""
         flags = self.rows.flags
         return bool(self.rows.dtype == dtype and flags.c_contiguous and flags.aligned)
 
 
-def _read_hdf5(name: str, rows: Any, samples: Any, out: Array) -> None:
-    try:
-        if not isinstance(samples, slice):
-            for at, k in enumerate(samples):
-                rows.read_direct(out, np.s_[int(k) : int(k) + 1], np.s_[at : at + 1])
-        elif len(out):
-            rows.read_direct(out, np.s_[samples])
-    except (OSError, RuntimeError) as e:
-        raise DataError(f"{name}: must be a sound HDF5 file, but got: {_line(e)}.") from e
+def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
+    if not isinstance(samples, slice):
+        for at, k in enumerate(samples):
+            rows.read_direct(out, np.s_[int(k) : int(k) + 1], np.s_[at : at + 1])
+    elif len(out):
+        rows.read_direct(out, np.s_[samples])
 
 
 def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Column, ...]:
@@ -121,12 +143,9 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
     Raises:
         DataError: if the file cannot be read, or its sizes or dtypes are not those of specs.
     """
-    try:
-        with open(path, "rb") as f:
-            start = f.read(8)
-            size = os.fstat(f.fileno()).st_size
-    except OSError as e:
-        raise DataError(f"{path}: must be a readable file, but got: {e.strerror}.") from e
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        start = f.read(8)
+        size = os.fstat(f.fileno()).st_size
     if not size:
         raise DataError(f"{path}: must hold samples, but it is empty.")
     if start.startswith(HDF5):
@@ -228,7 +247,7 @@ def _raw_columns(
             f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "
             "no whole sample and are ignored.",
         )
-    with open(path, "rb") as f:
+    with open_input(path) as f:
         data = MappedFile(f.fileno(), path)
     columns, offset = [], 0
     for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
@@ -263,11 +282,8 @@ def _stored(
 
 
 def _npy_array(path: str) -> Rows:
-    try:
-        with open(path, "rb") as f:
-            return _map_npy(f, path)
-    except (ValueError, EOFError, OSError) as e:
-        raise DataError(f"{path}: must be an .npy array of numbers, but got: {_line(e)}.") from e
+    with open_input(path) as f, reading(path, "must be an .npy array of numbers"):
+        return _map_npy(f, path)
 
 
 def _map_npy(f: IO[bytes], path: str) -> Array:
@@ -279,26 +295,31 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
     }.get(version)
     if read_header is None:
         raise ValueError(f"version {version}")
-    shape, fortran, dtype = read_header(f)
+    with without_warnings():
+        shape, fortran, dtype = read_header(f)
     if dtype.hasobject:
         raise ValueError("Python objects")
+    check_shape(shape, dtype.itemsize)
     order: Literal["C", "F"] = "F" if fortran else "C"
     # The map keeps the file's bytes alive, even if the file has no name any more.
     mapped = MappedFile(f.fileno(), path)
     if f.tell() + math.prod(shape) * dtype.itemsize > len(mapped):
-        raise ValueError(f"{len(mapped)} bytes for {dtype}{list(shape)}")
+        raise ValueError(f"{len(mapped)} bytes for an array of ({listed(shape, 60)}) {dtype}")
     return np.ndarray(shape, dtype, mapped, f.tell(), order=order)
 
 
 def _npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
     """The first count arrays, or all, by name."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {m.filename.removesuffix(".npy"): m for m in archive.infolist()}
-            names = list(members) if count is None else pick_arrays(path, members, count)
-            return {name: _npz_member(path, archive, members[name]) for name in names}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, RuntimeError, zlib.error) as e:
-        raise DataError(f"{path}: must be an .npz of number arrays, but got: {_line(e)}.") from e
+    with (
+        open_input(path) as file,
+        reading(path, "must be an .npz of number arrays"),
+        zipfile.ZipFile(file) as archive,
+    ):
+        members = {m.filename.removesuffix(".npy"): m for m in archive.infolist()}
+        names = list(members) if count is None else pick_arrays(path, members, count)
+        size = os.fstat(file.fileno()).st_size
+        guard(path, size, sum(members[name].file_size for name in names))
+        return {name: _npz_member(path, archive, members[name]) for name in names}
 
 
 def map_arrays(path: str) -> dict[str, Rows]:
@@ -307,7 +328,7 @@ def map_arrays(path: str) -> dict[str, Rows]:
     Raises:
         DataError: if the file is not sound.
     """
-    with open(path, "rb") as f:
+    with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(8)
     if start.startswith(NPY):
         return {"0": _npy_array(path)}
@@ -315,22 +336,17 @@ def map_arrays(path: str) -> dict[str, Rows]:
         return _npz_arrays(path, None)
     import h5py
 
-    found: dict[str, Rows] = {}
-
-    def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape and item.dtype.kind in "biuf":
-            found[name.removeprefix("value/")] = item
-
-    try:
-        h5py.File(path, "r").visititems(visit)
-    except (OSError, RuntimeError) as e:
-        raise DataError(f"{path}: must be a sound HDF5 file, but got: {_line(e)}.") from e
-    return found
+    with reading(path, SOUND_HDF5):
+        return {
+            name.removeprefix("value/"): item
+            for name, item in data_sets(h5py.File(path, "r"), path)
+            if item.shape and item.dtype.kind in "biuf"
+        }
 
 
 def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Rows:
     """Maps a member that is stored as it is; unpacks a compressed one to a file without a name."""
-    with open(path, "rb") as f:
+    with open_input(path) as f:
         if member.compress_type == zipfile.ZIP_STORED:
             f.seek(member.header_offset)
             name, extra = struct.unpack("<26x2H", f.read(30))
@@ -345,15 +361,16 @@ def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
 def _hdf5_arrays(path: str, count: int) -> list[Rows]:
     import h5py
 
-    try:
-        group = h5py.File(path, "r").get("value")
-    except OSError as e:
-        raise DataError(f"{path}: must be a sound HDF5 file, but got: {_line(e)}.") from e
-    if not isinstance(group, h5py.Group):
-        raise DataError(f'{path}: must hold a group "value" with data sets "0", "1", ….')
-    arrays = [group[name] for name in pick_arrays(path, group, count)]
+    with reading(path, SOUND_HDF5):
+        file = h5py.File(path, "r")
+        is_own = isinstance(file.get("value", getlink=True), h5py.HardLink)
+        group = file["value"] if is_own else None
+        if not isinstance(group, h5py.Group):
+            raise DataError(f'{path}: must hold a group "value" with data sets "0", "1", ….')
+        names = pick_arrays(path, group, count)
+        arrays = [data_set(file, f"value/{name}", path) for name in names]
     for array in arrays:
-        if not isinstance(array, h5py.Dataset) or not array.shape:
+        if not array.shape:
             raise DataError(f"{path}: must hold arrays, but {array.name} is none.")
     return arrays
 
@@ -369,10 +386,5 @@ def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
     if len(names) == count == 1:
         return list(names)
     raise DataError(
-        f"{path}: must hold {count} arrays named 0, 1, …, but got {', '.join(sorted(names))}."
+        f"{path}: must hold {count} arrays named 0, 1, …, but got {listed(sorted(names))}."
     )
-
-
-def _line(error: Exception) -> str:
-    """An error's text on one line, without its full stop."""
-    return " ".join(str(error).split()).removesuffix(".") or type(error).__name__

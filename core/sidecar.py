@@ -6,6 +6,7 @@ version; readers ignore keys they do not know.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.reading import check_shape, listed, printable, read_input, reason
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -20,6 +22,7 @@ FORMAT = "odt-data"
 VERSION = 1
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
+RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,)}  # what is shown
 SCALES = ("0..1", "-1..1")  # what 0 … 255 can become
 
 
@@ -87,44 +90,49 @@ def read_sidecar(path: str) -> Sidecar | None:
         DataError: if there is one, but not of this format.
     """
     where = sidecar_path(path)
-    try:
-        text = where.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not os.path.lexists(where):
         return None
-    except (OSError, UnicodeDecodeError) as e:
-        raise DataError(f"{where}: must be readable JSON, but got: {e}.") from e
+    text = read_input(where, "readable JSON")
     try:
-        content = json.loads(text)
-        return _parse(content)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        return _parse(json.loads(text.decode()))
+    except Exception as e:  # JSON may be anything
         raise DataError(
-            f"{where}: must be JSON of format {FORMAT} {VERSION}, but got: "
-            f"{type(e).__name__}: {e}. Write the data again, or delete the JSON."
+            f"{where}: must be JSON of format {FORMAT} {VERSION}, but got: {reason(e)}. "
+            "Write the data again, or delete the JSON."
         ) from e
 
 
 def _parse(content: dict[str, Any]) -> Sidecar:
     if content["format"] != FORMAT or content["version"] != VERSION:
-        raise ValueError(f"format {content['format']} {content['version']}")
+        shown = f"{printable(content['format'], 40)} {printable(content['version'], 40)}"
+        raise ValueError(f"format {shown}")
     tensors = tuple(_spec(t) for t in content["tensors"])
     samples, classes = content["samples"], content.get("classes", [])
-    if not isinstance(samples, int) or samples < 0 or not tensors:
-        raise ValueError(f"{samples} samples of {len(tensors)} tensors")
+    for tensor in tensors:
+        check_shape((samples, *tensor.shape), tensor.dtype.itemsize)
+    if not tensors:
+        raise ValueError("no tensors")
     if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
         raise TypeError("classes must be a list of names")
     scale = content.get("scale", "")
     if scale not in ("", *SCALES):
-        raise ValueError(f"scale {scale}")
+        raise ValueError(f"scale {printable(scale)}")
     own = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
     recipe = {k: v for k, v in content.items() if k not in own}
+    for key, kinds in RECIPE.items():
+        if key in recipe and not isinstance(recipe[key], kinds):
+            raise TypeError(f"{key} must be {' or '.join(k.__name__ for k in kinds)}")
+    if not all(isinstance(step, dict) for step in recipe.get("preprocessing", ())):
+        raise TypeError("preprocessing must be a list of steps")
     sha256 = str(content.get("sha256", ""))
     return Sidecar(tensors, samples, tuple(classes), sha256, recipe, scale)
 
 
 def _spec(tensor: dict[str, Any]) -> TensorSpec:
     shape, dtype = tensor["shape"], tensor["dtype"]
-    if not all(isinstance(n, int) and n > 0 for n in shape):
-        raise ValueError(f"shape {shape}")
+    if 0 in shape:
+        raise ValueError(f"shape {listed(shape)}")
     if dtype not in DTYPES:
-        raise ValueError(f"dtype {dtype}")
+        raise ValueError(f"dtype {printable(dtype)}")
+    check_shape(shape, np.dtype(dtype).itemsize)
     return TensorSpec(tuple(shape), np.dtype(dtype).newbyteorder("<"))

@@ -31,6 +31,8 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
 # Within core a module imports only those before it. A package that is named stands for all in it.
 CORE = [
     "phases",
+    "reading",
+    "hdf5",
     "mapped",
     "files",
     "nnpackage",

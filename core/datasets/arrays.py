@@ -11,6 +11,7 @@ import numpy as np
 from odt.core.columns import HDF5, map_arrays
 from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
 from odt.core.mapped import MappedFile
+from odt.core.reading import listed, open_input, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -63,25 +64,22 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
         targets = _pick(arrays, options.y, TARGETS, split)
         if not targets:
             raise DataError(
-                f"{path}: must have targets for {', '.join(inputs)}, but has "
-                f"{', '.join(arrays)}. Name them with --y, or give --target-source."
+                f"{path}: must have targets for {listed(inputs)}, but has "
+                f"{listed(arrays)}. Name them with --y, or give --target-source."
             )
         name = {"": "all", "val": "validation"}.get(split, split)
         parts[name] = ([arrays[n] for n in inputs], [arrays[n] for n in targets])
     if not parts:
         raise DataError(
             f"{path}: must have arrays called x and y, or x_train, y_train, …, but has "
-            f"{', '.join(arrays)}. Name them with --x and --y."
+            f"{listed(arrays)}. Name them with --x and --y."
         )
     return _source(path, parts, options)
 
 
 def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
-    try:
-        with open(path, "rb") as f:
-            start = f.read(8)
-    except OSError as e:
-        raise DataError(f"{path}: must be a readable file, but got: {e.strerror}.") from e
+    with open_input(path) as f, reading(str(path), "must be a readable file"):
+        start = f.read(8)
     if start.startswith((HDF5, b"\x93NUMPY", b"PK\x03\x04")):
         return map_arrays(str(path))
     if not options.shape:
@@ -97,13 +95,13 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
             f"{path}: must be samples of {size} {options.dtype} {options.shape}, but has "
             f"{nbytes / dtype.itemsize:g} values."
         )
-    with open(path, "rb") as f:
+    with open_input(path) as f:
         return {"0": np.ndarray((length, *options.shape), dtype, MappedFile(f.fileno(), path))}
 
 
 def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
     if len(arrays) != 1:
-        raise DataError(f"{path}: must hold one array, but has {', '.join(arrays)}.")
+        raise DataError(f"{path}: must hold one array, but has {listed(arrays)}.")
     return (next(iter(arrays.values())),)
 
 
@@ -128,7 +126,7 @@ def _source(
         if len(lengths) != 1 or lengths == {-1}:
             raise DataError(
                 f"{path}: inputs and targets must have one length, but got "
-                f"{', '.join(str(a.shape) for a in (*x, *y))}."
+                f"{listed([a.shape for a in (*x, *y)])}."
             )
     targets = [np.asarray(y[0]) for _, y in parts.values()]
     several = any(len(y) > 1 for _, y in parts.values())

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from odt.core.columns import HDF5, NPY, ZIP, Column, map_arrays, open_columns
+from odt.core.reading import listed, open_input, printable, reading
 from odt.core.sidecar import Sidecar, read_sidecar
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -49,11 +50,8 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     Raises:
         DataError: if none of them says it.
     """
-    try:
-        with open(path, "rb") as f:
-            start = f.read(8)
-    except OSError as e:
-        raise DataError(f"{path}: must be a readable file, but got: {e.strerror}.") from e
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        start = f.read(8)
     sidecar = read_sidecar(path)
     if sidecar is not None:
         specs: Sequence[TensorSpec] = sidecar.tensors
@@ -62,9 +60,11 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
         if not found:
             raise DataError(f"{path}: must hold arrays of numbers, but has none.")
         arrays = {n: a if a.shape else a.reshape(1) for n, a in found.items()}
+        if not all(a.shape[0] for a in arrays.values()):
+            raise DataError(f"{path}: must hold samples, but got {listed(arrays)} without any.")
         specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays.values()]
         columns = [
-            Column(f"{path}: {name}", spec, a.shape[0], a)
+            Column(f"{path}: {printable(name)}", spec, a.shape[0], a)
             for (name, a), spec in zip(arrays.items(), specs, strict=True)
         ]
         return tuple(columns), None
@@ -149,4 +149,5 @@ def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
     if not sidecar.classes:
         return [f"{row[0]:.4g}" for row in rows]
     picked = rows.argmax(axis=1) if column.spec.size > 1 else rows[:, 0]
-    return [sidecar.classes[int(k)] for k in picked]
+    names = dict(enumerate(sidecar.classes))
+    return [names.get(k, printable(k)) for k in picked.tolist()]
