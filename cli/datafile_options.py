@@ -9,6 +9,7 @@ from odt.core.datasets.open import FORMATS
 from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import FITS, METHODS
 from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
+from odt.core.datasets.sounds import MOST_RATE
 from odt.core.sidecar import DTYPES
 
 # tf_dataset_converter's profiles: the sets it allows, and its name for messages.
@@ -50,7 +51,7 @@ reading_options = stack(
     click.option("--source-dtype", default="float32", help="Of a raw file.",
                  type=click.Choice(sorted(DTYPES))),
     click.option("--classes", default="", help="Names of the classes, commas between."),
-    click.option("--rate", type=click.IntRange(0), default=16000, show_default=True,
+    click.option("--rate", type=click.IntRange(0, MOST_RATE), default=16000, show_default=True,
                  help="Of WAV files, samples a second; 0 for any."),
     click.option("--seconds", type=click.FloatRange(0), default=1.0, show_default=True,
                  help="To which sounds are cut or filled."),

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from odt.core.reading import open_regular
 from odt.errors import ModelError, OdtError
 
 try:
@@ -128,7 +129,7 @@ def write_atomically(
 def remove_leftovers(folder: Path) -> None:
     """Removes what runs that were killed have left; never what one is writing now."""
     for leftover in folder.glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(OSError), open(leftover, "rb") as file:
+        with contextlib.suppress(OSError), open_regular(leftover) as file:
             if _lock(file.fileno()):
                 leftover.unlink()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from odt.core.files import AtomicFile, write_atomically
+from odt.core.reading import open_input, read_input, reading
 from odt.errors import ModelError
 
 MANIFEST = Path("metadata", "MANIFEST")
@@ -33,19 +34,18 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
             f"{os.fspath(package)}: a model must be a file, but got a folder without {MANIFEST}. "
             "Give a model file or an nnpackage."
         )
-    try:
-        with open(path, "rb") as file:
-            content = json.loads(file.read(MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as e:
-        reason = getattr(e, "strerror", None) or str(e)
-        raise ModelError(f"{path}: must be a file of JSON, but got: {reason}") from e
+    with (
+        open_input(path, "a file of JSON", ModelError) as file,
+        reading(str(path), "must be a file of JSON", ModelError),
+    ):
+        content = json.loads(file.read(MOST_BYTES))
     if not isinstance(content, dict):
         raise ModelError(f"{path}: must be an object, but got {_show(content)}")
     major = content.get("major-version", "1")
     if str(major) != "1":
         raise ModelError(f"{path}: major-version must be 1, but got {_show(major)}")
     name = _only(content, "models", path)
-    if name in {"", ".", ".."} or Path(name).name != name or "\0" in name:
+    if name in {"", ".", ".."} or Path(name).name != name or not name.isprintable():
         raise ModelError(f"{path}: models must name a file of the package, but got {_show(name)}")
     kind = _only(content, "model-types", path)
     if kind not in TYPES:
@@ -74,10 +74,7 @@ def write_package(model: Path, kind: str, folder: Path, config: Path | None = No
         "models": [model.name],
         "model-types": [kind],
     }
-    try:
-        held = {target: source.read_bytes() for target, source in copies.items()}
-    except OSError as e:
-        raise ModelError(f"{e.filename}: must be a readable file, but got: {e.strerror}.") from e
+    held = {target: read_input(source, error=ModelError) for target, source in copies.items()}
     try:
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
     except OSError as e:

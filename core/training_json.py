@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from odt.core.reading import read_input, reading
 from odt.core.training_info import REDUCTIONS, StoredInfo, TrainingInfo
 from odt.errors import OptionError
 
@@ -56,12 +57,9 @@ def read_training_json(
     Raises:
         OptionError: if it cannot be read or says what cannot be.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, ValueError) as e:  # ValueError: other bytes than UTF-8, a null in the path
-        reason = str(getattr(e, "strerror", None) or e).lower()
-        raise OptionError(f"{path}: must be a file of JSON, but got: {reason}") from e
+    data = read_input(path, "a file of JSON", OptionError)
+    with reading(str(path), "must be a file of JSON", OptionError):
+        text = data.decode()
     return parse_training_json(text, str(path), operators, warn)
 
 

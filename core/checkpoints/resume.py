@@ -12,6 +12,7 @@ from odt.core.data import EpochOrder
 from odt.core.files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.graph import Graph, first_of_buffer
 from odt.core.parameters import Parameters
+from odt.core.reading import read_input
 from odt.core.trainer import Trainer
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import ModelError, OptionError
@@ -182,11 +183,7 @@ def _shared(graph: Graph) -> dict[int, list[int]]:
 
 def read_checkpoint(path: str | os.PathLike[str]) -> bytes:
     """A checkpoint's bytes; raises ModelError if it cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except (OSError, ValueError) as e:
-        reason = str(getattr(e, "strerror", None) or e).lower()
-        raise ModelError(f"{os.fspath(path)}: must be a checkpoint, but got: {reason}") from e
+    return read_input(path, "a checkpoint", ModelError)
 
 
 def read_resume(path: str | os.PathLike[str]) -> Resume:

@@ -13,6 +13,7 @@ import numpy as np
 from odt.core.datasets.pickles import read_pickle
 from odt.core.datasets.source import ArrayPart, Part, check_labels
 from odt.core.datasets.tree import Tree
+from odt.core.reading import listed
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -87,7 +88,9 @@ def _pickle(tree: Tree, path: str, variant: str) -> tuple[Array, Array]:
     key = f"{variant}_labels" if variant else "labels"
     data, labels = content.get("data"), content.get(key)
     if not isinstance(data, np.ndarray) or not isinstance(labels, list):
-        raise DataError(f"{where}: must hold data and {key}, but has {', '.join(content)}.")
+        raise DataError(f"{where}: must hold data and {key}, but has {listed(content)}.")
+    if not labels or not all(type(label) is int and 0 <= label < 256 for label in labels):
+        raise DataError(f"{where}: {key} must be class numbers, but they are not.")
     if data.dtype != np.uint8 or data.shape != (len(labels), PICTURE):
         raise DataError(
             f"{where}: must hold {PICTURE} bytes for each of {len(labels)} labels, but data is "
@@ -111,5 +114,7 @@ def _classes(tree: Tree, variant: str) -> tuple[str, ...]:
         return tuple(text.split())
     if path := by_name.get("meta"):
         names = _dictionary(tree, path).get(f"{variant}_label_names", [])
+        if not isinstance(names, list) or not all(isinstance(n, bytes | str) for n in names):
+            raise DataError(f"{tree.where(path)}: {variant}_label_names must be names of classes.")
         return tuple(n.decode("latin1") if isinstance(n, bytes) else str(n) for n in names)
     return tuple(str(k) for k in range(20 if variant == "coarse" else 100))

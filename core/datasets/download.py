@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from odt.core.reading import open_input
 from odt.errors import DataError
 
 COPY = 1 << 18
@@ -86,7 +87,7 @@ def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None
 
 
 def _check(there: Path, path: Path, file: Remote) -> None:
-    with open(there, "rb") as f:
+    with open_input(there) as f:
         got = hashlib.file_digest(f, "md5").hexdigest()
     if got == file.md5:
         return

@@ -2,8 +2,7 @@
 
 import io
 import re
-import struct
-import zlib
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
 from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
+from odt.core.reading import listed, printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -30,8 +30,6 @@ PARTS = {
     "valid": "validation",
     "validation": "validation",
 }
-
-PICTURE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error)
 
 Decode = Callable[[bytes], Array]
 
@@ -58,7 +56,7 @@ class FilePart(Part):
         return Sample((x,), (self.labels[k],))
 
     def label_of(self, k: int) -> str:
-        return self._names[k]
+        return printable(self._names[k])
 
     def groups(self, rule: str) -> Sequence[str]:
         try:
@@ -68,7 +66,9 @@ class FilePart(Part):
         found = [pattern.search(name) for name in self._names]
         for name, match in zip(self._names, found, strict=True):
             if match is None:
-                raise DataError(f"--group-by {rule}: must fit every file name, but not {name}.")
+                raise DataError(
+                    f"--group-by {rule}: must fit every file name, but not {printable(name)}."
+                )
         return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
 
 
@@ -84,6 +84,7 @@ def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> 
         DataError: if there are no such files, a part has classes of its own, or a class is empty.
     """
     endings = PICTURES if kind == "image" else SOUNDS
+    warnings.filterwarnings("ignore", module="PIL")  # what is wrong with a picture is said here
     found: dict[str, dict[str, list[str]]] = {}
     seen: dict[str, set[str]] = {}
     for folder in tree.empty:
@@ -108,14 +109,14 @@ def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> 
         unknown = sorted(set(by_class) - set(classes))
         if unknown:
             raise DataError(
-                f"{tree.name}: {part} must have the classes of train ({', '.join(classes)}), "
-                f"but got {', '.join(unknown)}."
+                f"{tree.name}: {part} must have the classes of train ({listed(classes)}), "
+                f"but got {listed(unknown)}."
             )
         empty = sorted((seen[part] | set(classes)) - set(by_class))
         if empty and not skip:
             raise DataError(
                 f"{tree.name}: each class must have {' '.join(endings)} files, but in {part} "
-                f"there are none of {', '.join(empty)}. Leave them out with --on-error skip."
+                f"there are none of {listed(empty)}. Leave them out with --on-error skip."
             )
     parts = {}
     for part, by_class in found.items():
@@ -149,12 +150,9 @@ def decode_picture(data: bytes, resize: Resize | None = None) -> Array:
         DataError: if it is damaged, too large, or has more than 8 bits a channel.
     """
     image = pillow()
-    try:
-        with image.open(io.BytesIO(data), formats=FORMATS) as picture:
-            upright = _rgb(picture)
-            return np.asarray(upright if resize is None else resize.apply_to_image(upright))
-    except (*PICTURE_ERRORS, image.DecompressionBombError) as e:
-        raise DataError(f"must be a sound picture, but got: {_plain(e)}.") from e
+    with reading("", "must be a sound picture"), image.open(io.BytesIO(data), formats=FORMATS) as p:
+        upright = _rgb(p)
+        return np.asarray(upright if resize is None else resize.apply_to_image(upright))
 
 
 def _rgb(picture: Any) -> Any:
@@ -173,9 +171,3 @@ def _upright(picture: Any) -> Any:
     from PIL import ImageOps
 
     return ImageOps.exif_transpose(picture)
-
-
-def _plain(error: Exception) -> str:
-    """An error's text without the address of an object in memory."""
-    text = " ".join(str(error).split()).removesuffix(".")
-    return re.sub(r" <_io\.BytesIO object at 0x[0-9a-f]+>", "", text) or type(error).__name__

@@ -12,7 +12,8 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from odt.core.datasets.tree import COPY, UNPACK_ERRORS, Tree, guard, one_line
+from odt.core.datasets.tree import COPY, Tree
+from odt.core.reading import guard, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -29,11 +30,12 @@ def read_idx(tree: Tree, name: str, axes: int) -> Array:
         DataError: if the file is not of this format, damaged, or shorter than its header says.
     """
     where = tree.where(name)
-    try:
-        with tree.open(name) as packed, _unzipped(packed) as stream:
-            return _read(stream, where, axes, tree.sizes[name])
-    except UNPACK_ERRORS as e:
-        raise DataError(f"{where}: must be a sound IDX file, but got: {one_line(e)}.") from e
+    with (
+        reading(where, "must be a sound IDX file"),
+        tree.open(name) as packed,
+        _unzipped(packed) as stream,
+    ):
+        return _read(stream, where, axes, tree.sizes[name])
 
 
 def _read(stream: IO[bytes], where: str, axes: int, packed: int) -> Array:

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from odt.core.datasets.source import Part, Sample, Source
+from odt.core.reading import listed, read_input, reading
 from odt.errors import DataError
 
 
@@ -40,10 +40,9 @@ def parse_label_map(text: str) -> dict[str, str]:
         DataError: if it is neither.
     """
     if text.endswith(".json"):
-        try:
-            content = json.loads(Path(text).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as e:
-            raise DataError(f"{text}: must be JSON, but got: {e}.") from e
+        data = read_input(text, "a file of JSON")
+        with reading(text, "must be JSON"):
+            content = json.loads(data.decode())
         if not isinstance(content, dict):
             raise DataError(f"{text}: must be pairs of class names, but is no object.")
         return {str(k): str(v) for k, v in content.items()}
@@ -62,8 +61,8 @@ def relabel(source: Source, names: Mapping[str, str]) -> Source:
     unknown = sorted(set(names) - set(source.classes))
     if unknown:
         raise DataError(
-            f"--label-map: {source.name} has the classes {', '.join(source.classes) or 'none'}, "
-            f"but got {', '.join(unknown)}."
+            f"--label-map: {source.name} has the classes {listed(source.classes) or 'none'}, "
+            f"but got {listed(unknown)}."
         )
     new = [names.get(c, c) for c in source.classes]
     classes = tuple(dict.fromkeys(new))

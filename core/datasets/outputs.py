@@ -17,9 +17,10 @@ from typing import IO, Any, ClassVar, cast
 
 import numpy as np
 
-from odt.core.datasets.tree import COPY, one_line
+from odt.core.datasets.tree import COPY
 from odt.core.files import AtomicFile
 from odt.core.mapped import check_open_files
+from odt.core.reading import reason
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -255,8 +256,8 @@ def _write(file: IO[bytes], data: Any) -> None:
     try:
         file.write(data)
     except OSError as e:
-        raise DataError(f"a temporary file: cannot be written: {one_line(e)}.") from e
+        raise DataError(f"a temporary file: cannot be written: {reason(e)}.") from e
 
 
 def _refuse(path: Any, e: Exception) -> DataError:
-    return DataError(f"{path}: must be a file that can be written, but got: {one_line(e)}.")
+    return DataError(f"{path}: must be a file that can be written, but got: {reason(e)}.")

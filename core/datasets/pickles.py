@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.reading import printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
-MARK = object()
 ARRAY = {"numpy.core.multiarray _reconstruct", "numpy._core.multiarray _reconstruct"}
 PLAIN = {
     "BININT", "BININT1", "BININT2", "LONG1", "INT", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE",
@@ -56,29 +56,34 @@ def read_pickle(data: bytes, where: str) -> Any:
     Raises:
         DataError: if the pickle is damaged or asks for anything else.
     """
-    try:
-        return _plain(_Machine(where).run(data))
-    except DataError:
-        raise
-    except (
-        ValueError,
-        IndexError,
-        struct.error,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as e:
-        raise DataError(f"{where}: must be a sound pickle, but got: {type(e).__name__}.") from e
+    with reading(where, "must be a sound pickle"):
+        machine = _Machine(where, data)
+        return machine.plain(machine.run())
 
 
 class _Machine:
-    def __init__(self, where: str) -> None:
+    """The stack machine.
+
+    Values that the pickle names more than once are copied, so that a few bytes could fill memory:
+    what is made of it must not be larger than it.
+    """
+
+    def __init__(self, where: str, data: bytes) -> None:
         self.where = where
+        self.data = data
+        self.left = len(data)
         self.stack: list[Any] = []
+        self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
 
-    def run(self, data: bytes) -> Any:
+    def spend(self, amount: int) -> None:
+        """Counts values and bytes that are made."""
+        self.left -= amount
+        if self.left < 0:
+            raise ValueError(f"more than {len(self.data)} values out of {len(self.data)} bytes")
+
+    def run(self) -> Any:
+        data = self.data
         file = io.BytesIO(data)
         while code := file.read(1):
             operation = OPERATIONS[code.decode("latin1")]
@@ -104,7 +109,7 @@ class _Machine:
         elif code in CONSTANTS:
             stack.append(CONSTANTS[code])
         elif code == "MARK":
-            stack.append(MARK)
+            self.marks.append(len(stack))
         elif code in ("EMPTY_DICT", "EMPTY_LIST"):
             stack.append({} if code == "EMPTY_DICT" else [])
         elif code in ("BINPUT", "LONG_BINPUT"):
@@ -142,8 +147,8 @@ class _Machine:
             raise self.refuse(code)
 
     def since_mark(self) -> list[Any]:
-        at = len(self.stack) - 1 - self.stack[::-1].index(MARK)
-        items = self.stack[at + 1 :]
+        at = self.marks.pop()
+        items = self.stack[at:]
         del self.stack[at:]
         return items
 
@@ -155,6 +160,7 @@ class _Machine:
         if name == "numpy dtype":
             return _Type(_text(arguments[0]))
         if name == "_codecs encode" and arguments[1] == "latin1":
+            self.spend(len(arguments[0]))
             return arguments[0].encode("latin1")
         raise self.refuse(f"a call of {name.replace(' ', '.')}")
 
@@ -170,29 +176,30 @@ class _Machine:
         else:
             raise self.refuse("the state of an object")
 
+    def plain(self, value: Any) -> Any:
+        """Without the wrappers."""
+        self.spend(1)
+        if isinstance(value, _Array):
+            if value.value is None:
+                raise ValueError("an array without values")
+            return value.value
+        if isinstance(value, dict):
+            return {self.plain(k): self.plain(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.plain(v) for v in value]
+        if isinstance(value, memoryview):
+            self.spend(len(value))
+            return bytes(value)
+        if isinstance(value, _Name | _Type):
+            raise ValueError("a name")
+        return value
+
     def refuse(self, what: str) -> DataError:
         return DataError(
             f"{self.where}: a pickle must hold nothing but arrays, lists and names, but it has "
-            f"{what}. It is not executed."
+            f"{printable(what)}. It is not executed."
         )
 
 
 def _text(value: Any) -> str:
     return value.decode("ascii") if isinstance(value, bytes) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    """Without the wrappers."""
-    if isinstance(value, _Array):
-        if value.value is None:
-            raise ValueError("an array without values")
-        return value.value
-    if isinstance(value, dict):
-        return {_plain(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, memoryview):
-        return bytes(value)
-    if isinstance(value, _Name | _Type):
-        raise ValueError("a name")
-    return value

@@ -15,8 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.reading import reading
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
+
+MOST_RATE = 768_000  # Hz; what no converter of sound exceeds
+MOST_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,10 @@ class Sound:
                 f"--mel-range: must lie between 0 and half of --rate, but got {self.low:g} … "
                 f"{self.high:g} Hz at {self.rate}."
             )
-        if min(self.frame, self.hop) < 1 or self.seconds < 0:
-            raise OptionError("--frame, --hop, --seconds: must be above 0.")
+        if min(self.frame, self.hop) < 1:
+            raise OptionError("--frame, --hop: must be above 0.")
+        if not 0 <= self.seconds <= MOST_SECONDS:
+            raise OptionError(f"--seconds: must be 0 … {MOST_SECONDS}, but got {self.seconds:g}.")
 
     def decode(self, data: bytes) -> Array:
         """float32 (samples,) or (frames, bands).
@@ -111,13 +117,12 @@ def read_wav(data: bytes) -> tuple[Array, int]:
     Raises:
         DataError: unless it is a sound WAV file of 8, 16, 24 or 32-bit integers.
     """
-    try:
-        with wave.open(io.BytesIO(data)) as file:
-            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
-            claimed = file.getnframes()
-            raw = file.readframes(claimed)
-    except (wave.Error, EOFError, ValueError, OSError) as e:
-        raise DataError(f"must be a sound WAV file of integers, but got: {e}") from e
+    with reading("", "must be a sound WAV file of integers"), wave.open(io.BytesIO(data)) as file:
+        width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+        claimed = file.getnframes()
+        raw = file.readframes(claimed)
+    if not 0 < rate <= MOST_RATE:
+        raise DataError(f"must have 1 to {MOST_RATE} samples a second, but has {rate}")
     if width not in (1, 2, 3, 4) or len(raw) < claimed * width * channels:
         raise DataError(
             f"must have {claimed} frames of {channels} channels with 1 to 4 bytes, but has "

@@ -8,18 +8,40 @@ import inspect
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from odt.core.datasets.source import EndOfSamplesError, Kind, Part, Sample, Source
+from odt.core.reading import listed, printable, reason
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 IMAGE_KEYS = ("image", "img", "images", "x", "input")
+END = object()
 LABEL_KEYS = ("label", "labels", "fine_label", "y", "target")
+
+
+@contextmanager
+def running(name: str, rule: str) -> Iterator[None]:
+    """Runs code that is not odt's, and says where it failed.
+
+    Raises:
+        DataError: for anything that it raises.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (Exception, SystemExit) as e:
+        last = traceback.extract_tb(e.__traceback__)[-1]
+        place = f"{os.path.basename(last.filename)}, line {last.lineno}"
+        what = f"{type(e).__name__}: {reason(e).removeprefix(f'{type(e).__name__}: ')}"
+        raise DataError(f"{name}: {rule}, but got: {what} ({printable(place)}).") from e
 
 
 class StreamPart(Part):
@@ -38,17 +60,17 @@ class StreamPart(Part):
         self._lock = threading.Lock()
 
     def read(self, k: int) -> Sample:
-        with self._lock:
+        with self._lock, running(self._name, "must yield samples"):
             if k < self._next or self._next == 0:
                 self._samples, self._next = iter(self._start()), 0
-            while True:
-                try:
-                    sample = next(self._samples)
-                except StopIteration:
-                    raise EndOfSamplesError from None
+            while self._next <= k:
+                sample = next(self._samples, END)
+                if sample is END:
+                    break
                 self._next += 1
-                if self._next > k:
-                    return as_sample(f"{self._name}: sample {k}", sample)
+            else:
+                return as_sample(f"{self._name}: sample {k}", sample)
+        raise EndOfSamplesError
 
 
 def as_sample(where: str, sample: Any) -> Sample:
@@ -63,7 +85,7 @@ def as_sample(where: str, sample: Any) -> Sample:
         if x is None or y is None:
             raise DataError(
                 f"{where}: must have one of {', '.join(IMAGE_KEYS)} and one of "
-                f"{', '.join(LABEL_KEYS)}, but has {', '.join(map(str, sample))}."
+                f"{', '.join(LABEL_KEYS)}, but has {listed(sample)}."
             )
     elif isinstance(sample, tuple | list) and len(sample) == 2:
         x, y = sample
@@ -93,23 +115,21 @@ def open_callable(text: str, classes: tuple[str, ...]) -> Source:
     module_name, _, function_name = text.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    try:
+    with running(text, "must be a function in a module here"):
         function = getattr(importlib.import_module(module_name), function_name)
-    except (ImportError, AttributeError) as e:
-        raise DataError(f"{text}: must be a function in a module here, but got: {e}.") from e
-    if not callable(function):
-        raise DataError(f"{text}: must be a function, but is {type(function).__name__}.")
-    by_part = any(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        for p in inspect.signature(function).parameters.values()
-    )
+        if not callable(function):
+            raise DataError(f"{text}: must be a function, but is {type(function).__name__}.")
+        by_part = any(
+            p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            for p in inspect.signature(function).parameters.values()
+        )
+        classes = tuple(map(str, getattr(function, "classes", classes)))
     parts: dict[str, Part] = {"all": StreamPart(text, function)}
     if by_part:
         parts = {
             name: StreamPart(f"{text}({name})", partial(function, name))
             for name in ("train", "test", "validation")
         }
-    classes = tuple(getattr(function, "classes", classes))
     return Source(text, _kind(parts), parts, classes)
 
 
@@ -139,8 +159,8 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
     try:
         builder = tfds.builder(name, data_dir=data_dir)
         builder.download_and_prepare()
-    except (ValueError, OSError, RuntimeError) as e:
-        raise DataError(f"{name}: TensorFlow Datasets says: {_line(e)}.") from e
+    except Exception as e:
+        raise DataError(f"{name}: TensorFlow Datasets says: {reason(e)}.") from e
     info = builder.info
     label = next((k for k in LABEL_KEYS if k in info.features), None)
     classes = tuple(getattr(info.features[label], "names", ())) if label else ()
@@ -175,8 +195,8 @@ def open_hugging_face(name: str, data_dir: str | None) -> Source:
         ) from e
     try:
         loaded = datasets.load_dataset(name, cache_dir=data_dir)
-    except (ValueError, OSError, RuntimeError) as e:
-        raise DataError(f"{name}: Hugging Face datasets says: {_line(e)}.") from e
+    except Exception as e:
+        raise DataError(f"{name}: Hugging Face datasets says: {reason(e)}.") from e
     first = next(iter(loaded.values()))
     label = next((k for k in LABEL_KEYS if k in first.features), None)
     classes = tuple(getattr(first.features[label], "names", ())) if label else ()
@@ -185,7 +205,3 @@ def open_hugging_face(name: str, data_dir: str | None) -> Source:
         for split, rows in loaded.items()
     }
     return Source(name, _kind(parts), parts, classes, origin={"builder": "datasets"})
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()).removesuffix(".")

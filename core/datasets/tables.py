@@ -15,12 +15,14 @@ from typing import IO, Any, cast
 import numpy as np
 
 from odt.core.datasets.source import ArrayPart, Source
-from odt.core.datasets.tree import UNPACK_ERRORS, one_line, unpacked
+from odt.core.datasets.tree import unpacked
+from odt.core.reading import listed, printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 MISSING = frozenset(["", "?", "na", "n/a", "nan", "null", "none"])
 MOST_CLASSES = 1000
+EXACT = 2.0**53  # below it, float64 tells every whole number from the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class TablePart(ArrayPart):
         if rule not in self._texts:
             raise DataError(
                 f"--group-by {rule}: must be one of the columns left out of the inputs "
-                f"({', '.join(self._texts) or 'none'}). Leave it out with --leave-out {rule}."
+                f"({listed(self._texts) or 'none'}). Leave it out with --leave-out {rule}."
             )
         return self._texts[rule]
 
@@ -127,14 +129,9 @@ def read_table(path: Path, options: TableOptions, only_targets: bool = False) ->
     Raises:
         DataError: naming line and column of a cell that is no number.
     """
-    try:
-        with closing(unpacked(path)) as data:
-            text = io.TextIOWrapper(data, "utf-8-sig", newline="")
-            return _parse(path, text, options, only_targets)
-    except UnicodeDecodeError as e:
-        raise DataError(f"{path}: must be text in UTF-8, but got: {one_line(e)}.") from e
-    except (csv.Error, *UNPACK_ERRORS) as e:
-        raise DataError(f"{path}: must be a table, but got: {one_line(e)}.") from e
+    with reading(str(path), "must be a table in UTF-8"), closing(unpacked(path)) as data:
+        text = io.TextIOWrapper(data, "utf-8-sig", newline="")
+        return _parse(path, text, options, only_targets)
 
 
 def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool) -> Table:
@@ -259,7 +256,7 @@ def _column(path: Path, names: list[str], wanted: str, option: str) -> int:
         k = len(names)
     if not -len(names) <= k < len(names):
         raise DataError(
-            f"{path}: {option} must be one of {', '.join(names)}, or a number from 0 to "
+            f"{path}: {option} must be one of {listed(names)}, or a number from 0 to "
             f"{len(names) - 1}, but got {wanted}."
         )
     return k % len(names)
@@ -272,8 +269,8 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
         return float(cell)
     except ValueError:
         raise DataError(
-            f"{path}: line {line}: column {name} must hold numbers, but got {cell!r}. "
-            f"Leave the column out with --leave-out {name}."
+            f"{path}: line {line}: column {printable(name)} must hold numbers, but got "
+            f"{printable(cell)!r}. Leave the column out with --leave-out {printable(name)}."
         ) from None
 
 
@@ -288,15 +285,17 @@ def _targets(
     if regression:
         if values is None:
             raise DataError(f"{path}: a target for regression must be a number, but is a word.")
+        if not (np.abs(values) <= np.finfo(np.float32).max).all():
+            raise DataError(f"{path}: a target for regression must be finite in float32.")
         return values.astype(np.float32), ()
-    if values is not None:
-        if (values != np.rint(values)).any():
-            raise DataError(f"{path}: a class must be a whole number or a word.")
+    if values is not None and (values != np.rint(values)).any():
+        raise DataError(f"{path}: a class must be a whole number or a word.")
+    if values is not None and (np.abs(values) < EXACT).all():
         whole = values.astype(np.int64)
         if names and whole.min() >= 0 and whole.max() < len(names):
             return whole.astype(np.int32), names
         found, labels = np.unique(whole, return_inverse=True)
-    else:
+    else:  # words, or numbers of which float64 cannot tell two apart
         found, labels = np.unique(np.asarray(cells), return_inverse=True)
     if len(found) > MOST_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
         raise DataError(

@@ -13,32 +13,19 @@ import stat
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
+from odt.core.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
 COPY = 1 << 20
-# Beyond both, an archive is made to fill memory and disks: real data does not shrink so far.
-BOMB_BYTES = 1 << 30
-BOMB_RATIO = 200
-
 PACKED: dict[bytes, Callable[..., Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
 }
-UNPACK_ERRORS = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    zlib.error,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-)
 
 
 class Tree:
@@ -68,15 +55,12 @@ class Tree:
             raise DataError(
                 f"{self.where(name)}: must have at most {limit} bytes, but has {self.sizes[name]}."
             )
-        try:
-            with self.open(name) as f:
-                return f.read(limit)
-        except UNPACK_ERRORS as e:
-            raise DataError(f"{self.where(name)}: cannot be read: {one_line(e)}.") from e
+        with reading(self.where(name), "must be readable"), self.open(name) as f:
+            return f.read(limit)
 
     def where(self, name: str) -> str:
         """How messages name a file."""
-        return f"{self.name}/{name}"
+        return f"{self.name}/{printable(name)}"
 
 
 class FolderTree(Tree):
@@ -98,29 +82,49 @@ class FolderTree(Tree):
         self.sizes = dict(sorted(found.items()))
 
     def open(self, name: str) -> IO[bytes]:
-        return open(f"{self.name}/{name}", "rb")
+        return open_input(f"{self.name}/{name}")
 
 
 class ZipTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        try:
-            self._archive = zipfile.ZipFile(path)
-        except UNPACK_ERRORS as e:
-            raise DataError(f"{path}: must be a sound zip archive, but got: {one_line(e)}.") from e
-        found = {}
-        for member in self._archive.infolist():
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if member.is_dir() or kind == stat.S_IFLNK or _hidden(self.name, member.filename):
-                continue
-            guard(self.where(member.filename), member.compress_size, member.file_size)
-            found[member.filename] = member.file_size
+        found: dict[str, int] = {}
+        folders: list[str] = []
+        filled: set[str] = set()
+        with reading(self.name, "must be a sound zip archive"):
+            self._archive = zipfile.ZipFile(open_input(path))
+            for member in self._archive.infolist():
+                name = member.filename
+                if member.is_dir():
+                    folders.append(name)
+                    continue
+                if _is_link(member) or _hidden(self.name, name):
+                    continue
+                guard(self.where(name), member.compress_size, member.file_size)
+                found[name] = member.file_size
+                filled.update(f"{above}/" for above in PurePosixPath(name).parents)
         self.sizes = dict(sorted(found.items()))
-        folders = [m.filename for m in self._archive.infolist() if m.is_dir()]
-        self.empty = [f for f in folders if not any(n.startswith(f) for n in found)]
+        self.empty = [f for f in folders if f not in filled]
 
     def open(self, name: str) -> IO[bytes]:
         return self._archive.open(name)
+
+
+def _is_link(member: zipfile.ZipInfo) -> bool:
+    return stat.S_IFMT(member.external_attr >> 16) == stat.S_IFLNK
+
+
+class _Sized:
+    """A file of which never more is asked than there is, so that a size that lies costs nothing."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._size = os.fstat(file.fileno()).st_size
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, n: int = -1) -> bytes:
+        left = max(0, self._size - self.tell())
+        return self._file.read(left if n < 0 else min(n, left))
 
 
 class TarTree(Tree):
@@ -129,16 +133,23 @@ class TarTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._members: dict[str, tuple[int, int]] = {}
-        try:
+        with reading(self.name, "must be a sound tar archive"):
             self._file = unpacked(path)
-            with tarfile.open(fileobj=self._file, mode="r:") as archive:
-                for member in archive:
-                    if member.isreg() and not _hidden(self.name, member.name):
-                        name = member.name.removeprefix("./")
-                        self._members[name] = (member.offset_data, member.size)
-        except (tarfile.TarError, *UNPACK_ERRORS) as e:
-            raise DataError(f"{path}: must be a sound tar archive, but got: {one_line(e)}.") from e
+            with tarfile.open(fileobj=cast(IO[bytes], _Sized(self._file)), mode="r:") as archive:
+                self._read(archive)
         self.sizes = {name: size for name, (_, size) in sorted(self._members.items())}
+
+    def _read(self, archive: tarfile.TarFile) -> None:
+        end = -1
+        for member in archive:
+            if member.offset <= end or member.size < 0:  # else it might never end
+                raise ValueError(f"a member that begins at {member.offset} bytes")
+            if member.issparse():
+                raise ValueError(f"a sparse member, {printable(member.name)}")
+            end = member.offset
+            if member.isreg() and not _hidden(self.name, member.name):
+                name = member.name.removeprefix("./")
+                self._members[name] = (member.offset_data, member.size)
 
     def open(self, name: str) -> IO[bytes]:
         offset, size = self._members[name]
@@ -156,12 +167,10 @@ def open_tree(path: Path) -> Tree:
     """
     if path.is_dir():
         return FolderTree(path)
-    try:
-        with open(path, "rb") as file:
-            zipped = file.read(4) == b"PK\x03\x04"  # is_zipfile looks at the end, which may be cut
-        return ZipTree(path) if zipped or zipfile.is_zipfile(path) else TarTree(path)
-    except OSError as e:
-        raise DataError(f"{path}: must be a folder, zip or tar, but got: {one_line(e)}.") from e
+    with open_input(path, "a folder, zip or tar") as file:
+        zipped = file.read(4) == b"PK\x03\x04"  # is_zipfile looks at the end, which may be cut
+        is_zip = zipped or zipfile.is_zipfile(file)
+    return ZipTree(path) if is_zip else TarTree(path)
 
 
 def unpacked(path: Path) -> IO[bytes]:
@@ -170,7 +179,7 @@ def unpacked(path: Path) -> IO[bytes]:
     Raises:
         DataError: if it unpacks to far more than real data would.
     """
-    file = open(path, "rb")  # noqa: SIM115  # the caller's
+    file = open_input(path)
     start = file.read(6)
     file.seek(0)
     opener = next((o for magic, o in PACKED.items() if start.startswith(magic)), None)
@@ -187,25 +196,14 @@ def unpacked(path: Path) -> IO[bytes]:
     return result
 
 
-def guard(name: str, packed: int, unpacked: int) -> None:
-    """Raises DataError for sizes that only a decompression bomb has."""
-    if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
-        raise DataError(
-            f"{name}: must not unpack to more than {BOMB_RATIO} times its size, but {packed} bytes "
-            f"become {unpacked} or more: a decompression bomb. Unpack it yourself if you trust it."
-        )
-
-
 def _hidden(archive: str, name: str) -> bool:
     """Whether a member is of no interest; raises DataError if it wants to leave its folder."""
     path = PurePosixPath(name.replace("\\", "/"))
+    if not path.parts:
+        return True
     if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
         raise DataError(
-            f"{archive}: names must stay inside the archive, but got {name!r}. It is not read."
+            f"{archive}: names must stay inside the archive, but got {printable(name)}. "
+            "It is not read."
         )
     return any(part.startswith((".", "__MACOSX")) for part in path.parts)
-
-
-def one_line(error: BaseException) -> str:
-    """An error's text on one line, without its full stop."""
-    return " ".join(str(error).split()).removesuffix(".") or type(error).__name__

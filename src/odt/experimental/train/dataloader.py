@@ -1,5 +1,6 @@
 """Batches from arrays or files."""
 
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.core.reading import open_input
 from odt.kernels.opdef import Array
 
 Source: TypeAlias = list[Array] | Array | str
@@ -44,6 +46,7 @@ class DataLoader:
             dtype: of a .bin or .raw file.
 
         Raises:
+            DataError: for a file that cannot be opened.
             ValueError: for data of another kind, size or length.
         """
         self.batch_size = batch_size
@@ -93,13 +96,16 @@ def _arrays(source: Source, shape: tuple[int, ...] | None, dtype: Any) -> list[A
 def _file(path: str, shape: tuple[int, ...] | None, dtype: Any) -> Array:
     ending = Path(path).suffix
     if ending == ".npy":
-        array: Array = np.load(path)
-        return array
+        with open_input(path) as file:
+            array: Array = np.load(file)
+            return array
     if ending not in (".bin", ".raw"):
         raise ValueError(f"{path}: must be a .npy, .bin or .raw file, but got {ending!r}")
     if shape is None:
         raise ValueError(f"{path}: the shape of its samples must be given, but got none")
-    wanted, size = int(np.prod(shape)) * np.dtype(dtype).itemsize, os.path.getsize(path)
-    if wanted != size:
-        raise ValueError(f"{path}: must have {wanted} bytes for {shape}, but got {size}")
-    return np.fromfile(path, dtype).reshape(shape)
+    wanted = math.prod(shape) * np.dtype(dtype).itemsize
+    with open_input(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if wanted != size:
+            raise ValueError(f"{path}: must have {wanted} bytes for {shape}, but got {size}")
+        return np.fromfile(file, dtype).reshape(shape)

@@ -15,6 +15,7 @@ from odt.core.folding import fold_weights
 from odt.core.graph import Tensor
 from odt.core.program import Program
 from odt.core.reader import read_model
+from odt.core.reading import read_input
 from odt.core.resolve import number_of_last, resolve, values_used
 from odt.core.trainer import Trainer
 from odt.core.training_info import stored_training_info
@@ -209,11 +210,7 @@ class nnfw_session:
             ModelError: if it cannot be read, is damaged or of another model.
         """
         trainer = self._prepared()
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as e:
-            raise ModelError(f"{path}: must be a checkpoint to read, but got: {e.strerror}") from e
+        data = read_input(path, "a checkpoint to read", ModelError)
         decode(data, os.fspath(path), trainer.graph, trainer.parameters)
 
     def _prepared(self) -> Trainer:
