@@ -1,11 +1,12 @@
 """Which loss an output gets, and what it reads."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from odt.core.graph import Graph, Node
-from odt.core.lower import file_batch, lower
+from odt.core.endings import SHAPE_ONLY, ending, movable, producer
+from odt.core.graph import Graph
+from odt.core.lower import computed_specs, file_batch, lower
 from odt.core.plans.autodiff import Loss
 from odt.core.training_info import LOSSES, TrainingInfo
 from odt.errors import OptionError
@@ -18,45 +19,38 @@ BINARY = "binary_crossentropy"
 _TAKES_IN = {**dict.fromkeys(CROSS_ENTROPIES, "SOFTMAX"), BINARY: "LOGISTIC"}
 _DEFAULTS = {"SOFTMAX": CROSS_ENTROPIES[0], "LOGISTIC": BINARY}
 
-# Operators that leave a distribution a distribution.
-_SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
-
-
-def producer(graph: Graph, tensor: int) -> Node | None:
-    """The node that makes a tensor."""
-    return next((n for n in graph.nodes if tensor in n.outputs), None)
-
-
-def ending(graph: Graph, output: int) -> str:
-    """The operator that an output's values come from, whatever shape they then got."""
-    node = producer(graph, output)
-    while node is not None and node.op in _SHAPE_ONLY:
-        node = producer(graph, node.inputs[0])
-    return node.op if node else ""
-
 
 def ends_in_softmax(graph: Graph, output: int) -> bool:
     """Whether an output is a distribution: a SOFTMAX, perhaps in another shape."""
-    return ending(graph, output) == "SOFTMAX"
+    return _ending_op(graph, output) == "SOFTMAX"
+
+
+def _ending_op(graph: Graph, output: int) -> str:
+    node = ending(graph, output)
+    return node.op if node else ""
 
 
 def default_loss(graph: Graph, output: int) -> str | None:
     """The loss that an output asks for; None if it does not say."""
-    return _DEFAULTS.get(ending(graph, output))
+    return _DEFAULTS.get(_ending_op(graph, output))
 
 
-def head(graph: Graph, output: int, name: str | None, reduction: str) -> Loss:
+def head(
+    graph: Graph, output: int, name: str | None, reduction: str, moved: Collection[int] = ()
+) -> Loss:
     """The loss on an output of the file's graph.
 
     Cross-entropy on a final SOFTMAX reads the SOFTMAX's input, and binary cross-entropy that of a
-    final LOGISTIC: one function of the logits, stable where the two apart are not. Outputs that
-    are no probabilities are taken for logits.
+    final LOGISTIC, also through operators behind it that only change the shape: one function of
+    the logits, stable where the two apart are not. Outputs that are no probabilities are taken
+    for logits.
 
     Args:
         graph: as in the file.
         output: tensor index.
         name: of the loss; None where neither the user nor the file named one.
         reduction: sum_over_batch_size or sum.
+        moved: outputs whose SOFTMAX or LOGISTIC lowering puts last.
 
     Raises:
         OptionError: if no loss is named and the output does not say which one it wants.
@@ -70,13 +64,21 @@ def head(graph: Graph, output: int, name: str | None, reduction: str) -> Loss:
     if name not in _TAKES_IN:
         return Loss(name, output, {})
     mean = {"mean_over_positions": reduction == "sum_over_batch_size"}
-    node = producer(graph, output)
-    if node is not None and node.op == _TAKES_IN[name]:
+    node, last = ending(graph, output), producer(graph, output)
+    if node and last and node.op == _TAKES_IN[name] and (node is last or output in moved):
         beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
-        return Loss(name, node.inputs[0], {"from_logits": True, **beta, **mean})
+        return Loss(name, last.inputs[0], {"from_logits": True, **beta, **mean})
     shares = ("SOFTMAX", "LOGISTIC") if name == BINARY else ("SOFTMAX",)
-    probabilities = ending(graph, output) in shares
+    probabilities = _ending_op(graph, output) in shares
     return Loss(name, output, {"from_logits": not probabilities, **mean})
+
+
+def _moved(graph: Graph) -> Collection[int]:
+    """Outputs whose SOFTMAX or LOGISTIC lowering puts behind what changes the shape."""
+    nodes = (producer(graph, i) for i in graph.outputs)
+    if not any(node and node.op in SHAPE_ONLY for node in nodes):
+        return ()
+    return movable(graph, computed_specs(graph))
 
 
 def heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
@@ -100,6 +102,7 @@ def heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
 def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
     names = _by_output(graph, "--output-loss", info.output_losses)
     weights = _by_output(graph, "--loss-weight", info.loss_weights)
+    moved = _moved(graph)
     found = []
     for k, output in enumerate(graph.outputs):
         spec = graph.tensors[output].spec
@@ -112,7 +115,7 @@ def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
                 f"--output-loss: must be none for {graph.label(output)}, which is no tensor of "
                 f"floats, but got {name}."
             )
-        loss = head(graph, output, name, info.reduction)
+        loss = head(graph, output, name, info.reduction, moved)
         found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
     if not any(loss.weight for loss in found):
         raise OptionError(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.endings import final_logits, move_last
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.refusals import Refusal, check_made, check_tensors, refused, unsupported
@@ -87,7 +88,8 @@ def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
         UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
             an input or an output does not grow with the batch.
     """
-    return move_transposes(split_slices(_for_samples(graph, batch, alike)))
+    lowered = split_slices(_for_samples(graph, batch, alike))
+    return move_transposes(lowered, final_logits(graph))
 
 
 def _for_samples(graph: Graph, batch: int, alike: bool) -> Graph:
@@ -134,7 +136,7 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
         )
     at_file = _infer(graph, _start(graph, size, size), None)
     if batch == size:
-        return _rewrite(graph, at_file)
+        return move_last(_rewrite(graph, at_file))
     world = _infer(graph, _start(graph, batch, size), at_file)
     for i in (*graph.inputs, *graph.outputs):
         before, now = at_file.specs[i].shape, world.specs[i].shape
@@ -145,7 +147,7 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
                 f"batch to compute {batch} samples together, but got {now} for {batch}, "
                 f"{before} for {size}"
             )
-    return _rewrite(graph, world)
+    return move_last(_rewrite(graph, world))
 
 
 def _start(graph: Graph, batch: int, size: int) -> World:

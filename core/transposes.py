@@ -6,6 +6,7 @@ normalisation's factors, an activation, a sum of branches) computes the same in 
 Moved behind that, a transpose meets the next one, which undoes it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,18 +20,19 @@ from odt.kernels.reduction import ReduceAttrs, kept_shape, reduced_axes
 Perm = tuple[int, ...]
 
 
-def move_transposes(graph: Graph) -> Graph:
+def move_transposes(graph: Graph, kept: Sequence[int] = ()) -> Graph:
     """The graph with fewer values transposed; itself where there is nothing to gain.
 
     Args:
         graph: lowered.
+        kept: tensors that must still be made beside the outputs.
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
     mover = _Mover(graph)
     for node in graph.nodes:
         mover.add(node)
-    for i in graph.outputs:
+    for i in (*graph.outputs, *kept):
         mover.make(i, graph.nodes[-1].origin)
     found = mover.graph()
     return found if _moved(found) < _moved(graph) else graph

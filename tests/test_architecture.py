@@ -52,6 +52,7 @@ CORE = [
     "refusals",
     "samples",
     "draft",
+    "endings",
     "slices",
     "transposes",
     "stack",

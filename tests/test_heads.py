@@ -1,6 +1,7 @@
 """Several outputs: a loss and a weight for each."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from networks import ArrayData, InOrder, Net
 from odt.cli.main import main
 from odt.core.graph import Graph, Node
 from odt.core.heads import heads
+from odt.core.inference import Predictor
 from odt.core.metrics import METRICS
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo, encode_training_info
@@ -169,3 +171,91 @@ def test_the_command_takes_losses_and_weights(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, without)
     assert result.exit_code == 1  # it does not go on with another loss
     assert "--loss: must be given for" in result.stderr
+
+
+BCE = "binary_crossentropy"
+
+
+def shaped(op: str, *, last: bool, shape: tuple[int, ...] = (1, 2, 1, 3)) -> tuple[Graph, int]:
+    """Two rows of three classes: a SOFTMAX or LOGISTIC behind two RESHAPEs, or in front of them."""
+    net = Net()
+    x = net.dense(net.input(1, 5), 6)
+    rows = net.add("RESHAPE", (x,), (1, 2, 3), new_shape=(1, 2, 3))
+    y = rows if last else net.add(op, (rows,), (1, 2, 3), beta=2.0)
+    y = net.add("RESHAPE", (y,), (1, 1, 2, 3), new_shape=(1, 1, 2, 3))
+    between = y
+    y = net.add("RESHAPE", (y,), shape, new_shape=shape)
+    if last:
+        between, y = y, net.add(op, (y,), shape, beta=2.0)
+    return net.graph(y), between
+
+
+@pytest.mark.parametrize(("op", "loss"), [("SOFTMAX", CCE), ("LOGISTIC", BCE)])
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum"])
+def test_cross_entropy_looks_through_operators_that_only_change_the_shape(
+    op: str, loss: str, reduction: str
+) -> None:
+    """As with SOFTMAX or LOGISTIC last, to the bit; metrics still see probabilities."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(8, 5)).astype("f4")
+    t = np.eye(3, dtype="f4")[rng.integers(0, 3, (8, 2, 1))]
+    info = TrainingInfo("sgd", {}, 0.1, loss=loss, batch_size=4, reduction=reduction)
+    found = []
+    for last in (True, False):
+        graph, between = shaped(op, last=last)
+        (head,) = heads(graph, info)
+        assert head.options["from_logits"]
+        assert head.tensor == between
+        with Trainer(graph, info, micro_batch=4, workers=1, outputs=True) as trainer:
+            epochs = list(trainer.fit(ArrayData([x], [t]), InOrder(8), epochs=3))
+        losses = [e.training.loss for e in epochs]
+        with Predictor(graph, 8) as predictor:
+            ((y, *_),) = predictor.run(ArrayData([x], ()), range(8))
+            found.append((losses, y.copy()))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    if op == "SOFTMAX":
+        np.testing.assert_allclose(found[1][1].sum(axis=-1), 1, rtol=1e-6)
+
+
+def test_a_sure_and_wrong_sample_gets_a_gradient_behind_a_reshape() -> None:
+    net = Net()
+    x = net.input(1, 2)
+    w = net.constant([[200.0, 0.0], [0.0, 200.0]])
+    y = net.add("FULLY_CONNECTED", (x, w, -1), (1, 2))
+    y = net.add("SOFTMAX", (y,), (1, 2), beta=1.0)
+    graph = net.graph(net.add("RESHAPE", (y,), (1, 1, 2), new_shape=(1, 1, 2)))
+    info = TrainingInfo("sgd", {}, 1.0, batch_size=1)
+    data = ArrayData([np.array([[1, 0]], "f4")], [np.array([[[0, 1]]], "f4")])
+    with Trainer(graph, info) as trainer:
+        (epoch,) = trainer.fit(data, InOrder(1), epochs=1)
+        (after,) = trainer.parameters.tensors.values()
+    assert epoch.training.loss == pytest.approx(200)
+    np.testing.assert_allclose(after, [[199, 0], [1, 200]])
+
+
+@pytest.mark.parametrize("why", ["other rows", "another reader", "another output"])
+def test_probabilities_that_cannot_come_last_stay_probabilities(why: str) -> None:
+    graph, between = shaped(
+        "SOFTMAX", last=False, shape=(1, 3, 2) if why == "other rows" else (1, 2, 3)
+    )
+    if why == "another reader":
+        net = Net()
+        x = net.dense(net.input(1, 5), 6)
+        p = net.add("SOFTMAX", (x,), (1, 6), beta=1.0)
+        y = net.add("RESHAPE", (p,), (1, 1, 6), new_shape=(1, 1, 6))
+        graph = net.graph(y, net.dense(p, 2))
+    if why == "another output":
+        graph = replace(graph, outputs=(*graph.outputs, between))
+    info = TrainingInfo(
+        batch_size=4, output_losses=(("0", CCE), ("1", "none"))[: len(graph.outputs)]
+    )
+    head, *_ = heads(graph, info)
+    assert (head.tensor, head.options["from_logits"]) == (graph.outputs[0], False)
+    inputs = np.random.default_rng(1).normal(size=(4, 5)).astype("f4")
+    shape = graph.tensors[graph.outputs[0]].spec.shape[1:]
+    with Trainer(graph, info) as trainer:
+        loss = trainer.evaluate(
+            ArrayData([inputs], [np.full((4, *shape), 0.1, "f4")]), range(4)
+        ).loss
+    assert np.isfinite(loss)

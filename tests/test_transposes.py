@@ -107,7 +107,7 @@ def test_as_few_values_move_as_can(
 ) -> None:
     graph = network()
     moved = [count(lower(graph, n)) for n in (1, 4)]
-    monkeypatch.setattr(lowering, "move_transposes", lambda graph: graph)
+    monkeypatch.setattr(lowering, "move_transposes", lambda graph, kept: graph)
     assert (*moved, count(lower(graph, 4))) == (counts[0], *counts)
 
 
@@ -125,7 +125,7 @@ def test_it_trains_the_same(network: Callable[[], Graph], monkeypatch: pytest.Mo
             list(trainer.fit(ArrayData([x], [y]), InOrder(8), epochs=3))
             found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
             nodes = Counter(node.op for node in trainer.plan.graph.nodes)
-        monkeypatch.setattr(lowering, "move_transposes", lambda graph: graph)
+        monkeypatch.setattr(lowering, "move_transposes", lambda graph, kept: graph)
     assert nodes["TRANSPOSE"] == GRAPHS[network][1]
     for i, a in found[0].items():
         assert np.abs(a - graph.tensors[i].data).max() > 1e-5
@@ -137,3 +137,40 @@ def test_a_permutation_is_undone() -> None:
     assert ordered(ordered(shape, perm), back(perm)) == shape
     assert not is_view((1, 3, 1), (1, 0, 2))  # it moves values as soon as there are two samples
     assert is_view((1, 5, 1), (0, 2, 1))
+
+
+def probabilities(op: str, between: str, perm: tuple[int, ...]) -> Graph:
+    """Classes of each pixel: two transposes in front of SOFTMAX or LOGISTIC, or one."""
+    net = Net()
+    inputs = (net.input(*LAST), net.weight(CHANNELS, 1, 1, CHANNELS), net.weight(CHANNELS))
+    x = net.add("CONV_2D", inputs, LAST, padding=0, stride_w=1, stride_h=1)
+    x = turned(net, x, perm)
+    if between:
+        x = net.add(between, [x], net.tensors[x].spec.shape)
+        x = turned(net, x, back(perm))
+    return net.graph(net.add(op, [x], net.tensors[x].spec.shape, beta=1.0))
+
+
+@pytest.mark.parametrize(
+    ("op", "loss"),
+    [("SOFTMAX", "categorical_crossentropy"), ("LOGISTIC", "binary_crossentropy")],
+)
+@pytest.mark.parametrize(
+    ("between", "perm"), [("RELU", (0, 3, 1, 2)), ("RELU", (0, 1, 2, 3)), ("", (0, 3, 1, 2))]
+)
+def test_what_a_loss_reads_in_place_of_the_output_is_kept(
+    op: str, loss: str, between: str, perm: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, rng = probabilities(op, between, perm), np.random.default_rng(2)
+    x = rng.normal(size=(6, *LAST[1:])).astype("f4")
+    t = np.eye(CHANNELS, dtype="f4")[rng.integers(0, CHANNELS, (6, SIDE, SIDE))]
+    t = t.reshape(6, *graph.tensors[graph.outputs[0]].spec.shape[1:])
+    found = []
+    for _ in range(2):
+        info = TrainingInfo(loss=loss, optimizer="sgd", learning_rate=0.5, batch_size=6)
+        with Trainer(graph, info, outputs=True) as trainer:
+            epochs = trainer.fit(ArrayData([x], [t]), InOrder(6), epochs=4)
+            found.append([e.training.loss for e in epochs])
+        monkeypatch.setattr(lowering, "move_transposes", lambda graph, kept: graph)
+    assert found[0][-1] < found[0][0]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
