@@ -5,8 +5,6 @@
 
 #define LEAST 60000 /* work in a part: about two microseconds */
 
-static int threads = 1; /* for a call */
-
 #ifdef _WIN32
 
 __declspec(dllexport) void set_threads(int n) { (void)n; }
@@ -27,6 +25,7 @@ void share(share_function f, void *job, int parts) {
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time is shared */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
+static atomic_int threads = 1; /* for a call; trainers set it while calls of others run */
 static int started = 1; /* threads there are, with the one that calls */
 static atomic_int asleep, left; /* left: parts that are not done */
 static _Atomic uint64_t open;   /* parts that nobody has taken; above them, the call's number */
@@ -93,12 +92,12 @@ static void start(int parts) {
   }
 }
 
-void set_threads(int n) { threads = n < 1 ? 1 : n > TEAM ? TEAM : n; }
+void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > TEAM ? TEAM : n); }
 
 int parts_of(int64_t work) {
-  int64_t most = work / LEAST;
+  int64_t most = work / LEAST, all = atomic_load(&threads);
   if (work < WORTH_WAKING && atomic_load(&asleep)) return 1;
-  return most < 2 || threads < 2 ? 1 : most < threads ? (int)most : threads;
+  return most < 2 || all < 2 ? 1 : (int)(most < all ? most : all);
 }
 
 void share(share_function f, void *job, int parts) {
