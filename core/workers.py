@@ -1,12 +1,15 @@
 """Threads that run a step's micro-batches side by side."""
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
 from odt.core.plans.schedule import available_cores
+from odt.errors import TrainingError
 from odt.kernels.native import set_threads
 
 Task = Callable[[], None]
@@ -22,10 +25,21 @@ class Team:
     def __init__(self, workers: int, blas_threads: int) -> None:
         self._limits = threadpool_limits(limits=blas_threads, user_api="blas")
         set_threads(available_cores() if workers == 1 else 1)
+        self._process = os.getpid()
         self._helpers = [_Helper() for _ in range(workers - 1)]
+        weakref.finalize(self, _end, self._helpers, self._process).atexit = False
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Runs the tasks at the same time and waits for all; raises the first one's exception."""
+        """Runs the tasks at the same time and waits for all; raises the first one's exception.
+
+        Raises:
+            TrainingError: in a process that was forked from the team's, without its threads.
+        """
+        if os.getpid() != self._process:
+            raise TrainingError(
+                f"workers: must run in the process that made them, {self._process}, but got "
+                f"{os.getpid()}, a fork of it. Make a trainer in the new process."
+            )
         for helper, task in zip(self._helpers, tasks[1:], strict=False):
             helper.start(task)
         error: BaseException | None = None
@@ -39,9 +53,11 @@ class Team:
             raise error
 
     def close(self) -> None:
-        for helper in self._helpers:
-            helper.close()
-        self._helpers.clear()
+        """Ends the threads; those of a team that is dropped without it end, too."""
+        threads = [helper.thread for helper in self._helpers]
+        _end(self._helpers, self._process)
+        for thread in threads:
+            thread.join()
         set_threads(1)
         self._limits.restore_original_limits()
 
@@ -57,16 +73,28 @@ class Team:
         self.close()
 
 
+def _end(helpers: list["_Helper"], process: int) -> None:
+    """Ends their threads, without waiting: one of them may run this. A fork has none of them."""
+    if os.getpid() == process:
+        for helper in helpers:
+            helper.start(None)
+    helpers.clear()
+
+
 class _Helper:
-    """A thread that waits for tasks."""
+    """A thread that waits for tasks.
+
+    Attributes:
+        thread: that runs them.
+    """
 
     def __init__(self) -> None:
         self._wake = threading.Semaphore(0)
         self._done = threading.Semaphore(0)
         self._task: Task | None = None
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._loop, daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._loop, daemon=True)
+        self.thread.start()
 
     def start(self, task: Task | None) -> None:
         self._task, self._error = task, None
@@ -75,11 +103,8 @@ class _Helper:
     def wait(self) -> BaseException | None:
         """What the task raised, once it has ended."""
         self._done.acquire()
-        return self._error
-
-    def close(self) -> None:
-        self.start(None)
-        self._thread.join()
+        error, self._error = self._error, None  # whose frames hold on to the team
+        return error
 
     def _loop(self) -> None:
         while True:
