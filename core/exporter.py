@@ -29,6 +29,7 @@ from odt.core.flatbuffer_edit import (
 from odt.core.float_weights import removed, with_float_weights
 from odt.core.folding import as_stored, fold_weights
 from odt.core.options import operator_name, tensor_type
+from odt.core.read_back import Expected
 from odt.core.reader import FORMATS, Model
 from odt.core.training_info import TrainingInfo, encode_training_info
 from odt.errors import ModelError
@@ -59,7 +60,8 @@ def export_model(
         float_weights: writes what is stored as float16 or int8 as float32 instead.
 
     Raises:
-        ModelError: if the format cannot hold the model, or the file cannot be written.
+        ModelError: if the format cannot hold the model, the file cannot be written, or it does
+            not read back as it was written.
         OptionError: if a circle+ cannot hold the info.
         LostFileError: if the model's own file became shorter.
     """
@@ -77,12 +79,13 @@ def export_model(
         weights, scales = as_stored(model, fold_weights(model), weights)
     patches, own = _placed(model, weights)
     patches += [(_place_of(model, model.quantization[i].scale), a.data) for i, a in scales.items()]
-    edit = convert(model, file_format, () if info else own)
+    edit, data = convert(model, file_format, () if info else own), None
     if info is not None:
         data = encode_training_info(info, len(model.graph.nodes))
         plus = edit_training_info(model, data, IDENTIFIERS["circle"], own)
         edit = Edit(plus.front, plus.begin, edit.patches + plus.patches)
-    write_atomically(path, _chunks(model, edit, patches, source))
+    expected = Expected(os.fspath(path), model, weights, scales, data)
+    write_atomically(path, _chunks(model, edit, patches, source), check=expected.check)
 
 
 def _in_float(
@@ -108,7 +111,8 @@ def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[
 def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
     """Writes the model without training info."""
     edit = edit_training_info(model, None, IDENTIFIERS[model.format])
-    write_atomically(path, _chunks(model, edit, [], model))
+    expected = Expected(os.fspath(path), model)
+    write_atomically(path, _chunks(model, edit, [], model), check=expected.check)
 
 
 def _chunks(

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -55,6 +55,15 @@ class AtomicFile:
             self._file.write(chunk)
         except OSError as e:
             raise self._refuse(e) from e
+
+    def flush(self) -> Path:
+        """Hands what was written to the system; gives the file that it can be read from."""
+        assert self.temporary is not None
+        try:
+            self._file.flush()
+        except OSError as e:
+            raise self._refuse(e) from e
+        return self.temporary
 
     def begin_sync(self) -> None:
         """Lets the system write to disk what it has so far, so that commit waits less."""
@@ -110,13 +119,17 @@ class AtomicFile:
 
 
 def write_atomically(
-    path: str | os.PathLike[str], chunks: Iterable[Any], error: type[OdtError] = ModelError
+    path: str | os.PathLike[str],
+    chunks: Iterable[Any],
+    error: type[OdtError] = ModelError,
+    check: Callable[[Path], None] | None = None,
 ) -> None:
     """Writes a file, or leaves what was there.
 
     Args:
         chunks: bytes-like objects, in order.
         error: what to raise.
+        check: reads the file before it takes its name; what it raises discards the file.
 
     Raises:
         OdtError: of the given class, if the file cannot be written.
@@ -124,6 +137,8 @@ def write_atomically(
     with AtomicFile(path, error) as file:
         for chunk in chunks:
             file.write(chunk)
+        if check:
+            check(file.flush())
 
 
 def remove_leftovers(folder: Path) -> None:

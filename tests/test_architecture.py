@@ -47,6 +47,7 @@ CORE = [
     "training_info",
     "training_json",
     "circle_plus",
+    "read_back",
     "exporter",
     "names",
     "refusals",

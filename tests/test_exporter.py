@@ -1,7 +1,7 @@
 """Exports: the weights change, nothing else does, and a failure leaves what was there."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,9 @@ from accept_data import complete
 from circle_schema.v0_10.circle.MXQuantization import MXQuantizationT
 from model_builder import ModelBuilder
 
+from odt.core import exporter
 from odt.core.exporter import add_training_info, export_model, remove_training_info
+from odt.core.files import write_atomically
 from odt.core.reader import Model, read_model
 from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.errors import ModelError
@@ -102,6 +104,45 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
         export_model(read_model(CIRCLE), {}, path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+BYTES = {  # what is found in the file, and the byte of it that changes
+    "weight": (np.linspace(-127, 127, 24).round().astype(np.int8).tobytes(), 23),
+    "constant": (np.array([4, 1], np.int32).tobytes(), 4),  # its length, and its value
+    "scale": (np.float32(1 / 127).tobytes(), 3),
+    "name": (b"w8", 1),
+    "info": (np.float32(0.125).tobytes(), 3),
+    "identifier": (b"CIR0", 3),
+}
+
+
+@pytest.mark.parametrize("changed", BYTES)
+def test_an_export_that_reads_back_otherwise_does_not_take_its_name(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = ModelBuilder()
+    w = built.add_constant(built.rng.integers(-9, 9, (4, 6), np.int8), "w8")
+    built.quantize(w, [0.37], [0])
+    axes = built.add_constant([1], "axes")
+    y = built.add_operator("FULLY_CONNECTED", [built.add_input((1, 6)), w, -1], (1, 4))
+    built.write(tmp_path / "m", built.add_operator("MEAN", [y, axes], (1, 1), keep_dims=True))
+    model, path = read_model(tmp_path / "m"), tmp_path / "out"
+    path.write_bytes(b"old")
+    weights = {w: np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)}
+    info = TrainingInfo(loss="mean_squared_error", learning_rate=0.125)
+
+    def damaged(path: Path, chunks: Iterator[bytes], check: Callable[[Path], None]) -> None:
+        data, (value, at) = b"".join(map(bytes, chunks)), BYTES[changed]
+        at += data.index(value) if changed == "identifier" else data.rindex(value)
+        write_atomically(path, [data[:at], bytes([data[at] ^ 2]), data[at + 1 :]], check=check)
+
+    export_model(model, weights, tmp_path / "whole", info=info)
+    monkeypatch.setattr(exporter, "write_atomically", damaged)
+    with pytest.raises(ModelError, match=r"out: an export must read back as it was written") as e:
+        export_model(model, weights, path, info=info)
+    assert "\n" not in str(e.value)
+    assert path.read_bytes() == b"old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "out", "whole"]
 
 
 def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
