@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from odt.core.graph import Graph
-from odt.core.samples import mixing_nodes
+from odt.core.samples import mixed
 
 
 def frozen_end(graph: Graph, trained: Collection[int], ends: Collection[int]) -> tuple[int, ...]:
@@ -21,7 +21,7 @@ def frozen_end(graph: Graph, trained: Collection[int], ends: Collection[int]) ->
     Returns:
         Tensors of the frozen part, or inputs of the graph, that the rest reads.
     """
-    mixing = {node.outputs for node in mixing_nodes(graph)}
+    mixing = {node.outputs for node in mixed(graph)}
     moving, of_data = set(trained), set(graph.inputs)
     found: dict[int, None] = {}
     for node in graph.nodes:

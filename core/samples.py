@@ -28,6 +28,11 @@ def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
     return tuple(mixing)
 
 
+def mixed(graph: Graph) -> tuple[Node, ...]:
+    """The same, of the samples that there are: a single one depends on no other."""
+    return mixing_nodes(graph) if graph.samples > 1 else ()
+
+
 def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
     """The spec of one sample of a tensor that is filled or read from outside.
 

@@ -151,27 +151,14 @@ class _Stack(Draft):
         """With samples in an axis of their own, and all operands that grow of one rank."""
         if row.stacked is None:
             raise ShapeError("it has no form in which samples have an axis of their own")
-        growing, one = self._growing(row, node), self._specs(row, node)
-        rank = max(len(spec.shape) for spec in one.values())
-        many = {n: apart(s, MANY, rank) if n in growing else s for n, s in one.items()}
-        operands, outputs = bind_operands(row, node), bind_outputs(row, node)
-        attrs = row.stacked(node.attrs, MANY)
+        rank, repeated, found = self._layout(row, node, row.stacked(node.attrs, MANY))
         made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.grown}
-        try:
-            found = row.infer(attrs, many)
-        except ShapeError:  # what is the same for all samples must be there for each
-            many |= {n: apart(s, MANY) for n, s in one.items() if n not in growing}
-            growing = frozenset(one)
-            found = row.infer(attrs, many)
-            fixed = [i for i in dict.fromkeys(operands.values()) if i not in self.grown]
-            made |= {i: self._repeated(node, i) for i in fixed}
-        if row.mixes(attrs, many, growing):
-            raise ShapeError("it mixes samples")
+        if repeated:  # what is the same for all samples must be there for each
+            fixed = dict.fromkeys(bind_operands(row, node).values())
+            made |= {i: self._repeated(node, i) for i in fixed if i not in self.grown}
         places: dict[int, int] = {}
-        for name, i in outputs.items():
+        for name, i in bind_outputs(row, node).items():
             spec = self.one.tensors[i].spec
-            if found[name] not in (apart(spec, MANY), after(spec, MANY)):
-                raise ShapeError("it makes other shapes of several samples")
             self._grow(i)
             if found[name] != after(spec, MANY):
                 places[i] = self._several(i, apart(spec, self.samples).shape)
@@ -181,6 +168,29 @@ class _Stack(Draft):
         self.nodes.append(replace(node, inputs=inputs, outputs=outs, attrs=attrs))
         for i, k in places.items():
             self.view(k, i, node.origin)
+
+    def _layout(self, row: OpDef, node: Node, attrs: Attrs) -> tuple[int, bool, Specs]:
+        """The rank of what grows, whether what does not is repeated, and the outputs of MANY.
+
+        Raises:
+            ShapeError: if the operator takes none of the layouts there are.
+        """
+        growing, one = self._growing(row, node), self._specs(row, node)
+        made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
+        rank = max(len(spec.shape) for spec in one.values())
+        wide = max(rank, *(len(spec.shape) for spec in made.values()))
+        for most, repeated in ((rank, False), (wide, False), (rank, True)):
+            specs = {n: apart(s, MANY, most) if n in growing else s for n, s in one.items()}
+            if repeated:
+                specs |= {n: apart(s, MANY) for n, s in one.items() if n not in growing}
+            try:
+                found = row.infer(attrs, specs)
+            except ShapeError:
+                continue
+            whole = all(found[n] in (apart(s, MANY), after(s, MANY)) for n, s in made.items())
+            if whole and not row.mixes(attrs, specs, frozenset(one) if repeated else growing):
+                return most, repeated, found
+        raise ShapeError(f"it takes no samples of {', '.join(map(str, one.values()))} side by side")
 
     def _with_axis(self, node: Node, i: int, rank: int) -> int:
         shape = apart(self.one.tensors[i].spec, self.samples, rank).shape

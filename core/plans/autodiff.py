@@ -15,7 +15,7 @@ from odt.core.graph import Graph, Node
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.plans.trained import gradient_of, trainable_tensors
-from odt.core.samples import mixing_nodes
+from odt.core.samples import mixed
 from odt.kernels.channels import counted, narrowed, of_channels
 from odt.kernels.native import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
@@ -123,7 +123,7 @@ class _Builder:
             tuple(self.scales),
             tuple(self.losses),
             tuple(kept),
-            tuple(f"{n.op} (node {n.origin})" for n in mixing_nodes(self.graph)),
+            tuple(f"{n.op} (node {n.origin})" for n in mixed(self.graph)),
         )
 
     def tensor(self, i: int) -> str:
