@@ -12,7 +12,10 @@ from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
 from odt.core.checkpoints.onert_checkpoint import contents
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.reader import read_model
+from odt.core.reading import printable
 from odt.errors import OptionError
+
+LINE = 10_000  # characters of a value
 
 model_option = click.option(
     "--model",
@@ -62,20 +65,25 @@ def convert(source: str, target: str, model: str | None, names_only: bool) -> No
 
 
 def _lines(found: Checkpoint, kind: str) -> list[str]:
-    lines = [f"format: {kind}", f"optimizer: {found.optimizer}"]
-    lines += [f"  {k} = {v}" for k, v in found.hyper_parameters.items()]
-    lines += ["progress:", *(f"  {k} = {v}" for k, v in asdict(found.progress).items())]
+    lines = [f"format: {kind}", f"optimizer: {printable(found.optimizer)}"]
+    lines += _values(found.hyper_parameters)
+    lines += ["progress:", *_values(asdict(found.progress))]
     if found.properties:
-        lines += ["properties:", *(f"  {k} = {v!r}" for k, v in found.properties.items())]
+        lines += ["properties:", *_values({k: repr(v) for k, v in found.properties.items()})]
     total = sum(e.nbytes for e in found.entries)
     held = "names and shapes only" if found.is_nominal else f"{total:,} bytes"
     lines.append(f"arrays: {len(found.entries)}, {held}")
-    width = max((len(e.tensor) for e in found.entries), default=0)
-    roles = max((len(e.role) for e in found.entries), default=0)
-    lines += [
-        f"  {e.tensor:{width}}  {e.role:{roles}}  {e.dtype} {list(e.shape)}" for e in found.entries
+    names = [(printable(e.tensor), printable(e.role)) for e in found.entries]
+    width = max((len(name) for name, _ in names), default=0)
+    roles = max((len(role) for _, role in names), default=0)
+    return lines + [
+        f"  {name:{width}}  {role:{roles}}  {e.dtype} {list(e.shape)}"
+        for (name, role), e in zip(names, found.entries, strict=True)
     ]
-    return lines
+
+
+def _values(values: Mapping[str, object]) -> list[str]:
+    return [f"  {printable(k)} = {printable(v, LINE)}" for k, v in values.items()]
 
 
 def _sizes(step: int, sizes: Mapping[str, Sequence[int]]) -> list[str]:

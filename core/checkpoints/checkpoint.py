@@ -22,6 +22,7 @@ import numpy as np
 
 from odt.core.graph import Graph, first_of_buffer
 from odt.core.parameters import Parameters, by_name
+from odt.core.reading import MOST_LISTED, check_shape, printable, reason
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 
@@ -31,6 +32,7 @@ FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
 WEIGHT = "weight"
+MOST_NUMBER = 2**63
 DTYPES = ("float16", "float32", "float64")  # of arrays
 # Progress that the files of the first odt do not say.
 ADDED: Mapping[str, Any] = {"trainable_tensors": None, "sparse": (), "tied_by_buffer": True}
@@ -149,7 +151,7 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     mine = _by_entry(graph, parameters, tied=checkpoint.progress.tied_by_buffer)
     stored = {(e.tensor, e.role): e for e in checkpoint.entries}
     rows = [
-        (f"{name} ({role})", _show(a), _show(entry))
+        (f"{printable(name)} ({printable(role)})", _show(a), _show(entry))
         for name, role in dict.fromkeys((*mine, *stored))
         for a, entry in [(next(iter(mine.get((name, role), ())), None), stored.get((name, role)))]
         if _kind(a) != _kind(entry)
@@ -157,16 +159,25 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     assert parameters.optimizer is not None
     optimizer = parameters.optimizer.rule.name
     if checkpoint.optimizer != optimizer:
-        rows.insert(0, ("optimizer", optimizer, checkpoint.optimizer))
+        rows.insert(0, ("optimizer", optimizer, printable(checkpoint.optimizer)))
     if rows:
-        raise ModelError(
-            f"{where}: must be of this model and optimizer, but got {len(rows)} differences:\n"
-            + "\n".join(_table([("", "in training", "in the checkpoint"), *rows]))
-        )
+        raise _differences(where, rows)
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
         for target in mine[entry.tensor, entry.role]:
             target[...] = a
     parameters.step = checkpoint.progress.step
+
+
+def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
+    """One line with the first difference, and a table of the others below it."""
+    name, mine, stored = rows[0]
+    more = f" odt -v lists {'all' if len(rows) <= MOST_LISTED else f'the first {MOST_LISTED}'}."
+    table = _table([("", "in training", "in the checkpoint"), *rows[:MOST_LISTED]])
+    return ModelError(
+        f"{where}: must be of this model and optimizer, but got {len(rows)} differences: "
+        f"{name} is {mine} in training and {stored} in the checkpoint.{more * (len(rows) > 1)}",
+        "\n".join(table),
+    )
 
 
 def _by_entry(
@@ -200,7 +211,7 @@ def _kind(a: Array | Entry | None) -> tuple[tuple[int, ...], str] | None:
 
 def _show(a: Array | Entry | None) -> str:
     kind = _kind(a)
-    return "absent" if kind is None else f"{kind[0]} {kind[1]}"
+    return "absent" if kind is None else printable(f"{kind[0]} {kind[1]}")
 
 
 def encode(checkpoint: Checkpoint) -> Iterator[bytes | memoryview]:
@@ -289,8 +300,10 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
     try:
         head = json.loads(text)
         return _checked(head), head["nominal"]
-    except (ValueError, KeyError, TypeError, RecursionError, OptionError) as e:
-        raise ModelError(f"{where}: its header must be as odt writes it, but got: {e!r}") from e
+    except Exception as e:  # JSON may be anything
+        raise ModelError(
+            f"{where}: its header must be as odt writes it, but got: {reason(e)}."
+        ) from e
 
 
 def _checked(head: Mapping[str, Any]) -> Checkpoint:
@@ -304,14 +317,15 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
         elif isinstance(f.default, int) and not isinstance(f.default, bool):
             _natural(value)
         elif type(value) is not type(f.default):
-            raise TypeError(f"{f.name} {value!r}")
+            raise TypeError(f"{f.name} {printable(repr(value))}")
     entries = tuple(
         Entry(_text(e["tensor"]), _text(e["role"]), tuple(map(_natural, e["shape"])), e["dtype"])
         for e in head["entries"]
     )
     for e in entries:
         if e.dtype not in DTYPES:
-            raise ValueError(f"dtype {e.dtype!r}")
+            raise ValueError(f"dtype {printable(e.dtype)}")
+        check_shape(e.shape, np.dtype(e.dtype).itemsize)
     if len({(e.tensor, e.role) for e in entries}) < len(entries):
         raise ValueError("an array that stands twice")
     values = dict(head["hyper_parameters"])
@@ -327,14 +341,14 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
 
 
 def _natural(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} instead of a number from 0")
+    if type(value) is not int or not 0 <= value < MOST_NUMBER:
+        raise ValueError(f"{printable(repr(value))} instead of a number from 0 to 2^63 - 1")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} instead of a string")
+        raise TypeError(f"{printable(repr(value))} instead of a string")
     return value
 
 

@@ -6,8 +6,6 @@ under `header`. In .h5 a tensor's name is percent-encoded, since a slash there m
 
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,14 +22,17 @@ from odt.core.data import EpochOrder
 from odt.core.files import write_atomically
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
+from odt.core.hdf5 import data_set
 from odt.core.heads import ends_in_softmax
 from odt.core.reader import Model
+from odt.core.reading import guard, printable, reading, without_warnings
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo, stored_training_info
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 
 HEADER = "header"
+SOUND = "must be a checkpoint as odt writes it"
 FORMATS = {".odt": "odt", ".npz": "npz", ".h5": "h5", ".hdf5": "h5"}  # others are onert's
 BEGINNINGS = {checkpoint.MAGIC: "odt", b"PK\x03\x04": "npz", b"\x89HDF\r\n\x1a\n": "h5"}
 
@@ -95,12 +96,14 @@ def _to_npz(found: Checkpoint) -> memoryview:
 
 
 def _from_npz(data: bytes, where: str) -> Checkpoint:
-    broken = (ValueError, OSError, KeyError, EOFError, NotImplementedError, RuntimeError)
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return _assemble(str(file[HEADER]), where, lambda e: file[_key(e)])
-    except (*broken, zipfile.BadZipFile, zlib.error) as e:
-        raise _damaged(where, e) from e
+    with (
+        reading(where, SOUND, ModelError),
+        without_warnings(),
+        np.load(io.BytesIO(data), allow_pickle=False) as file,
+    ):
+        sizes = [member.file_size for member in file.zip.infolist()]
+        guard(where, len(data), sum(sizes), ModelError)
+        return _assemble(str(file[HEADER]), where, lambda e: file[_key(e)])
 
 
 def _to_h5(found: Checkpoint) -> memoryview:
@@ -117,11 +120,9 @@ def _to_h5(found: Checkpoint) -> memoryview:
 def _from_h5(data: bytes, where: str) -> Checkpoint:
     import h5py
 
-    try:
-        with h5py.File(io.BytesIO(data), "r") as file:
-            return _assemble(file[HEADER][()], where, lambda e: file[_h5_key(e)][()])
-    except (ValueError, OSError, KeyError, TypeError, RuntimeError, AttributeError) as e:
-        raise _damaged(where, e) from e
+    with reading(where, SOUND, ModelError), h5py.File(io.BytesIO(data), "r") as file:
+        text = data_set(file, HEADER, where, ModelError)[()]
+        return _assemble(text, where, lambda e: data_set(file, _h5_key(e), where, ModelError))
 
 
 def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Checkpoint:
@@ -130,13 +131,13 @@ def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Ch
         return found
     arrays: list[Array] = []
     for entry in found.entries:
-        a = np.asarray(read(entry))
+        a = read(entry)
         if (a.shape, a.dtype.name) != (entry.shape, entry.dtype):
             raise ModelError(
-                f"{where}: {_key(entry)} must be {entry.shape} {entry.dtype} as the header says, "
-                f"but got {a.shape} {a.dtype.name}"
+                f"{where}: {printable(_key(entry))} must be {entry.shape} {entry.dtype} as the "
+                f"header says, but got {a.shape} {a.dtype.name}"
             )
-        arrays.append(a)
+        arrays.append(np.asarray(a))
     return replace(found, arrays=tuple(arrays))
 
 
@@ -149,10 +150,6 @@ def _h5_key(entry: Entry) -> str:
     if not name.strip("."):  # . and .. are groups too, and nothing is no name
         name = name.replace(".", "%2E") or "%"
     return f"{entry.role}/{name}"
-
-
-def _damaged(where: str, e: Exception) -> ModelError:
-    return ModelError(f"{where}: must be a checkpoint as odt writes it, but got: {e}")
 
 
 def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:

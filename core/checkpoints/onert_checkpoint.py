@@ -21,13 +21,14 @@ from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.graph import Graph, first_of_buffer
 from odt.core.mapped import mapped_files
 from odt.core.parameters import Parameters
+from odt.core.reading import listed
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 
 MAGIC, SCHEMA = 429, 1
 HEADER = struct.Struct("<HBBIIII")
 FOOTER = struct.Struct("<II")
-LARGEST = 2**32 - 1  # bytes; offsets are 32 bits wide
+LARGEST = 2**32 - 1  # bytes and steps: both are 32 bits wide
 MOMENTS = ("m", "v")
 
 
@@ -46,6 +47,10 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
     if slots not in ((), MOMENTS):
         raise OptionError(
             f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"
+        )
+    if parameters.step > LARGEST:
+        raise OptionError(
+            f"checkpoint: onert's format holds at most {LARGEST} steps, but got {parameters.step}"
         )
     parts = [i for i, a in parameters.trained.items() if a.shape != parameters.tensors[i].shape]
     if parts:
@@ -250,7 +255,7 @@ def _section(data: bytes, where: str, start: int, stop: int, count: int) -> list
     if any(a > b for a, b in zip([low, *offsets], offsets, strict=False)):
         raise ModelError(
             f"{where}: offsets of the section at {start} must rise from {low} to {stop}, "
-            f"but got {offsets[:-1]}. The file is damaged or truncated."
+            f"but got [{listed(offsets[:-1])}]. The file is damaged or truncated."
         )
     return [data[a:b] for a, b in pairwise(offsets)]
 
@@ -266,8 +271,8 @@ def _identify(where: str, graph: Graph, order: Sequence[int], sizes: Sequence[in
     if Counter(sizes) == Counter(expected) and all(len(s) == 1 for s in by_size.values()):
         return [next(iter(by_size[n])) for n in sizes]
     raise ModelError(
-        f"{where}: its tensors must be the model's, of {expected} bytes in this order "
-        f"(or in another, if all sizes differ), but got {list(sizes)}"
+        f"{where}: its tensors must be the model's, of [{listed(expected, 60)}] bytes in this "
+        f"order (or in another, if all sizes differ), but got [{listed(sizes, 60)}]"
     )
 
 

@@ -12,7 +12,7 @@ from odt.core.data import EpochOrder
 from odt.core.files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.graph import Graph, first_of_buffer
 from odt.core.parameters import Parameters
-from odt.core.reading import read_input
+from odt.core.reading import printable, read_input
 from odt.core.trainer import Trainer
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import ModelError, OptionError
@@ -149,7 +149,7 @@ class Resume:
             same.add("tied_by_buffer")
         same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
         rows = [
-            f"{name.replace('_', ' ')} {then[name]}, now {new[name]}"
+            f"{name.replace('_', ' ')} {printable(then[name])}, now {printable(new[name])}"
             for name in then
             if name not in same and then[name] != new[name]
         ]

@@ -270,7 +270,7 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
     except ValueError:
         raise DataError(
             f"{path}: line {line}: column {printable(name)} must hold numbers, but got "
-            f"{printable(cell)!r}. Leave the column out with --leave-out {printable(name)}."
+            f"'{printable(cell)}'. Leave the column out with --leave-out {printable(name)}."
         ) from None
 
 
