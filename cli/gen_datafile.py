@@ -35,7 +35,8 @@ from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.tables import TableOptions
 from odt.core.datasets.teacher import Randomness, random_data
-from odt.errors import DataError, OptionError
+from odt.core.reading import printable
+from odt.errors import MOST, DataError, OptionError
 
 # Options that take as many values as follow, as in ONE's tools.
 LISTS = ("--split", "--length")
@@ -287,12 +288,12 @@ def report(made: Made) -> None:
         left = f", read as {made.scale}" if made.scale and role == "input" else ""
         click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{left}")
     if made.balance:
-        counts = ", ".join(f"{name} {count}" for name, count in made.balance.items())
+        counts = ", ".join(f"{printable(name)} {count}" for name, count in made.balance.items())
         click.echo(f"  classes: {counts}")
     if made.skipped:
         click.echo(f"  skipped: {made.skipped}", err=True)
         for reason in made.reasons:
-            click.echo(f"    {reason}", err=True)
+            click.echo(f"    {printable(reason, MOST)}", err=True)
 
 
 class Bar:

@@ -25,6 +25,7 @@ NOT_COMMANDS = frozenset(
         *("one_command", "options", "outputs", "plan_picture", "report", "sample_counts"),
     }
 )
+NEEDS_LESS = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
 
 
@@ -51,11 +52,22 @@ class Group(click.Group):
         try:
             with printing():
                 return super().invoke(ctx)
+        except MemoryError as e:
+            command = self.get_command(ctx, ctx.invoked_subcommand or "")
+            raise click.ClickException(message(ctx, memory_error(command, e))) from e
         except OdtError as e:
             raise click.ClickException(message(ctx, e)) from e
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
+    """Names the options of a command that make it need less."""
+    there = {name for p in (command.params if command else ()) for name in p.opts}
+    options = " or ".join(text for name, text in NEEDS_LESS.items() if name in there)
+    remedy = f"Give {options}." if options else "Free some and try again."
+    return OdtError(f"memory: must be enough, but got: {str(e) or 'none left'}. {remedy}")
 
 
 def message(ctx: click.Context, e: OdtError) -> str:

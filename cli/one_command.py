@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from odt.cli.main import message, version_option
+from odt.cli.main import memory_error, message, version_option
 from odt.cli.options import stack
 from odt.errors import OdtError
 
@@ -101,10 +101,11 @@ class OneCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except OdtError as e:
+        except (OdtError, MemoryError) as e:
             if __name__ not in ctx.meta:
                 raise
-            raise Failed(message(ctx, e)) from e
+            error = memory_error(self, e) if isinstance(e, MemoryError) else e
+            raise Failed(message(ctx, error)) from e
 
     def _flags(self) -> frozenset[str]:
         options = (p for p in self.params if isinstance(p, click.Option))

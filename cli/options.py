@@ -214,7 +214,7 @@ check_data_option = click.option(
 )
 
 schedule_options = stack(
-    click.option("--batch-size", type=click.IntRange(1), help="Samples in a step."),
+    click.option("--batch-size", type=click.IntRange(1, 2**31 - 1), help="Samples in a step."),
     click.option(
         "--micro-batch",
         type=click.IntRange(1),

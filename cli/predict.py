@@ -17,10 +17,12 @@ from odt.core.graph import Graph
 from odt.core.inference import Predictor
 from odt.core.predictions import Append, output_names, write_npy, write_npz
 from odt.core.reader import read_model
+from odt.core.reading import printable
 from odt.core.sidecar import read_sidecar
 from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
 
+MOST_NAME = 200  # characters of a class; some of ImageNet's have over 100
 ENDINGS = (".npy", ".npz")
 
 
@@ -126,4 +128,4 @@ def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
         return " ".join(f"{value:.6g}" for value in row)
     best = np.argsort(-row, kind="stable")[:top]
     labels = names if len(names) == len(row) else range(len(row))
-    return ", ".join(f"{labels[k]} {row[k]:.4f}" for k in best)
+    return ", ".join(f"{printable(labels[k], MOST_NAME)} {row[k]:.4f}" for k in best)

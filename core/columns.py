@@ -247,7 +247,7 @@ def _raw_columns(
             f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "
             "no whole sample and are ignored.",
         )
-    with open_input(path) as f:
+    with open_input(path) as f, reading(path, "must be a readable file"):
         data = MappedFile(f.fileno(), path)
     columns, offset = [], 0
     for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):

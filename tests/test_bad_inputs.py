@@ -144,6 +144,10 @@ ROWS = {
         "sample 2: labels must be 0 … 9, but got 10",
         labels(1, 2, 10),
     ),
+    "a batch that no memory holds": Bad(
+        "predict {d}/model.circle --load-input {d}/x.bin --batch-size 2000000000",
+        "memory: must be enough, but got: Unable to allocate",
+    ),
     "a negative label": Bad(
         TRAIN + " --loss sparse-categorical-crossentropy", "but got -1", labels(-1)
     ),

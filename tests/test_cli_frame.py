@@ -31,11 +31,12 @@ def group_of(command: click.Command) -> click.Group:
     return One("odt", context_settings=main.context_settings)
 
 
-def raising(error: BaseException) -> click.Group:
-    def fail() -> None:
+def raising(error: BaseException, *options: str) -> click.Group:
+    def fail(**values: object) -> None:
         raise error
 
-    return group_of(click.Command("one", callback=fail))
+    params: list[click.Parameter] = [click.Option([name]) for name in options]
+    return group_of(click.Command("one", callback=fail, params=params))
 
 
 @pytest.mark.parametrize("command", [[], ["train"]])
@@ -148,3 +149,20 @@ def test_a_closed_pipe_is_quiet() -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (["--batch-size", "--memory-budget"], "Give --memory-budget or a smaller --batch-size."),
+        (["--batch-size"], "Give a smaller --batch-size."),
+        ([], "Free some and try again."),
+    ],
+)
+def test_a_lack_of_memory_is_one_line_that_names_the_remedy(
+    options: list[str], remedy: str
+) -> None:
+    error = MemoryError("Unable to allocate 8.00 TiB")
+    result = CliRunner().invoke(raising(error, *options), ["one"])
+    line = f"Error: memory: must be enough, but got: Unable to allocate 8.00 TiB. {remedy}\n"
+    assert (result.exit_code, result.stderr) == (1, line)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from datafiles import made, picture_folder, plain_picture, refused, samples, wav
+from datafiles import made, odt, picture_folder, plain_picture, refused, samples, wav
 from idx import write_mnist
 
 from odt.core.datasets.cifar import BATCHES
@@ -237,3 +237,12 @@ def test_a_pipe_that_looks_like_a_leftover_is_not_waited_for(tmp_path: Path) -> 
     (tmp_path / "o").mkdir()
     os.mkfifo(tmp_path / f"o/{UNFINISHED}pipe")
     made("--source", tmp_path / "s", "-o", tmp_path / "o")
+
+
+@pytest.mark.parametrize("seconds", ["inf", "nan", "1e12"])
+def test_sounds_that_no_memory_holds_are_refused(tmp_path: Path, seconds: str) -> None:
+    (tmp_path / "s/a").mkdir(parents=True)
+    (tmp_path / "s/a/1.wav").write_bytes(wav(np.zeros(9)))
+    given = ("--source", tmp_path / "s", "-o", tmp_path / "o")
+    assert "--seconds: must be 0 … 3600" in refused(*given, "--seconds", seconds)
+    assert odt("gen-datafile", *given, "--rate", 768_001).exit_code == 2

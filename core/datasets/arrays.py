@@ -95,7 +95,7 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
             f"{path}: must be samples of {size} {options.dtype} {options.shape}, but has "
             f"{nbytes / dtype.itemsize:g} values."
         )
-    with open_input(path) as f:
+    with open_input(path) as f, reading(str(path), "must be a readable file"):
         return {"0": np.ndarray((length, *options.shape), dtype, MappedFile(f.fileno(), path))}
 
 
