@@ -14,11 +14,18 @@ CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
 MSE, BCE = "mean_squared_error", "binary_crossentropy"
 
 
-def both(name: str, x: Any, t: Any, scale: float = 1.0, **options: object) -> tuple[float, Array]:
-    """Loss and gradient in float32."""
+def both(
+    name: str,
+    x: Any,
+    t: Any,
+    scale: float = 1.0,
+    dtype: type[np.floating] = np.float32,
+    **options: object,
+) -> tuple[float, Array]:
+    """Loss and gradient."""
     row = row_of(name)
-    target = np.asarray(t, np.int32 if name == SPARSE else np.float32)
-    inputs = {"x": np.asarray(x, np.float32), "t": target, "scale": np.array([scale], np.float32)}
+    target = np.asarray(t, np.int32 if name == SPARSE else dtype)
+    inputs = {"x": np.asarray(x, dtype), "t": target, "scale": np.array([scale], dtype)}
     case = Case.make(row, row.attrs(options, {}), inputs)
     loss = float(case.forward()["loss"][0])
     return loss, case.gradient("x")
@@ -114,10 +121,26 @@ def test_small_binary_losses_keep_their_digits() -> None:
     assert loss == pytest.approx(2.0611536e-9, rel=1e-6)
 
 
-def test_certain_probabilities_cost_nothing_or_the_floor() -> None:
-    loss, dx = both(BCE, [[1, 0, 1]], [[1, 0, 0]], from_logits=False)
-    assert loss == pytest.approx(46.0517 / 3, abs=1e-4)
-    np.testing.assert_allclose(dx, [[0, 0, 1e20 / 3]], rtol=1e-6)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_certain_probabilities_cost_what_they_do_in_keras(dtype: type[np.floating]) -> None:
+    """p is held between 1e-7 and 1 − 1e-7, and the gradient is 0 beyond: a sure unit stays."""
+    x = [[1, 0, 1, 0, 1e-8, 1e-6, 0.5]]
+    t = [[1, 0, 0, 1, 0.5, 0, 0]]
+    loss, dx = both(BCE, x, t, from_logits=False, dtype=dtype)
+    most = float(dtype(1 - 1e-7))  # in float32 1 − 1.19e-7
+    costs = [-np.log(most), 1e-7, -np.log(1 - most), -np.log(1e-7), -np.log(1e-7) / 2, 1e-6]
+    assert loss == pytest.approx((sum(costs) + np.log(2)) / 7, rel=1e-6)
+    np.testing.assert_allclose(dx, np.array([[0, 0, 0, 0, 0, 1 + 1e-6, 2]]) / 7, rtol=1e-6)
+
+
+def test_binary_cross_entropy_on_sure_classes_has_a_small_gradient() -> None:
+    """Probabilities of a SOFTMAX of logits 18, 0, 1: 1 − p rounds to 0."""
+    logits = np.array([[18.0, 0, 1]])
+    p = np.exp(logits - logits.max())
+    p /= p.sum()
+    _, dx = both(BCE, p, [[0.5, 0.5, 0]], from_logits=False)
+    dx = p * (dx - (p * dx).sum())
+    assert np.abs(dx).max() < 1
 
 
 @pytest.mark.parametrize("name", [CCE, SPARSE, MSE, BCE])

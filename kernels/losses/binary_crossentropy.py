@@ -5,11 +5,11 @@ x (N, …, K)    t like x    scale (1,)    loss (1,)
 From logits: p = 1 / (1 + e⁻ˣ), and the loss is max(x, 0) − x t + log(1 + e^−|x|), finite for any
     finite x;
     dx = scale (p − t)
-From probabilities: p = x, log max(p, 1e-20), log max(1 − p, 1e-20);
-    dx = scale (p − t) / max(p (1 − p), 1e-20)
+From probabilities: p = x, but at least 1e-7 and at most 1 − 1e-7;
+    dx = scale (p − t) / (p (1 − p)), and 0 where x is not p
 Both divided by the K units, and by the number of such rows a sample has unless rows are summed.
 
-Source: Keras' binary_crossentropy; the floor is that of the other cross-entropies.
+Source: Keras' binary_crossentropy and its epsilon.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
-from odt.kernels.softmax import SMALLEST
+
+LEAST, MOST = 1e-7, 1 - 1e-7  # of a probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,9 @@ def scratch(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch_back(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
-    return {} if attrs.from_logits else {"spread": s["x"]}
+    if attrs.from_logits:
+        return {}
+    return {"p": s["x"], "outside": TensorSpec(s["x"].shape, np.dtype(np.bool_))}
 
 
 def forward(
@@ -88,12 +91,12 @@ def forward(
         np.add(terms, part, out=terms)
         loss[0] = np.sum(terms) * (scale[0] / divisor)
         return
-    np.subtract(1, x, out=part)
-    np.maximum(part, SMALLEST, out=part)
+    np.clip(x, LEAST, MOST, out=part)
+    np.subtract(1, part, out=part)
     np.log(part, out=part)
     np.subtract(1, t, out=terms)
     np.multiply(part, terms, out=part)
-    np.maximum(x, SMALLEST, out=terms)
+    np.clip(x, LEAST, MOST, out=terms)
     np.log(terms, out=terms)
     np.multiply(terms, t, out=terms)
     np.add(terms, part, out=terms)
@@ -108,17 +111,20 @@ def grad_x(
     scale: Array,
     dx: Array,
     divisor: int,
-    spread: Array | None = None,
+    p: Array | None = None,
+    outside: Array | None = None,
 ) -> None:
-    if spread is None:
+    if p is None or outside is None:
         logistic.forward(None, x=x, y=dx)
         np.subtract(dx, t, out=dx)
     else:
-        np.subtract(1, x, out=spread)
-        np.multiply(spread, x, out=spread)
-        np.maximum(spread, SMALLEST, out=spread)
-        np.subtract(x, t, out=dx)
-        np.divide(dx, spread, out=dx)
+        np.clip(x, LEAST, MOST, out=p)
+        np.not_equal(x, p, out=outside)
+        np.subtract(p, t, out=dx)
+        np.divide(dx, p, out=dx)
+        np.subtract(1, p, out=p)
+        np.divide(dx, p, out=dx)
+        np.copyto(dx, 0, where=outside)
     np.multiply(dx, scale[0] / divisor, out=dx)
 
 

@@ -40,7 +40,7 @@ def sparse(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def binary_cross_entropy(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
-    p = 1 / (1 + np.exp(-i["x"])) if o["from_logits"] else i["x"]
+    p = 1 / (1 + np.exp(-i["x"])) if o["from_logits"] else np.clip(i["x"], 1e-7, 1 - 1e-7)
     units = -(i["t"] * np.log(p) + (1 - i["t"]) * np.log(1 - p))
     rows = units.mean(-1).reshape(len(p), -1) if p.ndim > 1 else units.reshape(-1, 1)
     samples = rows.mean(1) if o.get("mean_over_positions", True) else rows.sum(1)
