@@ -141,3 +141,20 @@ def test_the_smallest_budget_that_is_named_is_met(name: str) -> None:
     assert CliRunner().invoke(main, ["plan", *model, *options, least]).exit_code == 0
     less = f"{float(least[:-2]) - 0.2:.1f}MB"
     assert CliRunner().invoke(main, ["plan", *model, *options, less]).exit_code == 1
+
+
+@pytest.mark.parametrize("budget", ["1kB", "2MB", "1GB"])
+@pytest.mark.parametrize("cut", [(4, 4, 2), (4, 3, 4), (1, None, 2), (4, None, 9)])
+def test_more_workers_than_parts_take_a_budget(
+    budget: str, cut: tuple[int, int | None, int]
+) -> None:
+    """As without a budget, there are no more workers than parts."""
+    batch, micro_batch, workers = cut
+    given = ["--micro-batch", micro_batch] if micro_batch else []
+    given += ["--batch-size", batch, "--workers", workers, "--memory-budget", budget]
+    result = command("plan", *LOSS, *given)
+    if budget == "1GB":
+        assert result.exit_code == 0, result.output
+    else:
+        assert result.exit_code == 1
+        assert "--memory-budget: must be at least" in result.stderr

@@ -1,5 +1,6 @@
 """How a batch is cut where nobody says how."""
 
+import numpy as np
 import pytest
 from networks import Net
 from rewriting import plan_of, stored
@@ -21,6 +22,7 @@ from odt.core.plans.schedule import (
     available_cores,
     choose_schedule,
 )
+from odt.errors import OptionError
 from odt.kernels import native
 
 RELU = 1
@@ -100,3 +102,23 @@ def test_samples_of_calls_is_the_inverse_of_seconds_a_call() -> None:
     one, two = (plan_of(unrolled(64), n) for n in (1, 2))
     samples = samples_of_calls(one, two, 50e-6)
     assert seconds_a_call(one, two, samples - 1) < 50e-6 <= seconds_a_call(one, two, samples)
+
+
+@pytest.mark.parametrize("given", [{"micro_batch": 2}, {"workers": 2}])
+def test_a_batch_that_cannot_be_cut_is_not_cut_in_silence(given: dict[str, int]) -> None:
+    """A file made for four samples, whose RESHAPE fits no other number of them."""
+    net = Net()
+    x = net.input(4, 6)
+    x = net.add("TRANSPOSE", (x, net.constant([1, 0], np.int32)), (6, 4))
+    x = net.add("RESHAPE", (x,), (4, 6), new_shape=(4, 6))
+    graph = net.graph(net.add("FULLY_CONNECTED", (x, net.weight(3, 6), -1), (4, 3)))
+
+    def plan_at(n: int) -> object:
+        plan = plan_of(graph, n)
+        return plan, plan_memory(plan)
+
+    chosen = choose_schedule(4, plan_at)  # type: ignore[arg-type]
+    assert (chosen.micro_batch, chosen.workers) == (4, 1)
+    assert choose_schedule(4, plan_at, 4, 1) == chosen  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="--micro-batch, --workers: must be 4 and 1, because"):
+        choose_schedule(4, plan_at, **given)  # type: ignore[arg-type]

@@ -115,12 +115,14 @@ def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) ->
     """Ways to cut a batch that may take less than the usual one.
 
     Parts half as large, and so on down to single samples; and the whole batch, which needs no
-    room for gradients. For each any number of workers.
+    room for gradients. For each any number of workers, or those that are given where there are as
+    many parts.
     """
     batch, cores = usual.batch, available_cores()
     sizes: Sequence[int] = (micro_batch,) if micro_batch else _halves(batch, usual.micro_batch)
+    most = -(-batch // sizes[-1])
     for m in sizes:
-        for w in [workers] if workers else range(1, cores + 1):
+        for w in [min(workers, most)] if workers else range(1, cores + 1):
             if w <= -(-batch // m):
                 yield Schedule(batch, m, w, 1 if w > 1 else cores)
 

@@ -119,8 +119,13 @@ def choose_schedule(
         )
     try:
         one, memory = plan_at(1)
-    except UnsupportedError:
+    except UnsupportedError as e:
         plan_at(batch)  # says what is wrong, if this batch cannot be computed either
+        if micro_batch not in (None, batch) or workers not in (None, 1):
+            raise OptionError(
+                f"--micro-batch, --workers: must be {batch} and 1, because the batch cannot be "
+                f"cut, but got {micro_batch or batch} and {workers or 1}; {e}"
+            ) from None
         return Schedule(batch, batch, 1, cores, "the model's shapes hold for whole batches only")
     try:
         two, for_two = plan_at(min(2, batch))
