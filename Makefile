@@ -2,7 +2,8 @@
 # make demo    trains a small network on 2,000 images of Fashion-MNIST and tries it
 # make bench   measures odt and its peers side by side, about an hour; QUICK=1: four rows, once;
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again
-# make accept  the long runs against the complete data: make accept DATA=../shared
+# make accept  the long runs against the complete data: make accept DATA=../shared;
+#              ONLY=sanitizers those of tests/test_accept_sanitizers.py alone
 # make clean   removes what the others made
 
 # 3.13 comes last because the real onert, a judge of our files, has no wheel for it.
@@ -24,7 +25,7 @@ test: .venv/test
 		tests/test_memory.py tests/test_resume.py tests/test_train_command.py
 
 accept: .venv/test
-	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept
+	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/test_accept_%.py)
 
 bench: .venv/test
 	$(BIN)/python tools/bench/run.py $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \

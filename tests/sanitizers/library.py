@@ -1,0 +1,15 @@
+"""A pytest plugin: kernels come from the library that ODT_SANITIZED names."""
+
+import ctypes
+import os
+from functools import cache
+
+from odt.kernels import native
+
+
+@cache
+def library() -> ctypes.CDLL:
+    return ctypes.CDLL(os.environ["ODT_SANITIZED"])
+
+
+native._library = library
