@@ -21,6 +21,7 @@ from odt.core.flatbuffer_edit import (
     OwnBuffer,
     Patch,
     absolute_offsets,
+    buffer_table,
     front,
     name_own_buffers,
     original,
@@ -135,24 +136,48 @@ def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Ed
     root = source.root()
     identifier = IDENTIFIERS[file_format]
     patches: list[Patch] = []
-    version = None
+    version, absent = None, set[int]()
     if file_format != model.format:
         _refuse_losses(model, root, file_format)
         patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
-        version = TFLITE_VERSION if file_format == "tflite" else None
+        if file_format == "tflite":
+            version, absent = TFLITE_VERSION, _empty_buffers(model, root)
     place = root.place(VERSION, 4)
     if version is not None and place:
         patches.append((place, struct.pack("<I", version)))
         version = None
     vectors: dict[int, list[int | NewTable]] = {}
-    if own:
-        buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
+    if own or absent:
+        buffers: list[int | NewTable] = [
+            buffer_table(b"") if k in absent else table.pos
+            for k, table in enumerate(root.tables(BUFFERS, "buffer"))
+        ]
         patches += name_own_buffers(root, buffers, own)
         vectors[BUFFERS] = buffers
     if version is None and not vectors:
         return Edit(b"", 0, patches)
-    before = front(0, root, identifier, version, vectors, lasting=bool(own))
+    before = front(0, root, identifier, version, vectors, lasting=bool(vectors))
     return Edit(before, 0, patches + absolute_offsets(root, len(before)))
+
+
+def _empty_buffers(model: Model, root: Table) -> set[int]:
+    """Buffers of activations whose data is there, and empty: LiteRT takes that for a constant.
+
+    A constant without elements keeps its buffer, and buffer 0 is never looked at.
+    """
+    empty = {
+        k
+        for k, table in enumerate(root.tables(BUFFERS, "buffer"))
+        if k and table.target(0) and model.spans[k] == (0, 0)
+    }
+    if not empty:
+        return empty
+    return {
+        table.number(BUFFER, "I")
+        for graph in root.tables(SUBGRAPHS, "subgraph")
+        for table in graph.tables(TENSORS, "tensor", f"{graph.where}, ")
+        if table.number(BUFFER, "I") in empty and 0 not in table.numbers(0, "shape")
+    }
 
 
 def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], list[OwnBuffer]]:

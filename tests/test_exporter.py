@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from accept_data import complete
 from circle_schema.v0_10.circle.MXQuantization import MXQuantizationT
+from judges import litert, odt
 from model_builder import ModelBuilder
 
 from odt.core import exporter
@@ -204,6 +205,30 @@ def test_a_circle_plus_is_tflite_throughout_when_it_becomes_tflite(tmp_path: Pat
     assert stored_training_info(read_model(path)) is not None
     remove_training_info(read_model(path), path)
     assert path.read_bytes() == TFLITE.read_bytes()
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_activations_with_an_empty_buffer_run_in_litert(trained: bool, tmp_path: Path) -> None:
+    """As ONE's compiler writes them; a shape without elements is a constant all the same."""
+    built = ModelBuilder("circle")
+    x = built.add_input((1, 1))
+    hidden = built.add_dense(x, 1)
+    scalar = built.add_operator("RESHAPE", (hidden, built.add_constant(np.zeros(0, np.int32))), ())
+    y = built.add_operator("ADD", (x, scalar), (1, 1))
+    for i in (x, hidden, scalar, y):
+        built.graph.tensors[i].buffer = built.add_buffer(b"")
+    (tmp_path / "m.circle").write_bytes(built.build(y))
+    model, out = read_model(tmp_path / "m.circle"), tmp_path / "out.tflite"
+    weights = halved(model) if trained else {}
+    export_model(model, weights, out, "tflite")
+    inputs = np.array([[3]], np.float32)
+    np.testing.assert_allclose(litert(out, [inputs])[0], odt(out, [inputs])[0], rtol=1e-6)
+    export_model(read_model(out), {}, tmp_path / "back.circle", "circle")
+    add_training_info(read_model(out), TrainingInfo(loss="mean_squared_error"), tmp_path / "plus")
+    export_model(read_model(tmp_path / "plus"), {}, out, "tflite")
+    np.testing.assert_allclose(litert(out, [inputs])[0], odt(out, [inputs])[0], rtol=1e-6)
+    remove_training_info(read_model(out), out)
+    np.testing.assert_allclose(litert(out, [inputs])[0], odt(out, [inputs])[0], rtol=1e-6)
 
 
 def test_a_circle_model_becomes_one_that_litert_runs(tmp_path: Path) -> None:
