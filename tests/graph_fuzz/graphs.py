@@ -26,6 +26,7 @@ class SampleGraph:
         constants: the tensors that are constants, with what the file says.
         batches: entries of integer constants that are the batch, as (tensor, position): they are 1,
             and the batch in a file that was made for several samples.
+        fixed: float constants that never train.
     """
 
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
@@ -35,6 +36,7 @@ class SampleGraph:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     batches: list[tuple[int, int]] = field(default_factory=list)
+    fixed: set[int] = field(default_factory=set)
 
     def _tensor(self, value: Array) -> int:
         self.values.append(value)
@@ -64,7 +66,13 @@ class SampleGraph:
         return self.constant(self.rng.normal(0, size, shape))
 
     def add(
-        self, op: str, inputs: Sequence[int], activation: str = "", outputs: int = 1, **options: Any
+        self,
+        op: str,
+        inputs: Sequence[int],
+        activation: str = "",
+        *,
+        outputs: int = 1,
+        **options: Any,
     ) -> int:
         """A node; gives its first output, and the others follow."""
         made = tuple(range(len(self.values), len(self.values) + outputs))
@@ -86,41 +94,57 @@ class SampleGraph:
         return self.add("TRANSPOSE", (x, self.constant(perm)))
 
     def weights(self) -> tuple[int, ...]:
-        """Float constants with axes."""
-        return tuple(i for i, a in self.constants.items() if a.dtype.kind == "f" and a.ndim)
+        """Float constants that train: those with axes."""
+        floats = (i for i, a in self.constants.items() if a.dtype.kind == "f" and a.ndim)
+        return tuple(i for i in floats if i not in self.fixed)
+
+    def needed(self) -> list[Node]:
+        """The nodes that the outputs depend on."""
+        read, found = set(self.outputs), []
+        for node in reversed(self.nodes):
+            if read.intersection(node.outputs):
+                read.update(node.inputs)
+                found.append(node)
+        return found[::-1]
 
     def write(self, path: Path, batch: int = 1) -> None:
         """Writes the file, a Circle or a TFLite model as its name says; `batch` samples in it."""
-        builder = ModelBuilder(path.suffix[1:])
+        builder, values = ModelBuilder(path.suffix[1:]), self._of_batch(batch)
         at = {-1: -1}
         for i in self.inputs:
-            a = self.values[i]
-            kind = "float32" if a.dtype.kind == "f" else "int32"
-            at[i] = builder.add_input((batch, *a.shape[1:]), kind)
-        for i, a in self.constants.items():
-            a = a.copy()
-            for tensor, position in self.batches:
-                if tensor == i:
-                    a[position] = batch
+            at[i] = builder.add_input(values[i].shape, type_of(values[i]))
+        for i in sorted({i for n in self.nodes for i in n.inputs} & self.constants.keys()):
+            a = self.constants[i] if self.constants[i].dtype.kind == "f" else values[i]
             at[i] = builder.add_constant(a, f"weight_{i}")
         for node in self.nodes:
-            made = [self.values[i] for i in node.outputs]
-            shapes = [
-                (batch, *a.shape[1:]) if batch > 1 and a.shape[:1] == (1,) else a.shape
-                for a in made
-            ]
-            options = {FIELDS.get(n, n): v for n, v in node.options.items()}
+            shapes = [values[i].shape for i in node.outputs]
+            options = {FIELDS.get(n, n): v for n, v in node.options.items() if n != "output_types"}
             if node.activation:
                 numbers = {name: k for k, name in ACTIVATIONS.items()}
                 options["fused_activation_function"] = numbers[node.activation]
-            if batch > 1 and "new_shape" in options:
-                options["new_shape"] = (batch, *options["new_shape"][1:])
+            if "new_shape" in options:
+                options["new_shape"] = values[node.inputs[1]].tolist()
             first = builder.add_operator(node.op, [at[i] for i in node.inputs], *shapes, **options)
-            for k, (i, a) in enumerate(zip(node.outputs, made, strict=True)):
+            for k, i in enumerate(node.outputs):
                 at[i] = first + k
-                if a.dtype.kind != "f":
-                    set_type(builder, first + k, a.dtype)
+                set_type(builder, first + k, type_of(values[i]))
         builder.write(path, *(at[i] for i in self.outputs))
+
+    def _of_batch(self, batch: int) -> list[Array]:
+        """The values of so many samples, all the same; where axis 0 is the batch."""
+        if batch == 1:
+            return self.values
+        values = list(self.values)
+        for i in self.inputs:
+            values[i] = np.repeat(values[i], batch, 0)
+        for i, position in self.batches:
+            values[i] = values[i].copy()
+            values[i][position] = batch
+        for node in self.nodes:
+            made = compute(node, [None if i < 0 else values[i] for i in node.inputs])
+            for i, a in zip(node.outputs, made, strict=True):
+                values[i] = a
+        return values
 
     def __str__(self) -> str:
         lines = [f"input t{i} {self.values[i].shape}" for i in self.inputs]
@@ -138,8 +162,13 @@ class SampleGraph:
         return f"w{i} {a.shape}" if a.dtype.kind == "f" else str(a.tolist())
 
 
-def set_type(builder: ModelBuilder, tensor: int, dtype: Any) -> None:
-    """Gives a tensor of the file another type."""
-    other = builder.add_tensor((), np.dtype(dtype).name)
+def type_of(a: Array) -> str:
+    """The type of a tensor in the file."""
+    return "float32" if a.dtype.kind == "f" else a.dtype.name
+
+
+def set_type(builder: ModelBuilder, tensor: int, dtype: str) -> None:
+    """Gives a tensor of the file this type."""
+    other = builder.add_tensor((), dtype)
     tensors = builder.graph.tensors
     tensors[tensor].type = tensors.pop(other).type

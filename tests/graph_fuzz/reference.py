@@ -28,7 +28,7 @@ PROBABILITIES = {
 def evaluate(
     graph: SampleGraph, inputs: Sequence[Array], weights: Weights, noise: int = 0
 ) -> list[Array]:
-    """The values of all tensors for one sample.
+    """The values of all tensors that the outputs need, for one sample.
 
     Args:
         inputs: each (1, …).
@@ -47,7 +47,7 @@ def evaluate(
             return a
         return np.asarray(a * (1 + ROUNDING * rng.standard_normal(a.shape)))
 
-    for node in graph.nodes:
+    for node in graph.needed():
         given = [None if i < 0 else rounded(values[i]) for i in node.inputs]
         for i, y in zip(node.outputs, compute(node, given), strict=True):
             values[i] = rounded(y)
@@ -60,15 +60,15 @@ class Problem:
 
     Attributes:
         inputs: of all samples: each (samples, …).
-        targets: for each output; None for one without a loss.
-        losses: for each output: its name, and none for no loss.
+        targets: for each output.
+        losses: for each output.
         loss_weights: for each output.
         reduction: sum_over_batch_size or sum.
     """
 
     graph: SampleGraph
     inputs: tuple[Array, ...]
-    targets: tuple[Array | None, ...]
+    targets: tuple[Array, ...]
     losses: tuple[str, ...]
     loss_weights: tuple[float, ...]
     reduction: str = "sum_over_batch_size"
@@ -93,13 +93,12 @@ class Problem:
         for i, t, name, weight in zip(
             self.graph.outputs, self.targets, self.losses, self.loss_weights, strict=True
         ):
-            if t is not None:
-                options: dict[str, Any] = {
-                    "from_logits": ending(self.graph, i) not in PROBABILITIES.get(name, ()),
-                    "mean_over_positions": self.reduction == "sum_over_batch_size",
-                }
-                arrays = {"x": values[i], "t": t[one], "scale": np.array(weight)}
-                total += float(OP_DB[name].reference(options, arrays)["loss"])
+            options: dict[str, Any] = {
+                "from_logits": ending(self.graph, i) not in PROBABILITIES.get(name, ()),
+                "mean_over_positions": self.reduction == "sum_over_batch_size",
+            }
+            arrays = {"x": values[i], "t": t[one], "scale": np.array(weight)}
+            total += float(OP_DB[name].reference(options, arrays)["loss"])
         return total
 
     def slope(
@@ -120,7 +119,9 @@ class Problem:
 
         return (moved(step) - moved(-step)) / (2 * step)
 
-    def gradients(self, samples: Sequence[int], weights: Weights) -> dict[int, Array]:
+    def gradients(
+        self, samples: Sequence[int], weights: Weights, noise: int = 0
+    ) -> dict[int, Array]:
         """By every single weight of these tensors."""
         found = {}
         for i, a in weights.items():
@@ -128,7 +129,7 @@ class Problem:
             for at in np.ndindex(a.shape):
                 unit = np.zeros(a.shape)
                 unit[at] = 1
-                found[i][at] = self.slope(samples, {i: unit}, weights)
+                found[i][at] = self.slope(samples, {i: unit}, weights, noise)
         return found
 
 
@@ -144,15 +145,19 @@ def ending(graph: SampleGraph, output: int) -> str:
 
 
 def train(
-    problem: Problem, batches: Sequence[Sequence[int]], trained: Sequence[int], rule: "Rule"
+    problem: Problem,
+    batches: Sequence[Sequence[int]],
+    trained: Sequence[int],
+    rule: "Rule",
+    noise: int = 0,
 ) -> tuple[list[float], dict[int, Array]]:
     """The losses of steps on these batches, and the weights afterwards."""
     weights = {i: problem.graph.values[i].copy() for i in trained}
     states: dict[int, dict[str, Array]] = {i: {} for i in trained}
     losses = []
     for k, samples in enumerate(batches):
-        losses.append(problem.loss(samples, weights))
-        gradients = problem.gradients(samples, weights)
+        losses.append(problem.loss(samples, weights, noise))
+        gradients = problem.gradients(samples, weights, noise)
         weights = {i: rule(w, gradients[i], k + 1, states[i]) for i, w in weights.items()}
     return losses, weights
 

@@ -9,12 +9,15 @@ import numpy as np
 from networks import ArrayData, InOrder
 
 from graph_fuzz.reference import Problem
+from odt.core.evaluator import Data
 from odt.core.folding import fold_weights
+from odt.core.frozen_cache import Keep
 from odt.core.inference import Predictor
 from odt.core.reader import read_model
 from odt.core.selftest import in_float64
 from odt.core.trainer import Trainer, Watch
 from odt.core.training_info import TrainingInfo
+from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
 # A power of two, and so large that w − w' holds the gradient's digits.
@@ -73,24 +76,47 @@ class Model:
             **more,
         )
 
-    def train(self, info: TrainingInfo, epochs: int = 1, **options: Any) -> Trained:
-        """Trains on all samples in order."""
-        targets = [t for t in self.problem.targets if t is not None]
-        data, order = ArrayData(self.problem.inputs, targets), InOrder(len(self.problem.inputs[0]))
+    def train(
+        self, info: TrainingInfo, epochs: int = 1, cached: bool = False, **options: Any
+    ) -> Trained:
+        """Trains on all samples in order; `cached` computes what does not train once."""
+        targets = self.problem.targets
+        samples = len(self.problem.inputs[0])
+        data: Data = ArrayData(self.problem.inputs, targets)
         losses: list[float] = []
         watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
-        with Trainer(self.graph, info, **options) as trainer:
-            list(trainer.fit(data, order, epochs=epochs, watch=watch))
+        with Trainer(
+            self.graph, info, keep=Keep(samples) if cached else None, **options
+        ) as trainer:
+            if cached:
+                data = trainer.frozen(data, ArrayData((), targets), (range(samples),))
+            list(trainer.fit(data, InOrder(samples), epochs=epochs, watch=watch))
             found = {self._own[i]: a.copy() for i, a in trainer.parameters.tensors.items()}
         return Trained(losses, found)
 
-    def gradients(self, info: TrainingInfo, **options: Any) -> Trained:
+    def gradients(self, info: TrainingInfo, cached: bool = False, **options: Any) -> Trained:
         """The loss and, in place of the weights, the gradients of one batch: a step of SGD."""
         info = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=RATE)
-        trained = self.train(info, **options)
+        trained = self.train(info, cached=cached, **options)
         start = self.problem.graph.values
         found = {i: (start[i] - a.astype(np.float64)) / RATE for i, a in trained.weights.items()}
         return Trained(trained.losses, found)
+
+    def budget(self, info: TrainingInfo, share: float, cached: bool, **options: Any) -> int:
+        """A memory budget between the smallest that is taken, about, and what is needed without."""
+        options["keep"] = Keep(len(self.problem.inputs[0])) if cached else None
+        with Trainer(self.graph, info, budget=1 << 40, **options) as trainer:
+            assert trainer.predicted is not None
+            most = trainer.predicted
+        low, least = 0, most
+        for _ in range(4):
+            middle = (low + least) // 2
+            try:
+                Trainer(self.graph, info, budget=middle, **options).close()
+                least = middle
+            except OptionError:
+                low = middle
+        return least + int(share * (most - least))
 
 
 def regression(graph: Any, outputs: Sequence[int], samples: int, seed: int = 0) -> Problem:

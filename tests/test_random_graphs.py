@@ -1,0 +1,30 @@
+"""Random graphs: what odt predicts and trains is what single samples give in float64.
+
+tests/graph_fuzz draws graphs, runs each in several ways (batches, micro-batches, workers, budgets,
+caches, kernel sets, what trains, optimizers) and compares. A case that fails is made smaller and
+printed with its seed; it runs alone with
+
+    ODT_GRAPH=moved:17 pytest tests/test_random_graphs.py -k again
+
+Thousands of cases run in tests/test_accept_fuzz.py.
+"""
+
+import os
+
+import pytest
+from graph_fuzz.cases import KINDS
+from graph_fuzz.searching import search
+
+CASES = {"ordinary": 30, "moved": 20, "batched": 15}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_graphs_agree_with_single_samples(kind: str) -> None:
+    wrong = search(kind, range(CASES[kind]))
+    assert not wrong, wrong
+
+
+def test_the_graph_that_is_asked_for_again() -> None:
+    kind, seed = os.environ.get("ODT_GRAPH", "ordinary:0").split(":")
+    wrong = search(kind, [int(seed)])
+    assert not wrong, wrong
