@@ -26,13 +26,16 @@ from odt.core.engine import Plans
 from odt.core.folding import fold_weights
 from odt.core.frozen_cache import cache_size, cut_off
 from odt.core.plans.lifetimes import BEFORE, Lifetime
+from odt.core.plans.memory import MemoryPlan
 from odt.core.plans.plan import Call, Plan
+from odt.core.program import Program, make_arena
 from odt.core.reader import read_model
 from odt.core.resolve import resolve
 from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import works
 from odt.core.training_info import stored_training_info
 from odt.errors import OptionError
+from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 
 SHOWN = 12  # values alive at the peak
@@ -53,6 +56,7 @@ SHOWN = 12  # values alive at the peak
     metavar="N",
     help="How many samples --cache-frozen would keep, of training and validation.",
 )
+@click.option("--calls", is_flag=True, help="Prints the plan, the memory plan and the calls.")
 @click.option(
     "--png", type=click.Path(), metavar="FILE", help="Draws memory over the calls of a step."
 )
@@ -70,6 +74,7 @@ def command(
     cache_frozen: str | None,
     cache_dtype: str | None,
     data_length: int | None,
+    calls: bool,
     png: str | None,
     **options: Any,
 ) -> None:
@@ -108,8 +113,20 @@ def command(
     click.echo("\n".join(describe_memory(found, info.optimizer, slots, note)))
     click.echo("\n".join(describe_shares(shares(found, work[0]))))
     click.echo("\n".join(describe_peak(found.plan)))
+    if calls:
+        click.echo("\n".join(describe_calls(found.plan, found.memory)))
     if png:
         draw(found, png)
+
+
+def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:
+    """The plan, where its values lie, and the calls of a program bound to it, in three blocks."""
+
+    def deliver(parameter: str, gradient: Array, owned: bool) -> None:
+        """Never called: the program is not run."""
+
+    program = Program(plan, memory, make_arena(memory.nbytes), {}, deliver)
+    return ["", "plan", str(plan), "", "memory plan", str(memory), "", "calls", str(program)]
 
 
 def describe_schedule(found: Forecast) -> list[str]:

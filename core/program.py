@@ -60,6 +60,7 @@ class Program:
             deliver: takes the gradients; needed if the plan has any.
         """
         self.plan = plan
+        self._memory = memory
         self._arrays: dict[str, Array] = {}
         for value in plan.values.values():
             self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
@@ -76,6 +77,27 @@ class Program:
         ]
         self._forward = [r for r in runs[: plan.forward_steps] if r is not None]
         self._backward = [r for r in runs[plan.forward_steps :] if r is not None]
+
+    def __str__(self) -> str:
+        """One line a call: how it is computed, what with, and at which bytes of the arena."""
+        done = {after for after, _ in self._fused.values()}
+        lines = []
+        for k, step in enumerate(self.plan.steps):
+            if isinstance(step, Delivery):
+                lines.append(f"deliver {self._place(step.gradient)} to {step.parameter}")
+            elif k not in done:
+                how = "compiled" if step.compiled else "NumPy"
+                if k in self._fused:
+                    after = self.plan.steps[self._fused[k][0]]
+                    assert isinstance(after, Call)
+                    how += f", with {after.label}"
+                arrays = ", ".join(f"{n}={self._place(v)}" for n, v in step.arrays.items())
+                lines.append(f"{step.label} ({how}): {arrays}")
+        return "\n".join(lines)
+
+    def _place(self, name: str) -> str:
+        at = self._memory.offsets.get(self.plan.root(name))
+        return name if at is None else f"{name}@{at}"
 
     def forward(self) -> None:
         """Computes outputs and losses from the inputs."""

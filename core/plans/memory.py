@@ -44,6 +44,10 @@ class MemoryPlan:
     nbytes: int
     separate: int
 
+    def __str__(self) -> str:
+        lines = [f"arena of {self.nbytes} bytes, {self.separate} without reuse"]
+        return "\n".join([*lines, *(f"{at} {name}" for name, at in self.offsets.items())])
+
 
 def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True) -> MemoryPlan:
     """Places all values of the plan's arena, and its inputs.
