@@ -34,9 +34,15 @@ def frozen_end(graph: Graph, trained: Collection[int], ends: Collection[int]) ->
     return tuple(found)
 
 
-def begin_at(graph: Graph, tensors: Sequence[int]) -> Graph:
-    """The part of a graph that makes its outputs from these tensors, which become its inputs."""
-    needed, nodes = set(graph.outputs).difference(tensors), []
+def begin_at(graph: Graph, tensors: Sequence[int], wanted: Collection[int] = ()) -> Graph:
+    """The part of a graph that makes its outputs from these tensors, which become its inputs.
+
+    Args:
+        graph: lowered.
+        tensors: to begin at.
+        wanted: tensors beside the outputs, which losses read.
+    """
+    needed, nodes = {*graph.outputs, *wanted}.difference(tensors), []
     for node in reversed(graph.nodes):
         if needed.intersection(node.outputs):
             nodes.append(node)

@@ -73,7 +73,7 @@ class Work:
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
-            lowered = begin_at(lowered, self.begin)
+            lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
         if not self.losses:
             return inference_plan(lowered)
         return training_plan(

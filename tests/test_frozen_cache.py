@@ -122,6 +122,32 @@ def test_a_cache_changes_no_bit(name: str, micro_batch: int, workers: int, on_di
         assert train(trainer, cache) == expected
 
 
+def turned() -> tuple[Graph, tuple[int, ...]]:
+    """TRANSPOSEs around what trains meet, and the loss reads what the last one makes."""
+    net = Net()
+    y = net.add("RESHAPE", (net.dense(net.input(1, 6), 5),), (1, 5, 1), new_shape=(1, 5, 1))
+    y = net.add("MUL", (y, net.constant(np.arange(1, 4, dtype=np.float32))), (1, 5, 3))
+    y = net.add("TRANSPOSE", (y, net.constant([0, 2, 1], np.int32)), (1, 3, 5))
+    y = net.add("MUL", (y, net.weight(3, 1)), (1, 3, 5))
+    y = net.add("TRANSPOSE", (y, net.constant([0, 2, 1], np.int32)), (1, 5, 3))
+    return net.graph(net.add("SOFTMAX", (y,), (1, 5, 3), beta=1.0)), (4, 5, 6)
+
+
+def test_a_loss_reads_a_transpose_behind_the_frozen_part() -> None:
+    graph, trainable = turned()
+    rng = np.random.default_rng(3)
+    x, t = rng.normal(size=(8, 6)).astype(np.float32), np.zeros((8, 5, 3), np.float32)
+    t[..., 1] = 1
+    info = replace(INFO, trainable_ops=trainable, loss="categorical_crossentropy")
+    with (
+        Trainer(graph, info, keep=Keep(8)) as trainer,
+        trainer.frozen(ArrayData([x], [t]), Targets([x], [t]), (range(8),)) as cache,
+    ):
+        cached = trainer.step(cache, 8, update=False)
+    with Trainer(graph, info) as trainer:
+        assert trainer.step(ArrayData([x], [t]), 8, update=False) == cached
+
+
 def test_the_frozen_part_is_computed_once_and_its_memory_given_back() -> None:
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
