@@ -6,7 +6,7 @@ import numpy as np
 
 from graph_fuzz.computing import COMPUTING
 from graph_fuzz.growing import Growth, Unfit
-from graph_fuzz.reference import Problem, ending
+from graph_fuzz.reference import Problem, origin
 from graph_fuzz.shaping import SHAPING
 from odt.kernels.opdef import Array
 
@@ -140,7 +140,8 @@ def _problem(g: Growth, samples: int) -> Problem:
 
 
 def _loss(g: Growth, output: int) -> str:
-    last, several = ending(g, output), g.values[output].ndim > 1
+    node, several = origin(g, output), g.values[output].ndim > 1
+    last = node.op if node else ""
     if several and (last == "SOFTMAX" or g.chance(0.15)):
         return g.choice(CROSS_ENTROPIES)
     if several and last != "SOFTMAX" and (last == "LOGISTIC" or g.chance(0.1)):
