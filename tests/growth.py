@@ -4,11 +4,18 @@ import subprocess
 import sys
 
 MEASURED = """
+import importlib
+import multiprocessing.synchronize  # which tqdm's bars use
+import pkgutil
 import sys
 import tqdm
 import odt.cli.train
+import odt.kernels
 from odt.cli.main import main
 
+for module in pkgutil.walk_packages(odt.kernels.__path__, "odt.kernels."):
+    if not module.name.endswith("._kernels"):
+        importlib.import_module(module.name)
 try:
     main(sys.argv[1:], standalone_mode=False)
 except SystemExit:

@@ -265,9 +265,13 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_moment(
         if (epoch, number) == (2, 1):
             signal.raise_signal(signal.SIGINT)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Saver, "step", press)
-        result = invoke("--epochs", 2, "--export-checkpoint", stopped)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(Saver, "step", press)
+            result = invoke("--epochs", 2, "--export-checkpoint", stopped)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert result.exit_code == INTERRUPTED
     progress = read_resume(stopped).progress
     assert (progress.epoch, progress.position, progress.step) == (2, 1, 4)
