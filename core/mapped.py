@@ -17,8 +17,6 @@ from odt.errors import LostFileError
 from odt.kernels.native import forget_mapped, watch_mapped
 from odt.kernels.opdef import Array
 
-_open: weakref.WeakSet["MappedFile"] = weakref.WeakSet()
-
 
 class MappedFile(mmap.mmap):
     """A whole file, mapped read-only.
@@ -42,7 +40,6 @@ class MappedFile(mmap.mmap):
         self._mark = watch_mapped(np.frombuffer(self, np.uint8))
         if self._mark is not None:
             weakref.finalize(self, forget_mapped, self._mark).atexit = False
-        _open.add(self)
         return self
 
     @property
@@ -78,9 +75,3 @@ def mapped_file(a: Any) -> MappedFile | None:
 def mapped_files(arrays: Iterable[Array | None]) -> tuple[MappedFile, ...]:
     """The files that these arrays are views of."""
     return tuple({file for file in map(mapped_file, arrays) if file is not None})
-
-
-def check_open_files() -> None:
-    """Raises LostFileError if a file that this process has mapped became shorter."""
-    for file in _open:
-        file.check()

@@ -6,18 +6,18 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
+from datafiles import refused
 from networks import InOrder
 
 from odt.core import mapped
 from odt.core.checkpoints.resume import read_resume
 from odt.core.columns import open_columns
 from odt.core.data import DataSet, EpochOrder
-from odt.core.datasets.outputs import RawOutput
+from odt.core.datasets.source import ArrayPart, Sample
 from odt.core.exporter import export_model
 from odt.core.frozen_cache import Keep
 from odt.core.inference import Predictor
@@ -26,7 +26,6 @@ from odt.core.reader import Model, read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 from odt.errors import LostFileError
-from odt.kernels.opdef import TensorSpec
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 NAMES = ("model.circle", "input.bin", "expected.bin")
@@ -230,14 +229,17 @@ def test_a_frozen_part_of_a_shorter_model_is_not_kept(folder: Path) -> None:
                 list(trainer.fit(cache, EpochOrder(range(SAMPLES)), epochs=1))
 
 
-def test_data_files_of_a_shorter_source_get_no_name(folder: Path) -> None:
-    with open(folder / "input.bin", "rb") as f:
-        source = MappedFile(f.fileno(), "source.npy")
-    with ExitStack() as stack:
-        out = RawOutput(folder / "out.bin", [TensorSpec((1,), np.dtype(np.float32))], stack)
-        os.truncate(folder / "input.bin", 0)
-        out.append([np.frombuffer(source, np.float32, 1)])
-        out.finish()
-        with pytest.raises(LostFileError, match=r"source\.npy"):
-            out.commit(folder / "out.bin")
-    assert not (folder / "out.bin").exists()
+def test_a_shorter_source_makes_no_data_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.savez(folder / "s.npz", x=np.ones((100, 5000), np.float32), y=np.arange(100) % 3)
+    read = ArrayPart.read
+
+    def cut(self: ArrayPart, k: int) -> Sample:
+        os.truncate(folder / "s.npz", 4 * PAGE)
+        return read(self, k)
+
+    monkeypatch.setattr(ArrayPart, "read", cut)
+    line = refused("--source", folder / "s.npz", "--out-dir", folder / "out")
+    assert line.startswith(f"Error: {folder}/s.npz: must not change while it is read")
+    assert not list((folder / "out").iterdir())

@@ -10,7 +10,7 @@ import numpy as np
 
 from odt.core.columns import HDF5, map_arrays
 from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
-from odt.core.mapped import MappedFile
+from odt.core.mapped import MappedFile, mapped_files
 from odt.core.reading import listed, open_input, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
@@ -142,7 +142,8 @@ def _source(
         name: ArrayPart(x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes))
         for name, (x, y) in parts.items()
     }
-    return Source(str(path), _kind([x[0] for x, _ in parts.values()]), made, classes)
+    files = mapped_files(a for x, y in parts.values() for a in (*x, *y))
+    return Source(str(path), _kind([x[0] for x, _ in parts.values()]), made, classes, files=files)
 
 
 def _are_values(target: Array) -> bool:

@@ -104,6 +104,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
 
     Raises:
         DataError: for whatever in source, request or disk forbids it.
+        LostFileError: if a file of the source became shorter meanwhile.
     """
     picked = select(source, request.splits, request.division)
     request = replace(request, inputs=_fitted(request, picked))
@@ -116,6 +117,8 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
         pending = []
         for p in picked:
             pending.append(_write_split(source, request, p, stack, progress))
+        for read in source.files:
+            read.check()
         for q in pending:
             for file, path in zip(q.data, q.made.files, strict=True):
                 file.commit(path)

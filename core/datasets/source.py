@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from odt.core.mapped import MappedFile
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -119,6 +120,7 @@ class Source:
         sorted_by_class: one class after the other, so that it must be shuffled to be of use.
         decoded: reading a sample takes work that threads can share.
         origin: what the sidecar says of where it came from.
+        files: that are read while its samples are.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Source:
     sorted_by_class: bool = False
     decoded: bool = False
     origin: Mapping[str, Any] = field(default_factory=dict)
+    files: tuple[MappedFile, ...] = ()
 
 
 def check_labels(name: str, labels: Array, classes: int) -> None:
