@@ -316,8 +316,8 @@ def _rescue(saver: Saver, asked: str | None) -> Iterator[None]:
         path = f"{asked}.rescued.odt"
         saver.rescue(path)
         raise LostFileError(
-            f"{e} The weights are saved as {path}. Put the model file back and export them by "
-            f"--checkpoint {path} --epochs 0."
+            f"{e} The weights are saved as {path}; put the model file back, and export them with "
+            "this --checkpoint and --epochs 0."
         ) from e
 
 
