@@ -10,6 +10,7 @@ from odt.core.lower import computed_specs, file_batch, lower
 from odt.core.plans.autodiff import Loss
 from odt.core.training_info import LOSSES, TrainingInfo
 from odt.errors import OptionError
+from odt.kernels.opdef import TensorSpec
 
 T = TypeVar("T")
 
@@ -105,24 +106,31 @@ def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
     moved = _moved(graph)
     found = []
     for k, output in enumerate(graph.outputs):
-        spec = graph.tensors[output].spec
+        spec = _spec(graph, output)
         fits = spec.dtype.kind == "f" and bool(spec.shape)
         name = names.get(k, info.loss if fits else "none")
         if name == "none":
             continue
         if not fits:
             raise OptionError(
-                f"--output-loss: must be none for {graph.label(output)}, which is no tensor of "
-                f"floats, but got {name}."
+                f"--output-loss: must be none for {graph.label(output)} {spec}, which is no tensor "
+                f"of floats with axes, but got {name}."
             )
         loss = head(graph, output, name, info.reduction, moved)
         found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
     if not any(loss.weight for loss in found):
+        shown = (f"{graph.label(i)} {_spec(graph, i)}" for i in graph.outputs)
         raise OptionError(
-            f"{graph.name}: an output must have a loss and a weight above 0, but got none of "
-            f"{', '.join(map(graph.label, graph.outputs))}"
+            f"{graph.name}: an output of floats must have a loss and a weight above 0, "
+            f"but got none among {', '.join(shown)}"
         )
     return tuple(found)
+
+
+def _spec(graph: Graph, output: int) -> TensorSpec:
+    """Of an output, computed if the file gives it no shape."""
+    spec = graph.tensors[output].spec
+    return spec if spec.shape else lower(graph, file_batch(graph)).tensors[output].spec
 
 
 def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:

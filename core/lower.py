@@ -13,7 +13,14 @@ import numpy as np
 from odt.core.endings import final_logits, move_last
 from odt.core.graph import Graph, Node, Tensor
 from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row_of
-from odt.core.refusals import Refusal, check_made, check_tensors, refused, unsupported
+from odt.core.refusals import (
+    Refusal,
+    check_made,
+    check_outputs,
+    check_tensors,
+    refused,
+    unsupported,
+)
 from odt.core.samples import mixing_nodes
 from odt.core.slices import split_slices
 from odt.core.stack import stacked
@@ -135,6 +142,7 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
             f"but got {len(graph.inputs)} and {len(graph.outputs)}"
         )
     at_file = _infer(graph, _start(graph, size, size), None)
+    check_outputs(graph, at_file.specs)
     if batch == size:
         return move_last(_rewrite(graph, at_file))
     world = _infer(graph, _start(graph, batch, size), at_file)
@@ -229,7 +237,7 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
             )
         attrs = row.rebatch(attrs, before, world.batch // at_file.batch)
     found = row.infer(attrs, {n: world.specs[i] for n, i in operands.items()})
-    check_made(outputs, found)
+    check_made(graph, outputs, found)
     world.attrs[k] = attrs
     for name, i in outputs.items():
         world.specs[i] = found[name]

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from odt.core.graph import MOST_AXES, MOST_BYTES, Graph, Node
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import Specs
+from odt.kernels.opdef import Specs, TensorSpec
 
 MOST_LISTED = 250  # characters of the refusals in one message
 # Families of operators without a row; the others are simply not there.
@@ -74,15 +74,16 @@ def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
 
 
-def check_made(outputs: Mapping[str, int], made: Specs) -> None:
+def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
     """Compares a node's outputs with what its operator computes.
 
     Args:
+        graph: as in the file.
         outputs: name → tensor, as the node lists them.
         made: name → spec, as the operator's row infers them.
 
     Raises:
-        ShapeError: if there are more or fewer, or one that no array can be.
+        ShapeError: if there are more or fewer, or one of another type or that no array can be.
     """
     if outputs.keys() != made.keys():
         raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
@@ -92,8 +93,32 @@ def check_made(outputs: Mapping[str, int], made: Specs) -> None:
                 f"{name} must have at most {MOST_AXES} axes, none below 0, "
                 f"but got {len(spec.shape)}: {spec.shape[:8]}"
             )
+        declared = graph.tensors[outputs[name]].spec.dtype
+        if spec.dtype != declared:
+            raise ShapeError(f"{name} must be {spec.dtype}, but got {declared} in the file")
         if spec.nbytes > MOST_BYTES:
             raise ShapeError(f"{name} must fit into {MOST_BYTES} bytes, but got {spec}")
+
+
+def check_outputs(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
+    """Compares the shapes that a file gives its outputs with those computed for its batch.
+
+    What the file leaves open (no axes, or −1) may be anything.
+
+    Raises:
+        UnsupportedError: if they contradict each other.
+    """
+    for i in graph.outputs:
+        tensor, computed = graph.tensors[i], specs[i].shape
+        declared = tensor.signature or tensor.spec.shape
+        fits = len(declared) == len(computed) and all(
+            n in (-1, m) for n, m in zip(declared, computed, strict=True)
+        )
+        if declared and not fits:
+            raise UnsupportedError(
+                f"{graph.name}: output {graph.label(i)}: its shape must be the computed one, "
+                f"{computed}, but got {declared} in the file"
+            )
 
 
 def _without_row(op: str) -> str:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from networks import Net
 from odt.core.graph import ABSENT, Graph, Node
 from odt.core.lower import lower
 from odt.errors import UnsupportedError
+from odt.kernels.opdef import TensorSpec
 
 MANY = 2**29
 
@@ -105,3 +107,39 @@ def test_outputs_are_as_many_as_the_operator_makes(op: str, outputs: int) -> Non
     inputs = {"SPLIT": [axis, x], "UNPACK": [x]}.get(op, [x, net.constant([1, 1], np.int32), axis])
     graph = beside(net, op, inputs, outputs, num=2, num_splits=2, axis=0)
     assert str(outputs) in refusal(graph).partition("outputs")[2]
+
+
+def test_a_type_that_the_operator_does_not_make_is_refused() -> None:
+    """ONE's neg_OneOp_Conv2D_Type: a FLOAT16 output of float32 operands."""
+    net = Net()
+    y = net.dense(net.input(1, 4), 3)
+    net.tensors[y] = replace(net.tensors[y], spec=TensorSpec((1, 3), np.dtype(np.float16)))
+    assert "y must be float32, but got float16 in the file" in refusal(net.graph(y))
+
+
+@pytest.mark.parametrize(
+    ("shape", "signature", "fits"),
+    [
+        ((1, 3), (), True),
+        ((), (), True),
+        ((1, 1), (-1, -1), True),
+        ((1, 4), (), False),
+        ((1, 1), (-1, 1), False),
+        ((3,), (), False),
+    ],
+)
+def test_an_output_has_the_shape_that_the_file_declares(
+    shape: tuple[int, ...], signature: tuple[int, ...], fits: bool
+) -> None:
+    """ONE's neg_MaxPool_InvalidShape. What is open in the file may be anything."""
+    net = Net()
+    y = net.dense(net.input(1, 4), 3)
+    spec = TensorSpec(shape, np.dtype(np.float32))
+    net.tensors[y] = replace(net.tensors[y], spec=spec, signature=signature or shape)
+    graph = net.graph(y)
+    for batch in (1, 5):
+        if fits:
+            assert lower(graph, batch).tensors[y].spec.shape == (batch, 3)
+        else:
+            with pytest.raises(UnsupportedError, match=r"must be the computed one, \(1, 3\), but"):
+                lower(graph, batch)

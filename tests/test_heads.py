@@ -18,7 +18,7 @@ from odt.core.metrics import METRICS
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo, encode_training_info
 from odt.errors import OptionError
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import Array, TensorSpec
 
 MSE, CCE = "mean_squared_error", "categorical_crossentropy"
 
@@ -259,3 +259,28 @@ def test_probabilities_that_cannot_come_last_stay_probabilities(why: str) -> Non
             ArrayData([inputs], [np.full((4, *shape), 0.1, "f4")]), range(4)
         ).loss
     assert np.isfinite(loss)
+
+
+def test_an_output_of_integers_alone_is_refused_by_its_type() -> None:
+    net = Net()
+    y = net.add("CAST", (net.dense(net.input(1, 5), 6),), (1, 6))
+    net.tensors[y] = replace(net.tensors[y], spec=TensorSpec((1, 6), np.dtype(np.uint8)))
+    with pytest.raises(OptionError, match=r'none among tensor 4 \("x4"\) \(1, 6\) uint8'):
+        heads(net.graph(y), TrainingInfo(loss=MSE))
+
+
+def test_an_output_whose_shape_the_file_leaves_out_trains(tmp_path: Path) -> None:
+    """TOCO writes no shapes where an image's size may change; only the input's is there."""
+    builder = ModelBuilder("tflite", seed=0)
+    y = builder.add_dense(builder.add_dense(builder.add_input((1, 5)), 6), 3)
+    for operator in builder.graph.operators:
+        builder.graph.tensors[operator.outputs[0]].shape = []
+    builder.write(tmp_path / "m.tflite", y)
+    x, _, numbers = samples()
+    x.astype("<f4").tofile(tmp_path / "x.bin")
+    numbers.astype("<f4").tofile(tmp_path / "t.bin")
+    line = ["--loss", MSE, "--batch-size", "6", "--load-input", str(tmp_path / "x.bin")]
+    line += ["--load-expected", str(tmp_path / "t.bin")]
+    for command in ("check", "train", "eval"):
+        result = CliRunner().invoke(main, [command, str(tmp_path / "m.tflite"), *line])
+        assert result.exit_code == 0, result.output
