@@ -78,6 +78,17 @@ class Column:
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
         out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
+        try:
+            self._fill(samples, out)
+        finally:
+            if self.file is not None:
+                self.file.check()
+        if self.scale:
+            rescale(out, self.scale)
+        if self.pages is not None:
+            self.pages.count(len(out))
+
+    def _fill(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         integers = self.rows.dtype.kind in "iu" and out.dtype.kind in "iu"
         if integers and not np.can_cast(self.rows.dtype, out.dtype):
             wide = np.empty(out.shape, self.rows.dtype)
@@ -86,12 +97,6 @@ class Column:
         else:
             with np.errstate(over="ignore"):  # infinity is found by whoever looks at the values
                 self._read(samples, out)
-        if self.file is not None:
-            self.file.check()
-        if self.scale:
-            rescale(out, self.scale)
-        if self.pages is not None:
-            self.pages.count(len(out))
 
     def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         if not isinstance(self.rows, np.ndarray):

@@ -66,7 +66,10 @@ class MappedFile(mmap.mmap):
 
 
 def mapped_file(a: Any) -> MappedFile | None:
-    """The file that an array or a memoryview is a view of, if any."""
+    """The file that an array or a memoryview is a view of, or a data set of HDF5 is in, if any."""
+    if hasattr(a, "read_direct"):  # HDF5 gives zeros for what is behind the end of its file
+        with open(a.file.filename, "rb") as f:
+            return MappedFile(f.fileno(), a.file.filename)
     while a is not None and not isinstance(a, MappedFile):
         a = a.obj if isinstance(a, memoryview) else getattr(a, "base", None)
     return a

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 from datafiles import refused
@@ -26,6 +27,7 @@ from odt.core.reader import Model, read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
 from odt.errors import LostFileError
+from odt.kernels.opdef import TensorSpec
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 NAMES = ("model.circle", "input.bin", "expected.bin")
@@ -159,6 +161,18 @@ def test_without_the_compiled_module_sizes_are_looked_at(
     os.truncate(folder / "input.bin", 301_055)
     with pytest.raises(LostFileError, match="became shorter"):
         data.inputs[0].read(range(8), out)
+
+
+@pytest.mark.parametrize("size", [0, 5000, 300_000])
+def test_hdf5_that_became_shorter_is_not_read_as_zeros(size: int, tmp_path: Path) -> None:
+    path, out = tmp_path / "x.h5", np.empty((8, 784), np.float32)
+    with h5py.File(path, "w") as f:
+        f.create_dataset("value/0", data=np.ones((96, 784), np.float32), chunks=(8, 784))
+    (column,) = open_columns(str(path), [TensorSpec((784,), np.dtype(np.float32))], "input")
+    column.read(range(8), out)
+    os.truncate(path, size)
+    with pytest.raises(LostFileError, match=r"x\.h5"):
+        column.read(range(88, 96), out)
 
 
 def test_files_that_are_replaced_by_renaming_are_not_lost(folder: Path) -> None:
