@@ -9,9 +9,11 @@ from odt.core.evaluator import Data, Order
 from odt.core.graph import Graph, Tensor
 from odt.core.lower import file_batch, lower
 from odt.core.parameters import by_name
+from odt.core.plans.plan import Call, Phase
+from odt.core.random_data import RandomData
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
-from odt.errors import OdtError, TrainingError
+from odt.errors import DataError, OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT64 = np.dtype(np.float64)
@@ -21,6 +23,12 @@ STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-3)}
 SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
 MOVES = 3  # of a tensor, to see whether the loss depends on it
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
+DIFFERENCES = "finite differences"
+# What a test may take: arithmetic, more of it in float32, which is quicker, and memory in bytes.
+MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
+MOST_MEMORY = 400 << 20
+OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
+CALL, DRAW = 10**5, 50  # what a call costs beside its arithmetic, and a random number
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
 
 
@@ -30,12 +38,12 @@ class Finding:
 
     Attributes:
         what: was looked at.
-        passed: whether it is as it must be.
+        passed: whether it is as it must be; None where that cannot be told.
         detail: figures, or what is wrong.
     """
 
     what: str
-    passed: bool
+    passed: bool | None
     detail: str
 
 
@@ -69,7 +77,10 @@ def in_float64(graph: Graph) -> Graph:
 def self_test(
     graph: Graph, info: TrainingInfo, data: Data, weights: int = 8, seed: int = 0
 ) -> list[Finding]:
-    """Trains one step on the first batch, in float64 where the operators allow it.
+    """Trains one step on the first batch, in float64 where operators and time allow it.
+
+    A large model is tested with fewer samples and weights. Random data that leave units off or
+    saturated, or that the model does not take, are drawn again.
 
     Args:
         graph: as in the file.
@@ -80,25 +91,79 @@ def self_test(
 
     Returns:
         Findings: loss, gradients, differences, step; those after a failure are left out.
+
+    Raises:
+        DataError: if the model takes no samples of the data.
     """
-    wide = in_float64(graph)
     sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0)
-    try:
-        with Trainer(wide, sgd, workers=1) as trainer:
-            return _Test(trainer, data, wide).run(weights, np.random.default_rng(seed))
-    except TrainingError as e:
-        return [Finding("loss", False, str(e))]
+    wide, unit, work = in_float64(graph), file_batch(graph), 0
+    for tested, most in ((wide, MOST_WORK), (graph, MOST_WORK_IN_FLOAT32)):
+        samples = info.batch_size
+        while samples:
+            with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
+                work = _work(trainer)
+                small = trainer.memory().arena <= MOST_MEMORY
+                for count in (weights, 2, 1) if small else ():
+                    if work * (OTHER_RUNS + 4 * count) <= most:
+                        return _Test(trainer, tested, count, seed, most // max(work, 1)).run(data)
+            samples = samples // 2 // unit * unit
+    return [Finding("test", None, f"cannot tell: too large, {work:.2g} FLOP for a forward pass")]
+
+
+def _work(trainer: Trainer) -> int:
+    """Arithmetic of a forward pass of a batch, with what calls and data cost by themselves."""
+    plan = trainer.plan
+    parts = -(-trainer.info.batch_size // trainer.runtime.schedule.micro_batch)
+    calls = [step for step in plan.steps if isinstance(step, Call)]
+    drawn = DRAW * sum(plan.values[n].spec.size for n in (*plan.inputs, *plan.targets))
+    return parts * (drawn + sum(CALL + c.flops for c in calls if c.phase is Phase.FORWARD))
+
+
+class _OutOfTimeError(Exception):
+    """More forward passes than the test may take."""
 
 
 class _Test:
-    def __init__(self, trainer: Trainer, data: Data, graph: Graph) -> None:
-        self.trainer = trainer
-        self.data = data
-        self.graph = graph
+    """A test of one model.
+
+    Attributes:
+        left: how many forward passes it may still take.
+        alive, free: tensors that have had a gradient, and those that the loss does not depend on.
+        noise: what rounding makes of the loss.
+    """
+
+    def __init__(self, trainer: Trainer, graph: Graph, weights: int, seed: int, left: int) -> None:
+        self.trainer, self.graph = trainer, graph
+        self.weights, self.seed, self.left = weights, seed, left
         self.channels = dict(trainer.info.sparse)
         self.start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+        self.alive: set[int] = set()
+        self.free: set[int] = set()
 
-    def run(self, weights: int, rng: np.random.Generator) -> list[Finding]:
+    def run(self, data: Data) -> list[Finding]:
+        """The findings for data, or for the random data that leave the least open."""
+        found: list[list[Finding]] = []
+        refusal: DataError | None = None
+        for draw in (data, *data.others()) if isinstance(data, RandomData) else (data,):
+            self.data = draw
+            try:
+                found.append(self._look(np.random.default_rng(self.seed)))
+            except TrainingError as e:
+                found.append([Finding("loss", False, str(e))])
+            except DataError as e:
+                refusal = refusal or e
+                continue
+            except _OutOfTimeError:
+                break
+            wrong = any(f.what == DIFFERENCES and f.passed is False for f in found[-1])
+            if wrong or all(f.passed for f in found[-1]):
+                return found[-1]
+        if refusal and not found:
+            raise refusal
+        late = [Finding("test", None, "cannot tell: too large for all its tensors")]
+        return min(found, key=_open, default=late)
+
+    def _look(self, rng: np.random.Generator) -> list[Finding]:
         loss = self._loss(self.start)
         findings = [Finding("loss", True, f"{loss:.6g}")]
         if not self.start:
@@ -106,7 +171,8 @@ class _Test:
         gradient = self._gradient()
         findings.append(self._gradients(gradient, loss, rng))
         if findings[-1].passed:
-            findings.append(self._differences(gradient, weights, rng))
+            self.noise = self._noise(loss, rng)
+            findings.append(self._differences(gradient, rng))
             findings.append(self._descent(gradient, loss))
         return findings
 
@@ -115,6 +181,9 @@ class _Test:
             self.trainer.parameters.tensors[i][...] = a
 
     def _loss(self, values: dict[int, Array]) -> float:
+        self.left -= 1
+        if self.left < 0:
+            raise _OutOfTimeError
         self._set(values)
         batch = self.trainer.info.batch_size
         return self.trainer.evaluate(self.data, range(batch)).loss
@@ -131,7 +200,8 @@ class _Test:
     ) -> Finding:
         names = dict(zip(by_name(self.graph, gradient), gradient, strict=True))
         bad = [f"{name} is not finite" for name, i in names.items() if _is_wild(gradient[i])]
-        zero = [name for name, i in names.items() if not gradient[i].any()]
+        self.alive.update(i for i in gradient if gradient[i].any())
+        zero = [name for name, i in names.items() if i not in self.alive]
         free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
         bad += [f"{name} is zero" for name in zero if name not in free]
         detail = f"{len(gradient)} tensors, each finite and not zero"
@@ -144,6 +214,8 @@ class _Test:
 
         Small moves do not tell: they leave units off that are off, too.
         """
+        if i in self.free:
+            return True
         start = self.start[i]
         size = 10 * max(float(abs(start).max()), 1.0)
         within = SAME[start.itemsize] * abs(loss)
@@ -155,39 +227,55 @@ class _Test:
                 return False
             if abs(after - loss) > within:
                 return False
+        self.free.add(i)
         return True
 
-    def _differences(
-        self, gradient: dict[int, Array], weights: int, rng: np.random.Generator
-    ) -> Finding:
+    def _noise(self, loss: float, rng: np.random.Generator) -> float:
+        """How far the loss jumps if all weights change by their last bit."""
+        found = [float(np.finfo(next(iter(self.start.values())).dtype).eps) * abs(loss)]
+        for _ in range(MOVES):
+            moved = {
+                i: np.nextafter(a, rng.choice((-np.inf, np.inf), a.shape).astype(a.dtype))
+                for i, a in self.start.items()
+            }
+            found.append(abs(self._loss(moved) - loss))
+        return max(found)
+
+    def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:
         """Single weights, each moved up and down; where the gradient is among the larger ones."""
-        worst, bad = 0.0, []
-        for i in rng.choice(sorted(gradient), weights):
+        worst, bad, told = 0.0, [], 0
+        for i in rng.choice(sorted(gradient), self.weights):
             flat = gradient[i].reshape(-1)
             places = np.arange(flat.size).reshape(gradient[i].shape)
             if i in self.channels:
                 places = places[list(self.channels[i])]
             sizes = abs(flat[places])
             at = int(rng.choice(places[sizes >= np.median(sizes)]))
-            error, measured = min(self._error(i, at, flat, step) for step in STEPS[flat.itemsize])
+            tried = [self._error(i, at, flat, step) for step in STEPS[flat.itemsize]]
+            error, measured, _ = min(tried)
+            told += any(is_told for _, _, is_told in tried)
             worst = max(worst, error)
             if error > TOLERANCE[flat.itemsize]:
                 name = self.graph.label(int(i))
                 bad.append(f"{name}[{at}]: gradient {flat[at]:.4g}, difference {measured:.4g}")
-        detail = "; ".join(bad) or f"{weights} weights within {worst:.0e} in {flat.dtype}"
-        return Finding("finite differences", not bad, detail)
+        if bad:
+            return Finding(DIFFERENCES, False, "; ".join(bad))
+        if not told:
+            return Finding(DIFFERENCES, None, "cannot tell: rounding of the loss hides them")
+        return Finding(DIFFERENCES, True, f"{told} weights within {worst:.0e} in {flat.dtype}")
 
-    def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float]:
+    def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float, bool]:
         """How far a gradient is from the difference, relative, and the difference.
 
-        What rounding alone could make of the difference counts as right.
+        What rounding alone could make of the difference counts as right; the last value says
+        whether there is more to it than that.
         """
         h = step * max(float(abs(self.start[i]).mean()), 1e-3)
         above, below = (self._loss(self._moved(i, at, sign * h)) for sign in (1, -1))
         measured, found = (above - below) / (2 * h), float(gradient[at])
-        rounding = 4 * float(np.finfo(gradient.dtype).eps) * abs(above) / h
-        least = rounding / TOLERANCE[gradient.itemsize]
-        return abs(measured - found) / max(abs(measured), abs(found), least, 1e-30), measured
+        least = 4 * self.noise / h / TOLERANCE[gradient.itemsize]
+        size = max(abs(measured), abs(found), 1e-30)
+        return abs(measured - found) / max(size, least), measured, size > least
 
     def _moved(self, i: int, at: int, by: float) -> dict[int, Array]:
         moved = self.start[i].copy()
@@ -195,7 +283,8 @@ class _Test:
         return {**self.start, i: moved}
 
     def _descent(self, gradient: dict[int, Array], loss: float) -> Finding:
-        size = _norm(list(self.start.values())) / max(_norm(list(gradient.values())), 1e-30)
+        slope = _norm(list(gradient.values()))
+        size = _norm(list(self.start.values())) / max(slope, 1e-30)
         for rate in RATES:
             moved = {i: a - rate * size * gradient[i] for i, a in self.start.items()}
             try:
@@ -204,7 +293,16 @@ class _Test:
                 continue
             if after < loss:
                 return Finding("one step", True, f"the loss falls from {loss:.6g} to {after:.6g}")
+        seen = sum(rate * size * slope**2 > self.noise for rate in RATES)
+        if seen < len(RATES) // 2:
+            return Finding("one step", None, "cannot tell: rounding of the loss hides it")
         return Finding("one step", False, f"no step against the gradient lowers {loss:.6g}")
+
+
+def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:
+    """Orders findings: those that pass come first, then those that leave something open."""
+    answers = [f.passed for f in findings]
+    return False in answers, None in answers
 
 
 def _norm(arrays: Sequence[Array]) -> float:

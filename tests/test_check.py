@@ -100,6 +100,73 @@ def test_a_dead_network_is_found(tmp_path: Path) -> None:
     assert result.stdout.endswith("It will not train as it is.\n")
 
 
+def hard_to_start(path: Path, *, weight: float, bias: float, last: str) -> Path:
+    """Two layers whose first one random values leave off, or drive to the end of the last one."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_input((1, 6))
+    w = model.add_constant(model.rng.uniform(0, weight, (8, 6)).astype(np.float32), "w")
+    b = model.add_constant(np.full(8, bias, np.float32), "b")
+    y = model.add_operator("FULLY_CONNECTED", [x, w, b], (1, 8), fused_activation_function=1)
+    w = model.add_constant(model.rng.normal(0, weight, (3, 8)).astype(np.float32), "v")
+    y = model.add_operator("FULLY_CONNECTED", [y, w, -1], (1, 3))
+    model.write(path, model.add_operator(last, [y], (1, 3)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "last"),
+    [(1, -50, "TANH"), (15, 0, "SOFTMAX"), (25, 0, "LOGISTIC"), (8, 0, "TANH")],
+    ids=["units off", "one class", "one side", "steep"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_random_values_that_do_not_suit_a_model_are_drawn_again(
+    weight: float, bias: float, last: str, seed: int, tmp_path: Path
+) -> None:
+    path = hard_to_start(tmp_path / "m.circle", weight=weight, bias=bias, last=last)
+    loss = ("--loss", "mean-squared-error") if last != "SOFTMAX" else ()
+    result = check(path, *loss, "--seed", seed)
+    assert result.exit_code == 0, result.output
+    assert "FAIL" not in result.stdout
+
+
+def test_random_values_outside_a_model_s_domain_are_drawn_again(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("SQRT", [model.add_input((1, 6))], (1, 6))
+    model.write(tmp_path / "m.circle", model.add_dense(y, 3))
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("It will train.\n")
+
+
+def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOST_WORK", "MOST_WORK_IN_FLOAT32"):
+        monkeypatch.setattr(f"odt.core.selftest.{name}", 1000)
+    result = check(HERE / "golden" / "mlp_sm" / "model.circle")
+    assert result.exit_code == 0
+    assert "?    test: cannot tell: too large, " in result.stdout
+    assert result.stdout.endswith("Whether it will train cannot be told.\n")
+
+
+@pytest.mark.parametrize(("work", "samples", "weights"), [(10**12, 8, 8), (2 * 10**7, 2, 2)])
+def test_a_large_model_is_tested_with_fewer_samples_and_weights(
+    work: int, samples: int, weights: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """784 → 128 → 10: 0.2 MFLOP a sample, and 0.1 a call for 5 calls."""
+    monkeypatch.setattr("odt.core.selftest.MOST_WORK", work)
+    seen: list[int] = []
+
+    def read(data: RandomData, numbers: Any, *arrays: Any) -> None:
+        seen.append(len(numbers))
+        original(data, numbers, *arrays)
+
+    original = RandomData.read
+    monkeypatch.setattr(RandomData, "read", read)
+    result = check(HERE / "golden" / "mlp_sm" / "model.circle")
+    assert "It will train." in result.stdout
+    assert f"differences: {weights} weights within" in result.stdout
+    assert max(seen) == samples
+
+
 def test_operators_without_a_row_are_all_named() -> None:
     result = check(MODELS / "while_000.circle")
     assert result.exit_code == 1
@@ -194,7 +261,7 @@ def test_random_samples_depend_on_their_number_alone() -> None:
 def test_random_words_are_numbers_and_random_pixels_any() -> None:
     specs = [TensorSpec((400,), np.dtype(d)) for d in (np.float32, np.int32, np.uint8, np.int8)]
     arrays = [np.empty((1, 400), s.dtype) for s in specs]
-    RandomData(specs, [], [], whole=True).read([0], arrays, [])
+    RandomData(specs, [], [], floats="words").read([0], arrays, [])
     ranges = [(int(a.min()), int(a.max())) for a in arrays]
     assert ranges[:2] == [(0, 1), (0, 1)]
     assert ranges[2] == pytest.approx((0, 255), abs=9)
@@ -223,7 +290,7 @@ def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
         loss="mean_squared_error", batch_size=4, trainable_tensors=(graph.nodes[0].inputs[1],)
     )
     findings = self_test(graph, info, data)
-    assert [f.passed for f in findings if f.what == "finite differences"] == [True]
+    assert [f.passed for f in findings if f.what == "finite differences"] == [None]
 
 
 def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
