@@ -40,7 +40,7 @@ def show(file: str, model: str | None) -> None:
         click.echo("\n".join(_sizes(*contents(data, file))))
         return
     found = decode_any(data, file, read_model(model) if model else None)
-    click.echo("\n".join(line.rstrip() for line in _lines(found, format_of(data))))
+    click.echo("\n".join(line.rstrip() for line in describe(found, format_of(data))))
 
 
 @command.command()
@@ -64,7 +64,8 @@ def convert(source: str, target: str, model: str | None, names_only: bool) -> No
     write_any(target, found, source, read)
 
 
-def _lines(found: Checkpoint, kind: str) -> list[str]:
+def describe(found: Checkpoint, kind: str) -> list[str]:
+    """A checkpoint in words."""
     lines = [f"format: {kind}", f"optimizer: {printable(found.optimizer)}"]
     lines += _values(found.hyper_parameters)
     lines += ["progress:", *_values(asdict(found.progress))]

@@ -5,11 +5,16 @@ are refused, since an answer would be made of bytes that nobody gave.
 """
 
 import math
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 from odt.core.reading import guard, printable
 from odt.errors import DataError, OdtError
+
+# A global heap: signature, version, size; objects: index, references, size, bytes padded to 8.
+HEAP = b"GCOL"
+HEAP_FRONT = 16  # bytes of the heap's header, and of an object's
 
 
 def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError) -> Any:
@@ -39,6 +44,38 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
         raise ValueError(f"no data set at {printable(name)}")
     check_storage(item, where, error)
     return item
+
+
+def text_of(item: Any, data: bytes) -> bytes:
+    """The string of a scalar data set.
+
+    One of variable length is read here: the library may hang or crash over a damaged heap.
+
+    Args:
+        item: the data set.
+        data: all bytes of the file.
+
+    Raises:
+        ValueError, struct.error: if there is none, or it is damaged.
+    """
+    import h5py
+
+    found = h5py.check_string_dtype(item.dtype)
+    if item.shape or found is None:
+        raise ValueError(f"no text at {printable(item.name)}")
+    if found.length is not None:
+        return bytes(item[()])
+    length, heap, number = struct.unpack_from("<IQI", data, item.id.get_offset() or len(data))
+    signature, size = struct.unpack_from("<4s4xQ", data, heap)
+    at, end = heap + HEAP_FRONT, heap + size
+    while signature == HEAP and at < end <= len(data):
+        index, held = struct.unpack_from("<H6xQ", data, at)
+        if index == number and length <= held:
+            return data[at + HEAP_FRONT : at + HEAP_FRONT + length]
+        if not index or held > size:
+            break
+        at += HEAP_FRONT + held + -held % 8
+    raise ValueError(f"a damaged heap at {heap}")
 
 
 def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:

@@ -168,10 +168,26 @@ def _nbytes(shape: Sequence[int], itemsize: int) -> int:
     return math.prod(n for n in shape if n) * itemsize
 
 
-def guard(name: str, packed: int, unpacked: int, error: type[OdtError] = DataError) -> None:
-    """Raises an OdtError for sizes that only a decompression bomb has."""
-    if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
+def guard(
+    name: str,
+    packed: int,
+    unpacked: int,
+    error: type[OdtError] = DataError,
+    most: int | None = None,
+) -> None:
+    """Raises an OdtError for sizes that only a decompression bomb has.
+
+    Args:
+        name: how messages name the file; nothing if the caller will.
+        packed: bytes of the file.
+        unpacked: bytes it becomes.
+        error: what to raise.
+        most: bytes that any file may become; None for BOMB_BYTES.
+    """
+    most = BOMB_BYTES if most is None else most
+    if unpacked > most and unpacked > BOMB_RATIO * packed:
+        place = f"{name}: " if name else ""
         raise error(
-            f"{name}: must not unpack to more than {BOMB_RATIO} times its size, but {packed} bytes "
+            f"{place}must not unpack to more than {BOMB_RATIO} times its size, but {packed} bytes "
             f"become {unpacked} or more: a decompression bomb. Unpack it yourself if you trust it."
         )

@@ -71,6 +71,10 @@ class Sidecar:
             + "\n"
         )
 
+    def to_bytes(self) -> bytes:
+        """The file; names that UTF-8 cannot spell, as of folders, are spelled as JSON can."""
+        return self.to_json().encode("utf-8", "backslashreplace")
+
 
 def rescale(x: Array, scale: str) -> None:
     """Does one of SCALES in place: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in the dtype of x."""

@@ -19,7 +19,8 @@ def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
     for _ in range(count):
         changed = bytearray(data)
         for _ in range(int(rng.integers(1, 4))):
-            at = int(rng.choice(tables) if rng.random() < 0.5 else rng.integers(len(data)))
+            in_tables = rng.random() < 0.5 and len(tables)
+            at = int(rng.choice(tables) if in_tables else rng.integers(len(data)))
             old = int.from_bytes(changed[at : at + 4], "little")
             new = (
                 old ^ int(rng.integers(1, 256)) << int(rng.choice((0, 8, 16, 24))),

@@ -103,6 +103,18 @@ def unwritten(file: h5py.File) -> None:
     file.create_group("weight").create_dataset("w", (2**40,), "f4", chunks=(1024,))
 
 
+def damaged_heap() -> bytes:
+    """HDF5 2.0 looks for its header without end when an object of the heap has another size."""
+    data = bytearray(h5(lambda file: None))
+    data[data.index(b"GCOL") + 24] ^= 8
+    return bytes(data)
+
+
+def header_of_lists(file: h5py.File) -> None:
+    del file["header"]
+    file.create_dataset("header", (), h5py.vlen_dtype(np.int64))
+
+
 NPY = b"\x93NUMPY\x01\x00\x76\x00"
 CASES: dict[str, tuple[bytes, str]] = {
     "a shape of none times all": (shape(0, 10**30), "a number from 0 to 2^63 - 1"),
@@ -124,6 +136,12 @@ CASES: dict[str, tuple[bytes, str]] = {
     "an h5 with a link": (h5(linked), "a link to another place at weight/w"),
     "an h5 with external bytes": (h5(external), "the bytes of another file at /weight/w"),
     "an h5 with a virtual set": (h5(virtual), "the bytes of another file at /weight/w"),
+    "an h5 with a damaged heap": (damaged_heap(), "must be a checkpoint as odt writes it"),
+    "an h5 whose header is no text": (h5(header_of_lists), "no text at /header"),
+    "a name that UTF-8 cannot spell": (
+        own(lambda h: h["entries"][0].update(tensor="\ud800")),
+        "surrogates not allowed",
+    ),
     "an h5 of 2^40 unwritten values": (h5(unwritten), "a decompression bomb"),
 }
 

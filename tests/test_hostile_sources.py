@@ -8,19 +8,24 @@ import sys
 import tarfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
-from datafiles import made, odt, picture_folder, plain_picture, refused, samples, wav
+from datafiles import made, odt, picture_folder, plain_picture, refused, samples, sidecar, wav
 from idx import write_mnist
 
 from odt.core.datasets.cifar import BATCHES
 from odt.core.datasets.pickles import read_pickle
+from odt.core.datasets.survey import label_names
 from odt.core.datasets.tree import open_tree
 from odt.core.files import UNFINISHED
+from odt.core.sidecar import Sidecar, read_sidecar
 from odt.errors import DataError
+from odt.kernels.opdef import TensorSpec
 
 PIPE = "a device or pipe"
 
@@ -136,6 +141,28 @@ def pipe_in_folder(root: Path) -> tuple[object, ...]:
     return ("mnist", "--data-dir", root)
 
 
+def flat_picture(root: Path) -> tuple[object, ...]:
+    """117 million pixels out of 200 bytes."""
+    (root / "a").mkdir()
+    data = bytearray(plain_picture(1))
+    data[16:24] = struct.pack(">2I", 7, 16_744_192)
+    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+    (root / "a/1.png").write_bytes(data)
+    return ("--source", root, "--split", "train=1.0")
+
+
+def damaged_h5(root: Path) -> tuple[object, ...]:
+    """The bytes of x are not what the file says they are."""
+    with h5py.File(root / "x.h5", "w") as f:
+        f.create_dataset("x", data=np.ones((8, 4)), chunks=(8, 4), compression="gzip")
+        f["y"] = np.arange(8) % 2
+        chunk = f["x"].id.get_chunk_info(0)
+    data = bytearray((root / "x.h5").read_bytes())
+    data[chunk.byte_offset : chunk.byte_offset + chunk.size] = bytes(chunk.size)
+    (root / "x.h5").write_bytes(data)
+    return ("--source", root / "x.h5")
+
+
 CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
     "labels are text": (labels(["a", "b"]), "labels must be class numbers"),
     "labels are None": (labels([None, None]), "labels must be class numbers"),
@@ -157,6 +184,8 @@ CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
     "a module that raises": (function("1 / 0\n"), "ZeroDivisionError: division by zero (m.py"),
     "a module above": (function("", "..m:f"), "must be a function in a module here, but"),
     "ragged samples": (function("def f():\n    yield [[1], [1, 2]], 1\n"), "m:f: must yield"),
+    "a picture that is all one colour": (flat_picture, "a/1.png: must not unpack to more than"),
+    "a damaged HDF5 source": (damaged_h5, ": must be readable, but got: "),
     "a pipe as table": (pipe("p.csv", "--source", "p.csv"), PIPE),
     "a pipe as gzipped table": (pipe("p.csv.gz", "--source", "p.csv.gz"), PIPE),
     "a pipe as archive": (pipe("p.zip", "--source", "p.zip"), PIPE),
@@ -246,3 +275,20 @@ def test_sounds_that_no_memory_holds_are_refused(tmp_path: Path, seconds: str) -
     given = ("--source", tmp_path / "s", "-o", tmp_path / "o")
     assert "--seconds: must be 0 … 3600" in refused(*given, "--seconds", seconds)
     assert odt("gen-datafile", *given, "--rate", 768_001).exit_code == 2
+
+
+def test_folders_that_utf_8_cannot_spell_are_classes(tmp_path: Path) -> None:
+    picture_folder(tmp_path / "s")
+    os.rename(tmp_path / "s/a", os.fsencode(tmp_path / "s") + b"/\xff")
+    result = made("--source", tmp_path / "s", "--split", "train=1.0", "-o", tmp_path / "o")
+    assert r"classes: b 5, \udcff 5" in result.stdout
+    assert sidecar(tmp_path / "o/train.input.bin")["classes"] == ["b", "\udcff"]
+
+
+def test_a_sidecar_may_name_a_file_that_no_system_has(tmp_path: Path) -> None:
+    path = tmp_path / "x.bin"
+    path.write_bytes(bytes(8))
+    recipe = {"files": {"output": "n" * 9999}}
+    described = Sidecar((TensorSpec((4,), np.dtype(np.uint8)),), 2, (), "", recipe)
+    Path(f"{path}.json").write_bytes(described.to_bytes())
+    assert label_names(str(path), read_sidecar(str(path)), 2) == ["0", "1"]

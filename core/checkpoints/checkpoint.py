@@ -328,12 +328,15 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
         check_shape(e.shape, np.dtype(e.dtype).itemsize)
     if len({(e.tensor, e.role) for e in entries}) < len(entries):
         raise ValueError("an array that stands twice")
-    values = dict(head["hyper_parameters"])
+    values = {_text(name): value for name, value in head["hyper_parameters"].items()}
     if type(values.get("learning_rate")) is not float:
         raise TypeError(f"learning_rate {values.get('learning_rate')!r}")
     if type(head["nominal"]) is not bool:
         raise TypeError(f"nominal {head['nominal']!r}")
-    properties = dict(head["properties"])
+    properties = {_text(name): value for name, value in head["properties"].items()}
+    for value in (*values.values(), *properties.values(), progress["loss"], progress["kernels"]):
+        if isinstance(value, str):
+            _text(value)
     check_properties({k: v for k, v in values.items() if not isinstance(v, bool)} | properties)
     return Checkpoint(
         _text(head["optimizer"]), values, Progress(**progress), entries, (), properties
@@ -349,6 +352,7 @@ def _natural(value: Any) -> int:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{printable(repr(value))} instead of a string")
+    value.encode()  # JSON can spell what UTF-8 cannot
     return value
 
 

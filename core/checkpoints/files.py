@@ -22,7 +22,7 @@ from odt.core.data import EpochOrder
 from odt.core.files import write_atomically
 from odt.core.folding import fold_weights
 from odt.core.graph import Graph
-from odt.core.hdf5 import data_set
+from odt.core.hdf5 import data_set, text_of
 from odt.core.heads import ends_in_softmax
 from odt.core.reader import Model
 from odt.core.reading import guard, printable, reading, without_warnings
@@ -121,7 +121,7 @@ def _from_h5(data: bytes, where: str) -> Checkpoint:
     import h5py
 
     with reading(where, SOUND, ModelError), h5py.File(io.BytesIO(data), "r") as file:
-        text = data_set(file, HEADER, where, ModelError)[()]
+        text = text_of(data_set(file, HEADER, where, ModelError), data)
         return _assemble(text, where, lambda e: data_set(file, _h5_key(e), where, ModelError))
 
 

@@ -139,7 +139,9 @@ def _source(
         for target in targets:
             check_labels(str(path), np.asarray(target).reshape(-1), len(classes))
     made: dict[str, Part] = {
-        name: ArrayPart(x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes))
+        name: ArrayPart(
+            x, y if regression else [np.asarray(y[0]).reshape(-1)], bool(classes), str(path)
+        )
         for name, (x, y) in parts.items()
     }
     files = mapped_files(a for x, y in parts.values() for a in (*x, *y))

@@ -12,7 +12,7 @@ import numpy as np
 from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
 from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
-from odt.core.reading import listed, printable, reading
+from odt.core.reading import guard, listed, printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -21,6 +21,7 @@ PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 SOUNDS = (".wav",)
 LIMIT = 1 << 28  # bytes of one file
+MOST_FLAT = 1 << 27  # bytes of a picture that its file, of one colour perhaps, has hardly any of
 PARTS = {
     "train": "train",
     "training": "train",
@@ -151,6 +152,7 @@ def decode_picture(data: bytes, resize: Resize | None = None) -> Array:
     """
     image = pillow()
     with reading("", "must be a sound picture"), image.open(io.BytesIO(data), formats=FORMATS) as p:
+        guard("", len(data), 3 * p.width * p.height, most=MOST_FLAT)
         upright = _rgb(p)
         return np.asarray(upright if resize is None else resize.apply_to_image(upright))
 

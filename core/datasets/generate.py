@@ -335,6 +335,6 @@ def _sidecars(
         )
         out = AtomicFile(sidecar_path(str(path)), DataError)
         stack.callback(out.discard)
-        out.write(sidecar.to_json().encode())
+        out.write(sidecar.to_bytes())
         result.append(out)
     return result

@@ -13,6 +13,7 @@ from odt.core.datasets.source import Source
 from odt.core.datasets.streams import open_callable, open_hugging_face, open_tfds
 from odt.core.datasets.tables import TableOptions, open_table
 from odt.core.datasets.tree import Tree, open_tree
+from odt.core.reading import reading
 from odt.errors import DataError
 
 FORMATS = (
@@ -74,7 +75,8 @@ def open_source(opening: Opening) -> Source:
         if not table.delimiter:
             table = replace(table, delimiter=DELIMITERS[form])
         return open_table(path, table, opening.targets)
-    return open_arrays(path, opening.arrays, opening.targets)
+    with reading(text, "must be arrays that can be read"):
+        return open_arrays(path, opening.arrays, opening.targets)
 
 
 def _open_folders(tree: Tree, form: str, opening: Opening) -> Source:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from odt.core.mapped import MappedFile
+from odt.core.reading import reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 
@@ -81,7 +82,10 @@ class Part:
 class ArrayPart(Part):
     """Samples that stand in arrays, mapped or not; the first axis counts them."""
 
-    def __init__(self, inputs: Sequence[Array], targets: Sequence[Array], classes: bool) -> None:
+    def __init__(
+        self, inputs: Sequence[Array], targets: Sequence[Array], classes: bool, name: str = ""
+    ) -> None:
+        self._name = name
         self.inputs = tuple(inputs)
         self.targets = tuple(targets)
         self.length = len(self.inputs[0])
@@ -97,7 +101,8 @@ class ArrayPart(Part):
             self._unread = GIVE_BACK
             for m in self._maps:
                 m.madvise(mmap.MADV_DONTNEED)
-        return Sample(tuple(a[k] for a in inputs), tuple(np.asarray(t[k]) for t in targets))
+        with reading(f"{self._name}: sample {k}", "must be readable", SampleError):
+            return Sample(tuple(a[k] for a in inputs), tuple(np.asarray(t[k]) for t in targets))
 
 
 def _maps(a: Any) -> Iterator[mmap.mmap]:

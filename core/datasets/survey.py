@@ -1,6 +1,7 @@
 """What is in a data file: ranges, classes, and what is wrong with it; read once, block by block."""
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,7 +142,7 @@ def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
         return numbers
     name = Path(str(sidecar.recipe.get("files", {}).get("output", ""))).name
     other = Path(path).parent / name
-    if not name or not other.is_file() or other.name == Path(path).name:
+    if not name or not os.path.isfile(other) or other.name == Path(path).name:
         return numbers
     (column, *_), _ = open_any(str(other))
     rows = np.empty((min(samples, column.length), column.spec.size), column.spec.dtype)

@@ -98,7 +98,7 @@ def random_data(
             sidecar = AtomicFile(sidecar_path(str(path)), DataError)
             stack.callback(sidecar.discard)
             described = Sidecar(file.tensors, length, (), file.finish(), recipe)
-            sidecar.write(described.to_json().encode())
+            sidecar.write(described.to_bytes())
             sidecars.append(sidecar)
         for file, path, sidecar in zip(files, paths, sidecars, strict=True):
             file.commit(path)
