@@ -36,11 +36,11 @@ demo: .venv/odt
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 # The stamps say what is installed: the package alone, or with all that judges it.
-.venv/odt: pyproject.toml $(wildcard kernels/native/*.[ch]) | .venv/bin/pip
+.venv/odt: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
-.venv/test: pyproject.toml $(wildcard kernels/native/*.[ch]) | .venv/bin/pip
+.venv/test: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	$(BIN)/pip install --quiet --editable '.[test,judges]'
 	touch $@ .venv/odt
 

@@ -93,7 +93,7 @@ def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -
     """Prints odt's version and what computes, and ends."""
     if asked:
         try:
-            kernels = importlib.import_module("odt.kernels.native").description()
+            kernels = importlib.import_module("odt.kernels.native.library").describe_kernels()
         except OdtError as e:
             raise click.ClickException(str(e)) from e
         click.echo(f"odt {__version__}, {kernels}")

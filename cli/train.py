@@ -52,7 +52,7 @@ from odt.core.selection import Selection, choose_channels, select
 from odt.core.trainer import Trainer, training_samples
 from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.errors import LostFileError, OptionError
-from odt.kernels import native
+from odt.kernels.native.library import describe_kernels
 
 
 @click.command(cls=OneCommand)
@@ -229,7 +229,7 @@ def command(
             block |= {"origins": where, "hyper_parameters": used.hyper_parameters}
         click.echo(report.parameter_block(**block))
         if verbose_level:
-            click.echo(native.description())
+            click.echo(describe_kernels())
         if sparse or not selection.is_empty:
             click.echo(report.trained_line(trainer.parameters.trained.values()))
         warning = contradiction(source.graph, trainer.info)

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from odt.errors import LostFileError
-from odt.kernels.native import forget_mapped, watch_mapped
+from odt.kernels.native.mapped_files import forget_mapped, watch_mapped
 from odt.kernels.opdef import Array
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.core.graph import Graph
 from odt.core.program import aligned_copy
-from odt.kernels.native import is_available
+from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, Update, UpdateRule
 
 

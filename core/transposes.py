@@ -14,8 +14,8 @@ import numpy as np
 from odt.core.draft import Draft
 from odt.core.graph import Graph, Node
 from odt.core.names import bind_operands, row_of
+from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, reduced_axes
 from odt.kernels.opdef import OpDef
-from odt.kernels.reduction import ReduceAttrs, kept_shape, reduced_axes
 
 Perm = tuple[int, ...]
 

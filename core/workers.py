@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from odt.core.plans.schedule import available_cores
 from odt.errors import TrainingError
-from odt.kernels.native import set_threads
+from odt.kernels.native.library import set_threads
 
 Task = Callable[[], None]
 

@@ -8,7 +8,7 @@ import numpy as np
 from op_db import OpInfo, Sample
 
 from odt.core.names import expand
-from odt.kernels import native
+from odt.kernels.native import library
 from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, loss_names
 
@@ -178,5 +178,5 @@ def as_kernel(kernel: Kernel, compiled: Compiled) -> Kernel:
 
 def best_form(kernel: Kernel, attrs: Attrs, specs: Specs) -> Kernel:
     """The kernel in compiled code, if there is any for these specs in the set in use."""
-    compiled = native.compiled_of(kernel, attrs, specs)
+    compiled = library.compiled_of(kernel, attrs, specs)
     return as_kernel(kernel, compiled) if compiled else kernel

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.accept
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
-NATIVE = ROOT / "kernels" / "native"
+NATIVE = ROOT / "kernels" / "native" / "src"
 HERE = TESTS / "sanitizers"
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # What calls compiled kernels on arrays of their own, whose bounds are known.
@@ -71,9 +71,9 @@ def test_a_kernel_that_leaves_its_array_is_found(size: int, environment: dict[st
     """64 values are read of an array that is large enough, or not."""
     script = (
         "import library, numpy as np\n"
-        "from odt.kernels import native\n"
+        "from odt.kernels.native.binding import bind\n"
         f"x, y = np.ones({size}, np.float32), np.empty(64, np.float32)\n"
-        "native.bind('connect', x, np.ones((1, 1), np.float32), None, y, 64, 1, 1, 0, 0.0, 0.0)()\n"
+        "bind('connect', x, np.ones((1, 1), np.float32), None, y, 64, 1, 1, 0, 0.0, 0.0)()\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True

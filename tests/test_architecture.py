@@ -110,6 +110,8 @@ CORE = [
     "checkpoints.resume",
     "checkpoints.files",
 ]
+# Within kernels a folder or file imports only itself and those before it.
+KERNELS = ["opdef", "geometry", "native", "families", "ops", "losses", "optimizers", "registry"]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}
 MOST_LINES = 400
@@ -183,6 +185,25 @@ def test_imports_point_down(module: str) -> None:
             assert place(name) == place(module) or rank(name) < rank(module), (
                 f"{name} comes after {module} in CORE"
             )
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("odt.kernels.")])
+def test_imports_within_kernels_point_down(module: str) -> None:
+    def folder(name: str) -> str:
+        return name.split(".")[2]
+
+    for name in sorted(imports_of(module)):
+        if name.startswith("odt.kernels."):
+            assert KERNELS.index(folder(name)) <= KERNELS.index(folder(module)), (
+                f"{name} comes after {module} in KERNELS"
+            )
+
+
+def test_no_imports_within_kernels_form_a_circle() -> None:
+    below = {m: imports_of(m) & MODULES.keys() for m in MODULES if m.startswith("odt.kernels.")}
+    while free := {m for m, names in below.items() if not names & below.keys()}:
+        below = {m: names for m, names in below.items() if m not in free}
+    assert not below, f"these import each other: {', '.join(sorted(below))}"
 
 
 @pytest.mark.parametrize("module", MODULES)

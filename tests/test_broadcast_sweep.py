@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from op_db import OP_DB, OpInfo
 from op_run import Arrays, Case, row_of
 
-from odt.kernels.broadcast import BINARY
+from odt.kernels.families.binary import BINARY
 
 OTHERS = {"BROADCAST_ARGS", "BATCH_MATMUL", "SELECT"}  # stretched otherwise, or not at all
 NAMES = [n for n in OP_DB if n not in OTHERS and row_of(n).inputs in (BINARY, ("c", *BINARY))]

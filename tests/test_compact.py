@@ -12,9 +12,9 @@ from odt.core.plans.memory import plan_memory
 from odt.core.plans.plan import Plan
 from odt.core.plans.recompute import choose_dropped, recompute
 from odt.core.plans.verify import faults
-from odt.kernels import native
+from odt.kernels.geometry.pool_geometry import PoolAttrs
+from odt.kernels.native import library
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
-from odt.kernels.pooling import PoolAttrs
 from odt.kernels.registry import find_operator
 
 SAME, VALID = 0, 1
@@ -97,7 +97,7 @@ def check(row: OpDef, attrs: Attrs, x: Array) -> None:
     assert got.tobytes() == expected.tobytes()
 
 
-@pytest.fixture(params=["numpy", *native._sets()])
+@pytest.fixture(params=["numpy", *library.instruction_sets()])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", request.param)
 

@@ -14,16 +14,16 @@ from op_run import Case, as_kernel, make_case
 from test_ops import kernels
 
 from odt.errors import OptionError
-from odt.kernels import native
+from odt.kernels.native import library
 from odt.kernels.opdef import Kernel
 
-SETS = native._sets()
+SETS = library.instruction_sets()
 
 
 def compiled_kernels(case: Case) -> Iterator[tuple[str, Kernel, Kernel, str]]:
     """Label, NumPy kernel, compiled one, the input whose gradient it is."""
     for label, kernel, of in kernels(case):
-        compiled = native.compiled_of(kernel, case.attrs, case.specs)
+        compiled = library.compiled_of(kernel, case.attrs, case.specs)
         if compiled is not None:
             yield label, kernel, as_kernel(kernel, compiled), of
 
@@ -99,11 +99,11 @@ def test_calls_shared_among_cores_give_the_same_bits(info: OpInfo, sample: Sampl
     for label, _, compiled, of in compiled_kernels(case):
         alone = case.run(compiled, of=of)
         try:
-            native.set_threads(3)
+            library.set_threads(3)
             for name, a in case.run(compiled, of=of).items():
                 assert a.tobytes() == alone[name].tobytes(), f"{label} {name}"
         finally:
-            native.set_threads(1)
+            library.set_threads(1)
 
 
 @pytest.mark.skipif(not SETS or not hasattr(os, "fork"), reason="nothing compiled, or no fork")
@@ -111,11 +111,12 @@ def test_a_forked_process_shares_its_calls_too() -> None:
     """It has none of its parent's threads, and starts its own."""
     program = (
         "import os, numpy as np\n"
-        "from odt.kernels import native\n"
+        "from odt.kernels.native.binding import bind\n"
+        "from odt.kernels.native.library import set_threads\n"
         "x = np.ones((500, 500), np.float32)\n"
         "y = np.empty((500, 500), np.float32)\n"
-        "native.set_threads(2)\n"
-        "run = native.bind('connect', x, x, None, y, 500, 500, 500, 0, 0.0, 0.0)\n"
+        "set_threads(2)\n"
+        "run = bind('connect', x, x, None, y, 500, 500, 500, 0, 0.0, 0.0)\n"
         "run()\n"
         "child = os.fork()\n"
         "y[...] = 0\n"
@@ -130,11 +131,11 @@ def test_a_forked_process_shares_its_calls_too() -> None:
 def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "mmx")
     with pytest.raises(OptionError, match=r"ODT_KERNELS: must be numpy.*but got mmx\. "):
-        native.kind()
+        library.kernels_in_use()
 
 
 def test_the_kernels_in_use_are_described(instruction_set: str) -> None:
-    assert native.description() == f"compiled kernels: {instruction_set}"
+    assert library.describe_kernels() == f"compiled kernels: {instruction_set}"
 
 
 @pytest.mark.skipif(not SETS, reason="nothing is compiled")
@@ -142,19 +143,19 @@ def test_compiled_kernels_that_are_left_out_are_no_missing_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ODT_KERNELS", "numpy")
-    assert native.description() == "NumPy kernels only: ODT_KERNELS says so"
+    assert library.describe_kernels() == "NumPy kernels only: ODT_KERNELS says so"
 
 
 def test_an_installation_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_library", lambda: None)
-    monkeypatch.setattr(native, "_sets", lambda: ())
+    monkeypatch.setattr(library, "load", lambda: None)
+    monkeypatch.setattr(library, "instruction_sets", lambda: ())
     monkeypatch.delenv("ODT_KERNELS", raising=False)
-    assert native.description() == (
+    assert library.describe_kernels() == (
         "NumPy kernels only: install with a C compiler for faster training"
     )
     monkeypatch.setenv("ODT_KERNELS", "avx2")
     with pytest.raises(OptionError) as caught:
-        native.kind()
+        library.kernels_in_use()
     assert str(caught.value) == (
         "ODT_KERNELS: must be numpy, but got avx2. No kernels were compiled when odt was "
         "installed: install with a C compiler for faster training."

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from odt.kernels.erf import erf
+from odt.kernels.families.erf import erf
 from odt.kernels.opdef import Array
 
 

@@ -10,7 +10,7 @@ from odt.core import fusion, program
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
-from odt.kernels import native
+from odt.kernels.native import library
 
 HERE = Path(__file__).parent
 MODELS = {
@@ -19,7 +19,7 @@ MODELS = {
     "mobilenet": (HERE / "models" / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite", 60),
 }
 
-pytestmark = pytest.mark.skipif(not native.is_available(), reason="no compiled kernels")
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")
 
 
 @pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 2, "micro_batch": 1}])
@@ -60,7 +60,7 @@ def test_ten_steps_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch
     path, _ = MODELS[name]
     info = TrainingInfo(loss="categorical_crossentropy", batch_size=4, learning_rate=1e-4)
     losses, moves = [], []
-    for kernels in ("numpy", native.kind()):
+    for kernels in ("numpy", library.kernels_in_use()):
         monkeypatch.setenv("ODT_KERNELS", kernels)
         with Trainer(read_model(path).graph, info, micro_batch=2, workers=2) as trainer:
             rng = np.random.default_rng(2)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from op_run import Case, best_form, row_of
 
-from odt.kernels import native
+from odt.kernels.native import library
 from odt.kernels.opdef import Array, Kernel
 
-SETS = native._sets()
+SETS = library.instruction_sets()
 Function = Callable[[Array], Array]
 
 
@@ -163,10 +163,10 @@ def test_no_part_of_a_product_works_outside_its_room() -> None:
     prepared = compiled.prepare(case.attrs, case.specs)
     run = compiled.bind(case.attrs, a=a, b=b, y=y, panel=panel, **prepared)
     try:
-        native.set_threads(16)
+        library.set_threads(16)
         run()
     finally:
-        native.set_threads(1)
+        library.set_threads(1)
     np.testing.assert_allclose(y, a @ b.swapaxes(1, 2), atol=1e-4)
     assert np.isnan(room[spec.size :]).all()
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from odt.errors import OptionError
-from odt.kernels import native
+from odt.kernels.native import library
 from odt.kernels.opdef import TILE, Array
 from odt.kernels.registry import find_optimizer, optimizer_names
 
@@ -17,7 +17,7 @@ SIZE = 7
 Step = Callable[[float, float, int, dict[str, float]], float]
 
 
-@pytest.mark.skipif(not native.is_available(), reason="no compiled kernels")
+@pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")
 @pytest.mark.parametrize(
     ("name", "options"),
     [

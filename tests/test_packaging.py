@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -44,6 +45,16 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
     )
     return out
+
+
+def test_the_lists_of_c_files_are_complete() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (module,) = settings["tool"]["setuptools"]["ext-modules"]
+    for listed, ending in ((module["sources"], "c"), (module["depends"], "h")):
+        there = sorted(
+            str(p.relative_to(ROOT)) for p in ROOT.glob(f"kernels/native/src/*.{ending}")
+        )
+        assert listed == there
 
 
 def wheel_of(dist: Path) -> Path:

@@ -23,7 +23,7 @@ from odt.core.plans.schedule import (
     choose_schedule,
 )
 from odt.errors import OptionError
-from odt.kernels import native
+from odt.kernels.native import library
 
 RELU = 1
 
@@ -66,7 +66,7 @@ def test_a_batch_is_cut_no_smaller_than_its_gradients_are_worth() -> None:
     assert enough / 2 < chosen.micro_batch <= 32  # cut evenly for two workers
 
 
-@pytest.mark.skipif(not native.is_available(), reason="NumPy takes other sizes")
+@pytest.mark.skipif(not library.is_available(), reason="NumPy takes other sizes")
 def test_an_arena_stays_in_the_cache() -> None:
     graph = stored("models/mlperf-tiny-resnet8-cifar10.tflite")()
     chosen = schedule_of(graph, 64)
@@ -92,7 +92,7 @@ def test_a_plan_of_short_calls_runs_on_one_worker() -> None:
         return plan, plan_memory(plan)
 
     one, two = (plan_of(graph, n) for n in (1, 2))
-    short = NUMPY_SHORT if not native.is_available() else SHORT
+    short = NUMPY_SHORT if not library.is_available() else SHORT
     found = [choose_schedule(2048, plan_at, micro_batch=m) for m in (8, 1024)]  # type: ignore[arg-type]
     assert seconds_a_call(one, two, 8) < short < seconds_a_call(one, two, 1024)
     assert [s.workers for s in found] == [1, min(2, available_cores())]

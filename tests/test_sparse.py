@@ -18,7 +18,7 @@ from odt.core.sparse import FILTERS, strongest
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo, encode_training_info
 from odt.errors import OptionError
-from odt.kernels.channels import of_channels
+from odt.kernels.families.output_channels import of_channels
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.registry import find_operator
 

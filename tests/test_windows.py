@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from op_run import Case, row_of
 
-from odt.kernels.columns import TILE_BYTES
+from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 
 FLOAT32 = np.dtype(np.float32)

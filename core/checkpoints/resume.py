@@ -16,7 +16,7 @@ from odt.core.reading import printable, read_input
 from odt.core.trainer import Trainer
 from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
 from odt.errors import ModelError, OptionError
-from odt.kernels import native
+from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 
@@ -213,7 +213,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         trainable_ops=trainer.info.trainable_ops,
         trainable_tensors=trainer.info.trainable_tensors,
         sparse=trainer.info.sparse,
-        kernels=native.kind(),
+        kernels=kernels_in_use(),
     )
 
 

@@ -16,8 +16,8 @@ from odt.core.names import bind_inputs, bind_operands, bind_outputs, expand, row
 from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.plans.trained import gradient_of, trainable_tensors
 from odt.core.samples import mixed
-from odt.kernels.channels import counted, narrowed, of_channels
-from odt.kernels.native import compiled_of
+from odt.kernels.families.output_channels import counted, narrowed, of_channels
+from odt.kernels.native.library import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
 from odt.kernels.registry import find_loss, find_target
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from odt.core.plans.plan import Call, Delivery, Phase, Plan, Region, Value
-from odt.kernels.native import compiled_of
+from odt.kernels.native.library import compiled_of
 from odt.kernels.opdef import Compact, Kernel, TensorSpec
 
 

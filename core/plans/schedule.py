@@ -8,7 +8,7 @@ from odt.core.plans.cost import samples_of_calls, samples_worth_a_run, seconds_a
 from odt.core.plans.memory import MemoryPlan
 from odt.core.plans.plan import Plan
 from odt.errors import OptionError, UnsupportedError
-from odt.kernels import native
+from odt.kernels.native.library import is_available
 
 CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as its own
 # NumPy makes many calls, each of which waits for the interpreter's lock: fewer and longer ones
@@ -145,7 +145,7 @@ def choose_schedule(
         return Schedule(batch, batch, 1, cores, f"{', '.join(two.mixing)} mixes samples")
     fixed = max(memory.nbytes - a_sample, 0)
     small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
-    cache, short = (CACHE, SHORT) if native.is_available() else (NUMPY_CACHE, NUMPY_SHORT)
+    cache, short = (CACHE, SHORT) if is_available() else (NUMPY_CACHE, NUMPY_SHORT)
     # What does not grow with the samples, such as gradients, is worth as many of them; and so is
     # adding them up.
     enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1

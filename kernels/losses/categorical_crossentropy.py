@@ -14,17 +14,10 @@ Source: onert's CCE (the floor 1e-20), Keras' categorical_crossentropy.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.native import loss as compiled
+from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
+from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.native import softmax as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.softmax import (
-    SMALLEST,
-    CrossEntropyAttrs,
-    cross_entropy_attrs,
-    prepare,
-    rows,
-    saved_probabilities,
-    shift_by_max,
-)
 
 
 def target(x: TensorSpec) -> TensorSpec:

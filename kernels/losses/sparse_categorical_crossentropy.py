@@ -13,16 +13,9 @@ checked where the data is read: here one out of range is wrapped into it.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
+from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.softmax import (
-    SMALLEST,
-    CrossEntropyAttrs,
-    cross_entropy_attrs,
-    prepare,
-    rows,
-    saved_probabilities,
-    shift_by_max,
-)
 
 INT32 = np.dtype(np.int32)
 INDEX = np.dtype(np.intp)

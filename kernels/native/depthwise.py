@@ -3,22 +3,40 @@
 from collections.abc import Callable
 from typing import Any
 
-from odt.kernels.columns import Source
-from odt.kernels.convolution import Axes, ConvAttrs, Pairs, back_geometry, geometry
-from odt.kernels.native import bind, products
+from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.native import window_walk
+from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.epilogue import Clamp, Gate
+from odt.kernels.native.float32 import FLOAT, WIDEST
+from odt.kernels.native.window_walk import Walk, forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:
     _, height, width, channels = s["w"].shape
-    return products.fits(s, channels, height * width) and s["x"].shape[3] == channels
+    return window_walk.fits(s, channels, height * width) and s["x"].shape[3] == channels
+
+
+def correlate(
+    x: Array,
+    w: Array,
+    y: Array,
+    walk: Walk,
+    b: Array | None = None,
+    clamp: Clamp | None = None,
+    gate: Gate | None = None,
+) -> Callable[[], None]:
+    """Each channel's windows of x times its own taps, plus b, as depthwise.c says."""
+    opened, lo, hi = gate or (None, *(clamp or (0.0, 0.0)))
+    return bind("depthwise", x, w, b, opened, y, walk, int(clamp is not None), float(lo), float(hi))
 
 
 def forward(
     attrs: ConvAttrs, *, x: Array, w: Array, y: Array, axes: Axes, source: Source, **more: Any
 ) -> Callable[[], None]:
-    walk = products.forward_walk(x, w, y, axes)
-    return products.depthwise(x, w, y, walk, **more)
+    walk = forward_walk(x, w, y, axes)
+    return correlate(x, w, y, walk, **more)
 
 
 def grad_x(
@@ -30,16 +48,16 @@ def grad_x(
     axes: Axes,
     source: Source,
     pairs: Pairs,
-    gate: products.Gate | None = None,
+    gate: Gate | None = None,
 ) -> Callable[[], None]:
-    walks = products.phase_walks(dy, w, dx, axes, source, pairs)
-    return products.in_order([products.depthwise(dy, w, dx, walk, gate=gate) for walk in walks])
+    walks = phase_walks(dy, w, dx, axes, source, pairs)
+    return in_order([correlate(dy, w, dx, walk, gate=gate) for walk in walks])
 
 
 def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
     _, height, width, channels = s["w"].shape
-    row = channels + products.WIDEST
-    return {"room": TensorSpec(((height * width + 9) * row,), products.FLOAT)}
+    row = channels + WIDEST
+    return {"room": TensorSpec(((height * width + 9) * row,), FLOAT)}
 
 
 def grad_w(
@@ -53,7 +71,7 @@ def grad_w(
     source: Source,
     sums: Array | None = None,
 ) -> Callable[[], None]:
-    walk = products.forward_walk(x, dw, dy, axes)
+    walk = forward_walk(x, dw, dy, axes)
     return bind("depthwise_filter_sums", dy, x, dw, sums, room, walk)
 
 

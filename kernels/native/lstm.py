@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.lstm import GATES, LstmAttrs
-from odt.kernels.native import bind
-from odt.kernels.native.products import FLOAT, WIDEST
+from odt.kernels.geometry.lstm_geometry import GATES, TANH, LstmAttrs
+from odt.kernels.native.binding import bind
+from odt.kernels.native.float32 import FLOAT, WIDEST
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
-from odt.kernels.recurrent import TANH
 
 MOST = 1024  # units, as in lstm.c
 

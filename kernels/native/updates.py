@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from odt.kernels.native import argument, function
+from odt.kernels.native.binding import argument, function
 from odt.kernels.opdef import Array
 
 

@@ -5,9 +5,9 @@ da = dy and db = dy, each summed over the axes along which that input was stretc
 
 import numpy as np
 
-from odt.kernels.axes import same
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on
-from odt.kernels.native import maps
+from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes, passed_on
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -19,7 +19,9 @@ OP = OpDef(
     "ADD",
     inputs=BINARY,
     infer=infer,
-    forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=maps.ADD),
+    forward=Kernel(
+        forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=elementwise.ADD
+    ),
     grads={"a": passed_on("a"), "b": passed_on("b")},
     mixes=mixes,
     stacked=same,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
+from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, always
 
 

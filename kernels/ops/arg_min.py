@@ -2,6 +2,6 @@
 
 import numpy as np
 
-from odt.kernels.arguments import argument
+from odt.kernels.families.arg_reduction import argument
 
 OP = argument("ARG_MIN", np.less)

@@ -8,19 +8,12 @@ neither forward nor backward. Source: Pool2DOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.columns import Source, image_tiles
-from odt.kernels.native import pooling as compiled
+from odt.kernels.families.pool import back_room, infer, room, spread
+from odt.kernels.geometry.im2col import Source, image_tiles
+from odt.kernels.geometry.pool_geometry import PoolAttrs, pool_attrs, share_geometry
+from odt.kernels.geometry.window import Axis, windows
+from odt.kernels.native import pool as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.pooling import (
-    PoolAttrs,
-    back_room,
-    infer,
-    pool_attrs,
-    room,
-    share_geometry,
-    spread,
-)
-from odt.kernels.window import Axis, windows
 
 
 def forward(

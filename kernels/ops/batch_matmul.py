@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.broadcast import summed_axes
-from odt.kernels.native import matrices
+from odt.kernels.families.binary import summed_axes
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import batch_matmul
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -155,7 +155,7 @@ OP = OpDef(
         reads=("a", "b"),
         writes=("y",),
         prepare=geometry,
-        compiled=matrices.of("y", geometry),
+        compiled=batch_matmul.of("y", geometry),
     ),
     grads={
         "a": Kernel(
@@ -164,7 +164,7 @@ OP = OpDef(
             writes=("da",),
             workspace=scratch("a"),
             prepare=geometry,
-            compiled=matrices.of("da", geometry),
+            compiled=batch_matmul.of("da", geometry),
         ),
         "b": Kernel(
             grad_b,
@@ -172,7 +172,7 @@ OP = OpDef(
             writes=("db",),
             workspace=scratch("b"),
             prepare=geometry,
-            compiled=matrices.of("db", geometry),
+            compiled=batch_matmul.of("db", geometry),
         ),
     },
     attrs=attrs,

@@ -8,8 +8,16 @@ dx is dy put back, and 0 for what is cropped. Source: tf.batch_to_space_nd.
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.batching import BatchAttrs, batch_attrs, checked, mixes, places, resized, stacked
-from odt.kernels.moving import moving
+from odt.kernels.families.block_moves import moving
+from odt.kernels.families.space_batch import (
+    BatchAttrs,
+    batch_attrs,
+    checked,
+    mixes,
+    places,
+    resized,
+    stacked,
+)
 from odt.kernels.opdef import Array, Specs
 
 

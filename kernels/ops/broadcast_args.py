@@ -6,7 +6,7 @@ a (P,), b (Q,) integers    y (max(P, Q),). Source: tf.broadcast_dynamic_shape.
 import numpy as np
 
 from odt.errors import DataError, ShapeError
-from odt.kernels.elementwise import BOOL
+from odt.kernels.families.elementwise import BOOL
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
 
 

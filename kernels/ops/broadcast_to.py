@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.broadcast import reducer, sum_into
+from odt.kernels.families.binary import reducer, sum_into
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Shape = tuple[int, ...]

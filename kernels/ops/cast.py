@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
+from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 

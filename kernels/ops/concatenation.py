@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from odt.errors import ShapeError
-from odt.kernels.axes import later_axis, moved_axis
-from odt.kernels.joining import grad_of_part, join, numbered, place, places
+from odt.kernels.families.split_concat import grad_of_part, join, numbered, place, places
+from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 

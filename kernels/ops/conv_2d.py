@@ -14,25 +14,27 @@ Over 150 lines because each kernel has a short form for products.
 
 import numpy as np
 
-from odt.kernels.bias import GRAD_B
-from odt.kernels.columns import Source
-from odt.kernels.convolution import (
-    Axes,
-    ConvAttrs,
-    Pairs,
-    back_geometry,
+from odt.kernels.families.bias import GRAD_B
+from odt.kernels.families.convolution import (
     checked,
-    conv_attrs,
     correlate,
     filter_sums,
-    geometry,
     phase_scratch,
     sum_phases,
     window_scratch,
 )
-from odt.kernels.native import conv
+from odt.kernels.geometry.conv_geometry import (
+    Axes,
+    ConvAttrs,
+    Pairs,
+    back_geometry,
+    conv_attrs,
+    geometry,
+)
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.window import Axis
+from odt.kernels.native import convolution
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.window import Axis
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -135,7 +137,7 @@ OP = OpDef(
         writes=("y",),
         workspace=window_room,
         prepare=geometry,
-        compiled=conv.FORWARD,
+        compiled=convolution.FORWARD,
     ),
     grads={
         "x": Kernel(
@@ -144,7 +146,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=phase_room,
             prepare=back_geometry,
-            compiled=conv.GRAD_X,
+            compiled=convolution.GRAD_X,
         ),
         "w": Kernel(
             grad_w,
@@ -152,7 +154,7 @@ OP = OpDef(
             writes=("dw",),
             workspace=filter_room,
             prepare=geometry,
-            compiled=conv.GRAD_W,
+            compiled=convolution.GRAD_W,
         ),
         "b": GRAD_B,
     },

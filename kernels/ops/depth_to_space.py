@@ -8,7 +8,7 @@ dx is dy put back. Source: DepthToSpaceOptions in the TFLite schema, tf.nn.depth
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.moving import block_attrs, blocks, images, moving
+from odt.kernels.families.block_moves import block_attrs, blocks, images, moving
 from odt.kernels.opdef import Array, Specs, TensorSpec
 
 

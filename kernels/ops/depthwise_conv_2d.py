@@ -18,13 +18,20 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.bias import GRAD_B
-from odt.kernels.columns import Source, fitting_images, image_tiles
-from odt.kernels.convolution import Axes, ConvAttrs, Pairs, back_geometry, conv_attrs, geometry
+from odt.kernels.families.bias import GRAD_B
+from odt.kernels.geometry.conv_geometry import (
+    Axes,
+    ConvAttrs,
+    Pairs,
+    back_geometry,
+    conv_attrs,
+    geometry,
+)
+from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
+from odt.kernels.geometry.row_windows import joined, joined_windows, joins, spread
+from odt.kernels.geometry.window import windows
 from odt.kernels.native import depthwise
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.runs import joined, joined_windows, joins, spread
-from odt.kernels.window import windows
 
 
 def infer(attrs: ConvAttrs, s: Specs) -> Specs:

@@ -8,9 +8,17 @@ Integers are divided exactly, not by 0, and rounded towards 0 as in C and LiteRT
 import numpy as np
 
 from odt.errors import DataError
-from odt.kernels.axes import same
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
-from odt.kernels.native import maps
+from odt.kernels.families.binary import (
+    BINARY,
+    IN_PLACE,
+    infer,
+    mixes,
+    product_like_y,
+    reducer,
+    sum_into,
+)
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 Axes = tuple[int, ...]
@@ -79,7 +87,7 @@ OP = OpDef(
         writes=("y",),
         workspace=remainder,
         may_alias=IN_PLACE,
-        compiled=maps.of("divide", "y", BINARY),
+        compiled=elementwise.of("divide", "y", BINARY),
     ),
     grads={
         "a": Kernel(
@@ -89,7 +97,7 @@ OP = OpDef(
             workspace=product_like_y("a"),
             may_alias=frozenset({("da", "dy")}),
             prepare=reducer("a"),
-            compiled=maps.of("divide", "da", ("dy", "b")),
+            compiled=elementwise.of("divide", "da", ("dy", "b")),
         ),
         "b": Kernel(
             grad_b,
@@ -97,7 +105,7 @@ OP = OpDef(
             writes=("db",),
             workspace=quotient,
             prepare=reducer("b"),
-            compiled=maps.of("divide_back", "db", ("dy", "y", "b")),
+            compiled=elementwise.of("divide_back", "db", ("dy", "y", "b")),
         ),
     },
     mixes=mixes,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import part_like_y, unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import part_like_y, unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -27,6 +27,6 @@ OP = unary(
     reads=("y",),
     over=("y",),
     workspace=part_like_y,
-    compiled=maps.of("elu", "y", ("x",)),
-    compiled_back=maps.of("elu_back", "dx", ("dy", "y")),
+    compiled=elementwise.of("elu", "y", ("x",)),
+    compiled_back=elementwise.of("elu_back", "dx", ("dy", "y")),
 )

@@ -7,8 +7,8 @@ TFLite schema; it is GATHER along axis 0 with its inputs in the other order.
 """
 
 from odt.errors import ShapeError
+from odt.kernels.families.gather import INDEX, find, put, take
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
-from odt.kernels.taking import INDEX, find, put, take
 
 
 def infer(attrs: None, s: Specs) -> Specs:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -21,6 +21,6 @@ OP = unary(
     grad_x,
     reads=("y",),
     over=("dy", "y"),
-    compiled=maps.of("exp", "y", ("x",)),
-    compiled_back=maps.of("multiply", "dx", ("dy", "y")),
+    compiled=elementwise.of("exp", "y", ("x",)),
+    compiled_back=elementwise.of("multiply", "dx", ("dy", "y")),
 )

@@ -6,10 +6,10 @@ Integers are divided exactly, not by 0.
 import numpy as np
 
 from odt.errors import DataError
-from odt.kernels.axes import same
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes
+from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes
+from odt.kernels.families.zero_gradient import zero
+from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.zero import zero
 
 
 def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:

@@ -7,8 +7,7 @@ Integers are not divided by 0.
 import numpy as np
 
 from odt.errors import DataError
-from odt.kernels.axes import same
-from odt.kernels.broadcast import (
+from odt.kernels.families.binary import (
     BINARY,
     IN_PLACE,
     gradient,
@@ -18,6 +17,7 @@ from odt.kernels.broadcast import (
     reducer,
     sum_into,
 )
+from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.bias import GRAD_B
-from odt.kernels.native import connected
+from odt.kernels.families.bias import GRAD_B
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import dense
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -83,10 +83,10 @@ OP = OpDef(
     "FULLY_CONNECTED",
     inputs=("x", "w", "b?"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "w", "b?"), writes=("y",), compiled=connected.FORWARD),
+    forward=Kernel(forward, reads=("x", "w", "b?"), writes=("y",), compiled=dense.FORWARD),
     grads={
-        "x": Kernel(grad_x, reads=("dy", "w"), writes=("dx",), compiled=connected.GRAD_X),
-        "w": Kernel(grad_w, reads=("dy", "x"), writes=("dw",), compiled=connected.GRAD_W),
+        "x": Kernel(grad_x, reads=("dy", "w"), writes=("dx",), compiled=dense.GRAD_X),
+        "w": Kernel(grad_w, reads=("dy", "x"), writes=("dw",), compiled=dense.GRAD_W),
         "b": GRAD_B,
     },
     attrs=attrs,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import DataError, ShapeError
-from odt.kernels.axes import behind
+from odt.kernels.geometry.axes import behind
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 INDEX = np.dtype(np.intp)

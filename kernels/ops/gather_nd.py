@@ -9,9 +9,9 @@ tf.gather_nd.
 from collections.abc import Mapping
 from typing import Any
 
-from odt.kernels import taking
+from odt.kernels.families import gather
+from odt.kernels.families.gather import lead_of
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
-from odt.kernels.taking import lead_of
 
 
 def infer(attrs: None, s: Specs) -> Specs:
@@ -26,11 +26,11 @@ def mixes(attrs: None, s: Specs, batched: Names) -> bool:
 
 
 def room(attrs: None, s: Specs) -> Specs:
-    return taking.room(s["indices"])
+    return gather.room(s["indices"])
 
 
 def geometry(attrs: None, s: Specs) -> Mapping[str, Any]:
-    return taking.geometry(lead_of("x", s["x"].shape, s["indices"]), s["x"].shape)
+    return gather.geometry(lead_of("x", s["x"].shape, s["indices"]), s["x"].shape)
 
 
 def forward(
@@ -44,9 +44,9 @@ def forward(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    taking.find("GATHER_ND", indices, lead, at, step)
+    gather.find("GATHER_ND", indices, lead, at, step)
     if y.size:
-        taking.take(x, at, width, y)
+        gather.take(x, at, width, y)
 
 
 def grad_x(
@@ -60,8 +60,8 @@ def grad_x(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    taking.find("GATHER_ND", indices, lead, at, step)
-    taking.put(dx, at, width, dy)
+    gather.find("GATHER_ND", indices, lead, at, step)
+    gather.put(dx, at, width, dy)
 
 
 OP = OpDef(

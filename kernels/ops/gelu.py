@@ -14,9 +14,9 @@ from math import pi, sqrt
 
 import numpy as np
 
-from odt.kernels.elementwise import BOOL, unary
-from odt.kernels.erf import erf
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import BOOL, unary
+from odt.kernels.families.erf import erf
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import TILE, Array, Options, Specs, TensorSpec
 
 CUBIC = 0.044715
@@ -108,6 +108,6 @@ OP = unary(
     attrs=attrs,
     workspace=scratch,
     back_workspace=scratch,
-    compiled=maps.of(compiled, "y", ("x",)),
-    compiled_back=maps.of(compiled_back, "dx", ("dy", "x")),
+    compiled=elementwise.of(compiled, "y", ("x",)),
+    compiled_back=elementwise.of(compiled_back, "dx", ("dy", "x")),
 )

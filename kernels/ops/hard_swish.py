@@ -6,8 +6,8 @@ dx = dy where x ≥ 3, 0 where x ≤ −3, else dy (2 x + 3) / 6. Source: Howard
 
 import numpy as np
 
-from odt.kernels.elementwise import part_and_mask, part_like_y, unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import part_and_mask, part_like_y, unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -40,6 +40,6 @@ OP = unary(
     reads=("x",),
     workspace=part_like_y,
     back_workspace=part_and_mask,
-    compiled=maps.of("hard_swish", "y", ("x",)),
-    compiled_back=maps.of("hard_swish_back", "dx", ("dy", "x")),
+    compiled=elementwise.of("hard_swish", "y", ("x",)),
+    compiled_back=elementwise.of("hard_swish_back", "dx", ("dy", "x")),
 )

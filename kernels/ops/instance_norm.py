@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.native import norms
+from odt.kernels.native import normalization
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -131,7 +131,7 @@ OP = OpDef(
         reads=("x", "gamma", "beta"),
         writes=("y", "mean", "inv"),
         workspace=like_x,
-        compiled=norms.INSTANCE,
+        compiled=normalization.INSTANCE,
     ),
     grads={
         "x": Kernel(
@@ -139,16 +139,18 @@ OP = OpDef(
             reads=("dy", *SAVED, "gamma"),
             writes=("dx",),
             workspace=back_room,
-            compiled=norms.INSTANCE_BACK,
+            compiled=normalization.INSTANCE_BACK,
         ),
         "gamma": Kernel(
             grad_gamma,
             reads=("dy", *SAVED),
             writes=("dgamma",),
             workspace=like_x,
-            compiled=norms.INSTANCE_SCALE,
+            compiled=normalization.INSTANCE_SCALE,
         ),
-        "beta": Kernel(grad_beta, reads=("dy",), writes=("dbeta",), compiled=norms.INSTANCE_SHIFT),
+        "beta": Kernel(
+            grad_beta, reads=("dy",), writes=("dbeta",), compiled=normalization.INSTANCE_SHIFT
+        ),
     },
     aux=moments,
     attrs=attrs,

@@ -10,13 +10,13 @@ Source: the floor is that of TFLite's reference kernel.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.elementwise import BOOL
-from odt.kernels.native import norms
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import normalization
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
 
 SMALLEST = 1e-6
-COMPILED, COMPILED_BACK = norms.l2(SMALLEST)
+COMPILED, COMPILED_BACK = normalization.l2(SMALLEST)
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

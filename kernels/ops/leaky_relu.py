@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.elementwise import mask_like_y, unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import mask_like_y, unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Options
 
 
@@ -51,6 +51,6 @@ OP = unary(
     attrs=attrs,
     workspace=mask_like_y,
     back_workspace=mask_like_y,
-    compiled=maps.of("leak", "y", ("x", "x"), lambda attrs: attrs.alpha),
-    compiled_back=maps.of("leak", "dx", ("dy", "y"), lambda attrs: attrs.alpha),
+    compiled=elementwise.of("leak", "y", ("x", "x"), lambda attrs: attrs.alpha),
+    compiled_back=elementwise.of("leak", "dx", ("dy", "y"), lambda attrs: attrs.alpha),
 )

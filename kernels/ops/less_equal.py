@@ -2,6 +2,6 @@
 
 import numpy as np
 
-from odt.kernels.comparing import comparison
+from odt.kernels.families.compare import comparison
 
 OP = comparison("LESS_EQUAL", np.less_equal)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -21,6 +21,6 @@ OP = unary(
     grad_x,
     reads=("x",),
     over=("dy", "x"),
-    compiled=maps.of("log", "y", ("x",)),
-    compiled_back=maps.of("divide", "dx", ("dy", "x")),
+    compiled=elementwise.of("log", "y", ("x",)),
+    compiled_back=elementwise.of("divide", "dx", ("dy", "x")),
 )

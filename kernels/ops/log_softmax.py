@@ -10,10 +10,10 @@ The greatest x is taken off first, so that no exponential overflows.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.native import loss
+from odt.kernels.families.softmax import rows, shift_by_max
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import softmax
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs
-from odt.kernels.softmax import rows, shift_by_max
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -58,7 +58,7 @@ OP = OpDef(
         writes=("y",),
         workspace=scratch,
         may_alias=frozenset({("y", "x")}),
-        compiled=loss.LOG_SOFTMAX,
+        compiled=softmax.LOG_SOFTMAX,
     ),
     grads={
         "x": Kernel(
@@ -67,7 +67,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=rows,
             may_alias=frozenset({("dx", "y")}),
-            compiled=loss.LOG_SOFTMAX_BACK,
+            compiled=softmax.LOG_SOFTMAX_BACK,
         )
     },
     mixes=mixes,

@@ -3,8 +3,8 @@
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.elementwise import BOOL, IN_PLACE
+from odt.kernels.families.elementwise import BOOL, IN_PLACE
+from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs
 
 

@@ -2,6 +2,6 @@
 
 import numpy as np
 
-from odt.kernels.comparing import comparison, infer_logical
+from odt.kernels.families.compare import comparison, infer_logical
 
 OP = comparison("LOGICAL_OR", np.logical_or, infer_logical)

@@ -5,8 +5,8 @@ The exponent stops short of overflow: y is then the smallest number instead of 0
 
 import numpy as np
 
-from odt.kernels.elementwise import unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -29,6 +29,6 @@ OP = unary(
     forward,
     grad_x,
     reads=("y",),
-    compiled=maps.of("logistic", "y", ("x",)),
-    compiled_back=maps.of("logistic_back", "dx", ("dy", "y")),
+    compiled=elementwise.of("logistic", "y", ("x",)),
+    compiled_back=elementwise.of("logistic_back", "dx", ("dy", "y")),
 )

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.columns import Source, fitting_images, image_tiles
-from odt.kernels.compacting import POOL_BYTES
-from odt.kernels.native import pooling as compiled
+from odt.kernels.families.digests import POOL_BYTES
+from odt.kernels.families.pool import infer
+from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
+from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
+from odt.kernels.geometry.window import Axis, clear_border, windows
+from odt.kernels.native import pool as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.pooling import PoolAttrs, geometry, infer, pool_attrs, source_of
-from odt.kernels.window import Axis, clear_border, windows
 
 BOOL = np.dtype(bool)
 

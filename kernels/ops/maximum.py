@@ -6,9 +6,9 @@ was stretched. Equals count for a, as in TensorFlow.
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, binary, gradient
-from odt.kernels.elementwise import mask_like_y
-from odt.kernels.native import maps
+from odt.kernels.families.binary import BINARY, binary, gradient
+from odt.kernels.families.elementwise import mask_like_y
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -30,7 +30,7 @@ READS = ("dy", "a", "b")
 OP = binary(
     "MAXIMUM",
     forward,
-    gradient("a", d_a, READS, mask_like_y, maps.of("where_least", "da", READS)),
-    gradient("b", d_b, READS, mask_like_y, maps.of("where_less", "db", READS)),
-    maps.of("maximum", "y", BINARY),
+    gradient("a", d_a, READS, mask_like_y, elementwise.of("where_least", "da", READS)),
+    gradient("b", d_b, READS, mask_like_y, elementwise.of("where_less", "db", READS)),
+    elementwise.of("maximum", "y", BINARY),
 )

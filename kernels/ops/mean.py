@@ -7,17 +7,16 @@ TFLite schema.
 
 import numpy as np
 
-from odt.kernels.native import maps
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.reduction import (
+from odt.kernels.families.reduce import infer, mixes
+from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
-    infer,
     later_axes,
-    mixes,
     moved_axes,
     prepare,
     reduce_attrs,
 )
+from odt.kernels.native import elementwise
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 Axes = tuple[int, ...]
 FLOAT64 = np.dtype(np.float64)
@@ -54,10 +53,17 @@ OP = OpDef(
     inputs=("x", "axes"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x",), writes=("y",), workspace=scratch, prepare=prepare, compiled=maps.MEAN
+        forward,
+        reads=("x",),
+        writes=("y",),
+        workspace=scratch,
+        prepare=prepare,
+        compiled=elementwise.MEAN,
     ),
     grads={
-        "x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=maps.MEAN_BACK)
+        "x": Kernel(
+            grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=elementwise.MEAN_BACK
+        )
     },
     static=("axes",),
     attrs=reduce_attrs,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.pad import PadAttrs, pad_attrs, stacked_pads
+from odt.kernels.families.pad import infer as infer_pad
+from odt.kernels.families.pad import mixes as pad_mixes
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
-from odt.kernels.padding import PadAttrs, pad_attrs, stacked_pads
-from odt.kernels.padding import infer as infer_pad
-from odt.kernels.padding import mixes as pad_mixes
 
 
 @dataclass(frozen=True, slots=True)

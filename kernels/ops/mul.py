@@ -5,9 +5,17 @@ da = dy · b and db = dy · a, each summed over the axes along which that input 
 
 import numpy as np
 
-from odt.kernels.axes import same
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, product_like_y, reducer, sum_into
-from odt.kernels.native import maps
+from odt.kernels.families.binary import (
+    BINARY,
+    IN_PLACE,
+    infer,
+    mixes,
+    product_like_y,
+    reducer,
+    sum_into,
+)
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]
@@ -62,7 +70,7 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=maps.of("multiply", "y", BINARY),
+        compiled=elementwise.of("multiply", "y", BINARY),
     ),
     grads={
         "a": Kernel(
@@ -72,7 +80,7 @@ OP = OpDef(
             workspace=product_like_y("a"),
             may_alias=frozenset({("da", "dy")}),
             prepare=reducer("a"),
-            compiled=maps.of("multiply", "da", ("dy", "b")),
+            compiled=elementwise.of("multiply", "da", ("dy", "b")),
         ),
         "b": Kernel(
             grad_b,
@@ -81,7 +89,7 @@ OP = OpDef(
             workspace=product_like_y("b"),
             may_alias=frozenset({("db", "dy")}),
             prepare=reducer("b"),
-            compiled=maps.of("multiply", "db", ("dy", "a")),
+            compiled=elementwise.of("multiply", "db", ("dy", "a")),
         ),
     },
     mixes=mixes,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import number_like_x, unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import number_like_x, unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -22,6 +22,6 @@ OP = unary(
     reads=(),
     over=("dy",),
     infer=number_like_x,
-    compiled=maps.of("scale", "y", ("x",), -1),
-    compiled_back=maps.of("scale", "dx", ("dy",), -1),
+    compiled=elementwise.of("scale", "y", ("x",), -1),
+    compiled_back=elementwise.of("scale", "dx", ("dy",), -1),
 )

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.elementwise import BOOL
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.geometry.statics import number
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)

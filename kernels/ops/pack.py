@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import later_axis
+from odt.kernels.geometry.axes import later_axis
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 

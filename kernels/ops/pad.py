@@ -5,8 +5,16 @@ dx is the part of dy where x lies.
 
 import numpy as np
 
+from odt.kernels.families.pad import (
+    GRAD_X,
+    PadAttrs,
+    fill_border,
+    infer,
+    mixes,
+    pad_attrs,
+    stacked_pads,
+)
 from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, infer, mixes, pad_attrs, stacked_pads
 
 
 def forward(attrs: PadAttrs, *, x: Array, y: Array) -> None:

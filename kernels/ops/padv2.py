@@ -7,9 +7,9 @@ a maximum), and has no gradient.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.pad import GRAD_X, PadAttrs, fill_border, mixes, pad_attrs, stacked_pads
+from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs
-from odt.kernels.padding import GRAD_X, PadAttrs, fill_border, mixes, pad_attrs, stacked_pads
-from odt.kernels.padding import infer as infer_pad
 
 
 def infer(attrs: PadAttrs, s: Specs) -> Specs:

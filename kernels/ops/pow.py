@@ -10,8 +10,8 @@ Integers have exponents of 0 and more, as in LiteRT.
 import numpy as np
 
 from odt.errors import DataError
-from odt.kernels.broadcast import binary, gradient
-from odt.kernels.elementwise import BOOL
+from odt.kernels.families.binary import binary, gradient
+from odt.kernels.families.elementwise import BOOL
 from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
 
 

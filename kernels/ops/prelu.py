@@ -9,10 +9,10 @@ dα = dy · min(x, 0), summed over the axes that α is stretched along
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.broadcast import gradient
-from odt.kernels.elementwise import mask_like_y, part_like_y
-from odt.kernels.native import maps
+from odt.kernels.families.binary import gradient
+from odt.kernels.families.elementwise import mask_like_y, part_like_y
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs
 
 
@@ -58,7 +58,7 @@ OP = OpDef(
         writes=("y",),
         workspace=part_like_y,
         may_alias=frozenset({("y", "x")}),
-        compiled=maps.of("prelu", "y", ("x", "x", "alpha")),
+        compiled=elementwise.of("prelu", "y", ("x", "x", "alpha")),
     ),
     grads={
         "x": Kernel(
@@ -67,10 +67,13 @@ OP = OpDef(
             writes=("dx",),
             workspace=mask_like_y,
             may_alias=frozenset({("dx", "dy")}),
-            compiled=maps.of("prelu", "dx", ("dy", "x", "alpha")),
+            compiled=elementwise.of("prelu", "dx", ("dy", "x", "alpha")),
         ),
         "alpha": gradient(
-            "alpha", d_alpha, ("dy", "x"), compiled=maps.of("prelu_back", "dalpha", ("dy", "x"))
+            "alpha",
+            d_alpha,
+            ("dy", "x"),
+            compiled=elementwise.of("prelu_back", "dalpha", ("dy", "x")),
         ),
     },
     permuted=same,

@@ -6,17 +6,16 @@ zeros: at x ≠ 0 dy p / x if z = 0, else 0; at x = 0 dy p if z = 1, else 0.
 
 import numpy as np
 
-from odt.kernels.elementwise import BOOL
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.reduction import (
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.families.reduce import infer, mixes
+from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
-    infer,
     later_axes,
-    mixes,
     moved_axes,
     prepare,
     reduce_attrs,
 )
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 Axes = tuple[int, ...]
 

@@ -3,6 +3,6 @@
 dx = dy where 0 < y < 6, else 0 (so 0 at both kinks, as in TFLite, PyTorch and onert).
 """
 
-from odt.kernels.clamping import clamp
+from odt.kernels.families.clamp import clamp
 
 OP = clamp("RELU6", 0, 6)

@@ -3,6 +3,6 @@
 dx = dy where 0 < y < 1, else 0 (so 0 at both kinks, as for RELU6).
 """
 
-from odt.kernels.clamping import clamp
+from odt.kernels.families.clamp import clamp
 
 OP = clamp("RELU_0_TO_1", 0, 1)

@@ -3,6 +3,6 @@
 dx = dy where −1 < y < 1, else 0 (so 0 at both kinks, as for RELU6).
 """
 
-from odt.kernels.clamping import clamp
+from odt.kernels.families.clamp import clamp
 
 OP = clamp("RELU_N1_TO_1", -1, 1)

@@ -11,8 +11,8 @@ Source: ResizeBilinearOptions in the TFLite schema and TFLite's reference kernel
 
 import numpy as np
 
+from odt.kernels.families.resize import ResizeAttrs, resize, step
 from odt.kernels.opdef import Array
-from odt.kernels.resizing import ResizeAttrs, resize, step
 
 
 def weigh(attrs: ResizeAttrs, size: int, out: int) -> Array:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import behind
-from odt.kernels.moving import moving
+from odt.kernels.families.block_moves import moving
+from odt.kernels.geometry.axes import behind
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 Axes = tuple[int, ...]

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.native import maps, norms
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise, normalization
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -92,21 +92,21 @@ OP = OpDef(
     "RMS_NORM",
     inputs=("x", "gamma"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "gamma"), writes=("y", "inv"), compiled=norms.RMS),
+    forward=Kernel(forward, reads=("x", "gamma"), writes=("y", "inv"), compiled=normalization.RMS),
     grads={
         "x": Kernel(
             grad_x,
             reads=("dy", "x", "gamma", "inv"),
             writes=("dx",),
             workspace=back_room,
-            compiled=norms.RMS_BACK,
+            compiled=normalization.RMS_BACK,
         ),
         "gamma": Kernel(
             grad_gamma,
             reads=("dy", "x", "inv"),
             writes=("dgamma",),
             workspace=like_x,
-            compiled=maps.of("multiply_three", "dgamma", ("dy", "x", "inv")),
+            compiled=elementwise.of("multiply_three", "dgamma", ("dy", "x", "inv")),
         ),
     },
     aux=inverses,

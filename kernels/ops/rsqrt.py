@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -24,6 +24,6 @@ OP = unary(
     grad_x,
     reads=("y",),
     over=("dy",),
-    compiled=maps.of("inverse_root", "y", ("x",)),
-    compiled_back=maps.of("inverse_root_back", "dx", ("dy", "y")),
+    compiled=elementwise.of("inverse_root", "y", ("x",)),
+    compiled_back=elementwise.of("inverse_root_back", "dx", ("dy", "y")),
 )

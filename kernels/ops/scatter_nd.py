@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels import taking
+from odt.kernels.families import gather
+from odt.kernels.families.gather import lead_of
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.taking import lead_of
 
 Shape = tuple[int, ...]
 
@@ -38,11 +38,11 @@ def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
 
 
 def room(shape: Shape, s: Specs) -> Specs:
-    return taking.room(s["indices"])
+    return gather.room(s["indices"])
 
 
 def geometry(shape: Shape, s: Specs) -> Mapping[str, Any]:
-    return taking.geometry(lead_of("shape", shape, s["indices"]), shape)
+    return gather.geometry(lead_of("shape", shape, s["indices"]), shape)
 
 
 def forward(
@@ -56,8 +56,8 @@ def forward(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    taking.find("SCATTER_ND", indices, lead, at, step)
-    taking.put(y, at, width, updates)
+    gather.find("SCATTER_ND", indices, lead, at, step)
+    gather.put(y, at, width, updates)
 
 
 def grad_updates(
@@ -71,9 +71,9 @@ def grad_updates(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    taking.find("SCATTER_ND", indices, lead, at, step)
+    gather.find("SCATTER_ND", indices, lead, at, step)
     if dupdates.size:
-        taking.take(dy, at, width, dupdates)
+        gather.take(dy, at, width, dupdates)
 
 
 OP = OpDef(

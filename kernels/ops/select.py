@@ -5,9 +5,9 @@ Source: SelectOptions in the TFLite schema, tf.compat.v1.where.
 """
 
 from odt.errors import ShapeError
-from odt.kernels.elementwise import BOOL
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.families.select import selection
 from odt.kernels.opdef import Attrs, Specs, keeps_samples_apart
-from odt.kernels.selecting import selection
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

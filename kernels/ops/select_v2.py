@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.elementwise import BOOL
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.families.select import selection
+from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Attrs, Names, Specs, TensorSpec
-from odt.kernels.selecting import selection
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import unary
+from odt.kernels.families.elementwise import unary
 from odt.kernels.opdef import Array
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
-from odt.kernels.native import loss
+from odt.kernels.families.softmax import rows, softmax
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import softmax as compiled
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
-from odt.kernels.softmax import rows, softmax
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ OP = OpDef(
         writes=("y",),
         workspace=rows,
         may_alias=frozenset({("y", "x")}),
-        compiled=loss.SOFTMAX,
+        compiled=compiled.SOFTMAX,
     ),
     grads={
         "x": Kernel(
@@ -80,7 +80,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=product,
             may_alias=frozenset({("dx", "dy")}),
-            compiled=loss.SOFTMAX_BACK,
+            compiled=compiled.SOFTMAX_BACK,
         )
     },
     attrs=attrs,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from odt.errors import ShapeError
-from odt.kernels.axes import later_axis
-from odt.kernels.joining import check_outputs, cutting, place, places
+from odt.kernels.families.split_concat import check_outputs, cutting, place, places
+from odt.kernels.geometry.axes import later_axis
+from odt.kernels.geometry.statics import number
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)

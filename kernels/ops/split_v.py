@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import later_axis
-from odt.kernels.joining import cutting, place, places
+from odt.kernels.families.split_concat import cutting, place, places
+from odt.kernels.geometry.axes import later_axis
+from odt.kernels.geometry.statics import number
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.statics import number
 
 
 @dataclass(frozen=True, slots=True)

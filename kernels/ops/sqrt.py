@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -22,6 +22,6 @@ OP = unary(
     grad_x,
     reads=("y",),
     over=("dy", "y"),
-    compiled=maps.of("square_root", "y", ("x",)),
-    compiled_back=maps.of("divide", "dx", ("dy", "y"), 0.5),
+    compiled=elementwise.of("square_root", "y", ("x",)),
+    compiled_back=elementwise.of("divide", "dx", ("dy", "y"), 0.5),
 )

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from odt.kernels.elementwise import number_like_x, unary
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import number_like_x, unary
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -23,6 +23,6 @@ OP = unary(
     reads=("x",),
     over=("dy", "x"),
     infer=number_like_x,
-    compiled=maps.of("multiply", "y", ("x", "x")),
-    compiled_back=maps.of("multiply", "dx", ("dy", "x"), 2),
+    compiled=elementwise.of("multiply", "y", ("x", "x")),
+    compiled_back=elementwise.of("multiply", "dx", ("dy", "x"), 2),
 )

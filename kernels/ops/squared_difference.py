@@ -5,8 +5,8 @@ da = 2 dy (a − b) and db = −da, each summed over the axes along which that i
 
 import numpy as np
 
-from odt.kernels.broadcast import BINARY, binary, gradient
-from odt.kernels.native import maps
+from odt.kernels.families.binary import BINARY, binary, gradient
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array
 
 
@@ -29,7 +29,7 @@ READS = ("dy", "a", "b")
 OP = binary(
     "SQUARED_DIFFERENCE",
     forward,
-    gradient("a", d_a, READS, compiled=maps.of("squared_difference_back", "da", READS, 2)),
-    gradient("b", d_b, READS, compiled=maps.of("squared_difference_back", "db", READS, -2)),
-    maps.of("squared_difference", "y", BINARY),
+    gradient("a", d_a, READS, compiled=elementwise.of("squared_difference_back", "da", READS, 2)),
+    gradient("b", d_b, READS, compiled=elementwise.of("squared_difference_back", "db", READS, -2)),
+    elementwise.of("squared_difference", "y", BINARY),
 )

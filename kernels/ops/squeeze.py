@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odt.errors import ShapeError
+from odt.kernels.families.reshape import FORWARD, GRAD_X
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.reshaping import FORWARD, GRAD_X
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ da = dy and db = −dy, each summed over the axes along which that input was str
 
 import numpy as np
 
-from odt.kernels.axes import same
-from odt.kernels.broadcast import BINARY, IN_PLACE, infer, mixes, passed_on, reducer, sum_into
-from odt.kernels.native import maps
+from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes, passed_on, reducer, sum_into
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -34,12 +34,16 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=maps.of("subtract", "y", BINARY),
+        compiled=elementwise.of("subtract", "y", BINARY),
     ),
     grads={
         "a": passed_on("a"),
         "b": Kernel(
-            grad_b, reads=("dy",), writes=("db",), prepare=reducer("b"), compiled=maps.sums("b", -1)
+            grad_b,
+            reads=("dy",),
+            writes=("db",),
+            prepare=reducer("b"),
+            compiled=elementwise.sums("b", -1),
         ),
     },
     mixes=mixes,

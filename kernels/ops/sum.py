@@ -5,17 +5,16 @@ Source: ReducerOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.native import maps
-from odt.kernels.opdef import Array, Kernel, OpDef
-from odt.kernels.reduction import (
+from odt.kernels.families.reduce import infer, mixes
+from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
-    infer,
     later_axes,
-    mixes,
     moved_axes,
     prepare,
     reduce_attrs,
 )
+from odt.kernels.native import elementwise
+from odt.kernels.opdef import Array, Kernel, OpDef
 
 Axes = tuple[int, ...]
 
@@ -32,9 +31,11 @@ OP = OpDef(
     "SUM",
     inputs=("x", "axes"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare, compiled=maps.SUM),
+    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare, compiled=elementwise.SUM),
     grads={
-        "x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=maps.SUM_BACK)
+        "x": Kernel(
+            grad_x, reads=("dy",), writes=("dx",), prepare=prepare, compiled=elementwise.SUM_BACK
+        )
     },
     static=("axes",),
     attrs=reduce_attrs,

@@ -5,9 +5,9 @@ dx = dy (1 − y²)
 
 import numpy as np
 
-from odt.kernels.axes import same
-from odt.kernels.elementwise import IN_PLACE, float_like_x
-from odt.kernels.native import maps
+from odt.kernels.families.elementwise import IN_PLACE, float_like_x
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, OpDef
 
 
@@ -30,7 +30,7 @@ OP = OpDef(
         reads=("x",),
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=maps.of("tanh", "y", ("x",)),
+        compiled=elementwise.of("tanh", "y", ("x",)),
     ),
     grads={
         "x": Kernel(
@@ -38,7 +38,7 @@ OP = OpDef(
             reads=("dy", "y"),
             writes=("dx",),
             may_alias=frozenset({("dx", "y")}),
-            compiled=maps.of("tanh_back", "dx", ("dy", "y")),
+            compiled=elementwise.of("tanh_back", "dx", ("dy", "y")),
         )
     },
     permuted=same,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import same
+from odt.kernels.geometry.axes import same
+from odt.kernels.geometry.statics import number
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.statics import number
 
 INDEX, INT32 = np.dtype(np.intp), np.dtype(np.int32)
 

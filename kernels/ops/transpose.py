@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.axes import behind
-from odt.kernels.native import transposing
+from odt.kernels.geometry.axes import behind
+from odt.kernels.native import transpose
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -64,7 +64,7 @@ def grad_x(attrs: TransposeAttrs, *, dy: Array, dx: Array, axes: tuple[int, ...]
     np.copyto(dx.transpose(axes), dy)
 
 
-COMPILED, COMPILED_BACK = transposing.of(prepare)
+COMPILED, COMPILED_BACK = transpose.of(prepare)
 
 OP = OpDef(
     "TRANSPOSE",

@@ -17,19 +17,16 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.bias import GRAD_B
-from odt.kernels.convolution import (
-    ConvAttrs,
-    back_geometry,
+from odt.kernels.families.bias import GRAD_B
+from odt.kernels.families.convolution import (
     checked,
-    conv_attrs,
     correlate,
     filter_sums,
-    geometry,
     phase_scratch,
     sum_phases,
     window_scratch,
 )
+from odt.kernels.geometry.conv_geometry import ConvAttrs, back_geometry, conv_attrs, geometry
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 

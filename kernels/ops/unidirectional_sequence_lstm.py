@@ -8,8 +8,9 @@ activation is that of the cell. Source: UnidirectionalSequenceLSTMOptions in the
 
 from collections.abc import Mapping
 
-from odt.kernels.lstm import LstmAttrs, lstm_attrs
-from odt.kernels.lstm_gradients import lstm_row
+from odt.kernels.families.lstm import lstm_attrs
+from odt.kernels.families.lstm_gradients import lstm_row
+from odt.kernels.geometry.lstm_geometry import LstmAttrs
 from odt.kernels.opdef import Array, Options
 
 

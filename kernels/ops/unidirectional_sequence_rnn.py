@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
-from odt.kernels.recurrent import (
+from odt.kernels.families.recurrent import (
     activate,
     by_time,
     fused,
@@ -28,6 +27,7 @@ from odt.kernels.recurrent import (
     state_before,
     times_slope,
 )
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from odt.errors import ShapeError
-from odt.kernels.axes import later_axis
-from odt.kernels.joining import check_outputs, cutting, place
+from odt.kernels.families.split_concat import check_outputs, cutting, place
+from odt.kernels.geometry.axes import later_axis
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from graph_fuzz.cases import Case, draw_case
 from graph_fuzz.checks import Report, check
 from graph_fuzz.shrinking import shrink
-from odt.kernels import native
+from odt.kernels.native import library
 
-KERNELS = ("numpy", *native._sets())
+KERNELS = ("numpy", *library.instruction_sets())
 MOST = 3  # failures that are shrunk and told
 REFUSED = 0.2  # of the cases may be refused, where the batch axis is moved
 

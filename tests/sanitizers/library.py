@@ -4,7 +4,7 @@ import ctypes
 import os
 from functools import cache
 
-from odt.kernels import native
+from odt.kernels.native import library as native
 
 
 @cache
@@ -12,4 +12,4 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(os.environ["ODT_SANITIZED"])
 
 
-native._library = library
+native.load = library

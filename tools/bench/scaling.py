@@ -16,7 +16,8 @@ from bench.write_models import write
 from odt.core.reader import read_model
 from odt.core.trainer import Trainer
 from odt.core.training_info import TrainingInfo
-from odt.kernels import native
+from odt.kernels.native import library
+from odt.kernels.native.binding import bind
 from odt.kernels.opdef import Array
 
 
@@ -56,7 +57,7 @@ def step_of(
     info = TrainingInfo(learning_rate=1e-5, loss="categorical_crossentropy", batch_size=batch)
     with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
         if one_core:  # else a single worker shares its calls among all of them
-            native.set_threads(1)
+            library.set_threads(1)
         return median_ms(lambda: trainer.step(OneBatch(x, y), batch))
 
 
@@ -87,12 +88,10 @@ def peak_gflops() -> float:
     a = np.ones((2048, 2048), np.float32)
     out = np.empty_like(a)
     times = [median_ms(lambda: np.matmul(a, a, out=out))]
-    if native.is_available():
-        native.set_threads(2)
-        times.append(
-            median_ms(native.bind("connect", a, a, None, out, *a.shape, 2048, 0, 0.0, 0.0))
-        )
-        native.set_threads(1)
+    if library.is_available():
+        library.set_threads(2)
+        times.append(median_ms(bind("connect", a, a, None, out, *a.shape, 2048, 0, 0.0, 0.0)))
+        library.set_threads(1)
     return 2 * 2048**3 / min(times) / 1e6
 
 

@@ -1,0 +1,1 @@
+"""Kernels, shape inference and rows that several operators share. Knows no single operator."""

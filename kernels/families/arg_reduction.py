@@ -1,0 +1,78 @@
+"""ARG_MAX and ARG_MIN: where along an axis the greatest or smallest x is; no gradient.
+
+x (P…, K, Q…)    y (P…, Q…) integers; among equals the first. Source: ArgMaxOptions and
+ArgMinOptions in the TFLite schema, tf.argmax.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.geometry.axes import later_axis
+from odt.kernels.geometry.statics import number
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentAttrs:
+    axis: int
+    dtype: np.dtype[Any]
+
+    def place(self, x: TensorSpec) -> int:
+        rank = len(x.shape)
+        found = self.axis + rank if self.axis < 0 else self.axis
+        if not 0 <= found < rank or not x.shape[found]:
+            raise ShapeError(f"axis must be one of x's, not empty, but got {self.axis}, x {x}")
+        return found
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> ArgumentAttrs:
+    (dtype,) = options.get("output_types", (np.dtype(np.int64),))
+    if dtype.kind != "i":
+        raise ShapeError(f"the output must be integers, but got {dtype}")
+    return ArgumentAttrs(number("axis", statics), dtype)
+
+
+def infer(attrs: ArgumentAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    at = attrs.place(x)
+    return {"y": TensorSpec((*x.shape[:at], *x.shape[at + 1 :]), attrs.dtype)}
+
+
+def mixes(attrs: ArgumentAttrs, s: Specs, batched: Names) -> bool:
+    return attrs.place(s["x"]) == 0
+
+
+def best_so_far(attrs: ArgumentAttrs, s: Specs) -> Specs:
+    shape = s["y"].shape
+    return {"best": TensorSpec(shape, s["x"].dtype), "better": TensorSpec(shape, BOOL)}
+
+
+def argument(name: str, beats: Callable[..., Any]) -> OpDef:
+    """The row; beats is np.greater or np.less."""
+
+    def forward(attrs: ArgumentAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
+        lead: tuple[Any, ...] = (slice(None),) * attrs.place(TensorSpec(x.shape, x.dtype))
+        y.fill(0)
+        np.copyto(best, x[(*lead, 0)])
+        for k in range(1, x.shape[len(lead)]):
+            beats(x[(*lead, k)], best, out=better)
+            np.copyto(y, k, where=better)
+            np.copyto(best, x[(*lead, k)], where=better)
+
+    return OpDef(
+        name,
+        inputs=("x", "axis"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x",), writes=("y",), workspace=best_so_far),
+        grads={},
+        stops=("x",),
+        static=("axis",),
+        attrs=attrs,
+        mixes=mixes,
+        stacked=later_axis,
+    )

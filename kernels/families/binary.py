@@ -1,0 +1,176 @@
+"""Two inputs of different shapes, as NumPy and TFLite match them: from the last axis on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import elementwise
+from odt.kernels.opdef import (
+    Array,
+    Attrs,
+    Compiled,
+    Kernel,
+    Names,
+    OpDef,
+    Specs,
+    TensorSpec,
+    no_specs,
+)
+
+
+def infer(attrs: Attrs, s: Specs) -> Specs:
+    """The spec of y for inputs a and b that are numbers."""
+    if s["a"].dtype.kind == "b":
+        raise ShapeError(f"a and b must be numbers, but got a {s['a']}, b {s['b']}")
+    return infer_any(attrs, s)
+
+
+def infer_any(attrs: Attrs, s: Specs) -> Specs:
+    """The spec of y for inputs a and b."""
+    a, b = s["a"], s["b"]
+    try:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        shape = None
+    if shape is None or a.dtype != b.dtype:
+        raise ShapeError(f"a and b must match from the last axis on, but got a {a}, b {b}")
+    return {"y": TensorSpec(shape, a.dtype)}
+
+
+def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+    """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
+    rank = max(len(s["a"].shape), len(s["b"].shape))
+    return any(len(s[n].shape) < rank for n in batched)
+
+
+def summed_axes(y: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
+    """Axes of y along which x was stretched."""
+    lead = len(y) - len(x)
+    return tuple(range(lead)) + tuple(
+        k for k in range(lead, len(y)) if x[k - lead] == 1 and y[k] != 1
+    )
+
+
+def reducer(name: str) -> Any:
+    """For a gradient of the input `name`: `prepare` of its kernel.
+
+    It gives the axes to sum over, and x's shape with the axes it lacks.
+    """
+
+    def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
+        y, x = s["y"].shape, s[name].shape
+        kept = (1,) * (len(y) - len(x)) + x
+        return {"axes": summed_axes(y, x), "kept": kept}
+
+    return prepare
+
+
+def product_like_y(name: str) -> Any:
+    """Workspace for a gradient that has to be summed: as large as y; none where shapes agree."""
+
+    def workspace(attrs: Attrs, s: Specs) -> Specs:
+        return {"whole": s["y"]} if s["y"].shape != s[name].shape else {}
+
+    return workspace
+
+
+def sum_into(whole: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    """Adds up what an input got wherever it was stretched to."""
+    np.sum(whole, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
+
+
+def is_whole(name: str) -> Any:
+    """Whether an input has y's shape, so that its gradient may be dy itself."""
+
+    def view(attrs: Attrs, s: Specs) -> bool:
+        return s[name].shape == s["y"].shape
+
+    return view
+
+
+def passed_on(name: str) -> Kernel:
+    """The gradient of an input that is dy, summed over what the input was stretched along."""
+
+    def run(attrs: Attrs, *, axes: tuple[int, ...], kept: tuple[int, ...], **arrays: Array) -> None:
+        sum_into(arrays["dy"], arrays[f"d{name}"], axes, kept)
+
+    return Kernel(
+        run,
+        reads=("dy",),
+        writes=(f"d{name}",),
+        prepare=reducer(name),
+        view=is_whole(name),
+        compiled=elementwise.sums(name),
+    )
+
+
+BINARY = ("a", "b")
+IN_PLACE = frozenset({("y", "a"), ("y", "b")})
+
+
+def gradient(
+    name: str,
+    f: Callable[..., None],
+    reads: tuple[str, ...],
+    workspace: Callable[[Attrs, Specs], Specs] = no_specs,
+    compiled: Compiled | None = None,
+) -> Kernel:
+    """The kernel of an input's gradient, made of what gives it before anything is summed.
+
+    Args:
+        name: of the input.
+        f: f(attrs, out=…, reads and workspace by name) fills out, which has y's shape.
+        reads: as in Kernel.
+        workspace: f's.
+        compiled: of the whole kernel.
+    """
+
+    def run(
+        attrs: Attrs,
+        *,
+        axes: tuple[int, ...],
+        kept: tuple[int, ...],
+        whole: Array | None = None,
+        **arrays: Array,
+    ) -> None:
+        dx = arrays.pop(f"d{name}")
+        if whole is None:
+            f(attrs, out=dx, **arrays)
+            return
+        f(attrs, out=whole, **arrays)
+        sum_into(whole, dx, axes, kept)
+
+    def scratch(attrs: Attrs, s: Specs) -> Specs:
+        return {**product_like_y(name)(attrs, s), **workspace(attrs, s)}
+
+    return Kernel(
+        run,
+        reads=reads,
+        writes=(f"d{name}",),
+        workspace=scratch,
+        prepare=reducer(name),
+        compiled=compiled,
+    )
+
+
+def binary(
+    name: str,
+    forward: Callable[..., None],
+    grad_a: Kernel,
+    grad_b: Kernel,
+    compiled: Compiled | None = None,
+) -> OpDef:
+    """The row of y = f(a, b), element by element; y may take the place of either."""
+    return OpDef(
+        name,
+        inputs=BINARY,
+        infer=infer,
+        forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=compiled),
+        grads={"a": grad_a, "b": grad_b},
+        mixes=mixes,
+        stacked=same,
+        permuted=same,
+    )

@@ -1,0 +1,44 @@
+"""What comparisons and logical operators share: two inputs stretched to match, a bool output.
+
+There is no gradient by either input.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from odt.errors import ShapeError
+from odt.kernels.families.binary import BINARY, infer_any, mixes
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.geometry.axes import same
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
+
+
+def infer(attrs: Attrs, s: Specs) -> Specs:
+    return {"y": TensorSpec(infer_any(attrs, s)["y"].shape, BOOL)}
+
+
+def infer_logical(attrs: Attrs, s: Specs) -> Specs:
+    if s["a"].dtype != BOOL:
+        raise ShapeError(f"a and b must be bool, but got a {s['a']}, b {s['b']}")
+    return infer(attrs, s)
+
+
+def comparison(
+    name: str, f: Callable[..., Any], infer: Callable[[Attrs, Specs], Specs] = infer
+) -> OpDef:
+    """The row of y = f(a, b), element by element."""
+
+    def forward(attrs: Attrs, *, a: Array, b: Array, y: Array) -> None:
+        f(a, b, out=y)
+
+    return OpDef(
+        name,
+        inputs=BINARY,
+        infer=infer,
+        forward=Kernel(forward, reads=BINARY, writes=("y",)),
+        grads={},
+        stops=BINARY,
+        mixes=mixes,
+        stacked=same,
+        permuted=same,
+    )

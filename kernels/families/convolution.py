@@ -1,0 +1,170 @@
+"""What convolutions share: their three sums over windows.
+
+A convolution, its gradient by the input and its gradient by the filters each go through tiles of
+columns (kernels/geometry/im2col.py) with one matrix product a tile. A transposed convolution is
+made of the same three, so they are here under what they compute: `correlate`, `sum_phases`,
+`filter_sums`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.conv_geometry import Axes, Pairs
+from odt.kernels.geometry.im2col import Source, column_size, tiles, tiling
+from odt.kernels.opdef import Array, Specs, TensorSpec
+
+
+def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
+    """x and w, if they and b have shapes and dtypes that go together.
+
+    Raises:
+        ShapeError: if they have not.
+    """
+    x, w = s["x"], s["w"]
+    if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3] or x.dtype != w.dtype:
+        raise ShapeError(
+            f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
+        )
+    if "b" in s and s["b"] != TensorSpec(w.shape[:1], w.dtype):
+        raise ShapeError(f"b must be {w.shape[:1]} {w.dtype}, but got {s['b']}")
+    return x, w
+
+
+def window_scratch(axes: Axes, source: Source, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
+    """For `correlate`: one tile's columns, and its images with their border."""
+    h, v = (a.reading for a in axes)
+    size = column_size(source, h, v, dtype.itemsize)
+    found = {"columns": TensorSpec((size,), dtype)}
+    if source.is_padded:
+        found["padded"] = source.padded(tiling(source, h, v, dtype.itemsize).images, dtype)
+    return found
+
+
+def correlate(
+    x: Array,
+    w: Array,
+    y: Array,
+    b: Array | None,
+    *,
+    axes: Axes,
+    source: Source,
+    columns: Array,
+    padded: Array | None = None,
+) -> None:
+    """y = windows of x times w, plus b.
+
+    Args:
+        x: (N, H, W, C).
+        w: (KH·KW·C, O).
+        y: (N, OH, OW, O).
+        b: (O,), or None.
+        axes, source: as `geometry` says.
+        columns, padded: as `window_scratch` says.
+    """
+    h, v = (a.reading for a in axes)
+    for images, rows, tile in tiles(x, source, h, v, padded, columns):
+        out = y[images, rows].reshape(-1, w.shape[1], copy=False)
+        np.matmul(tile, w, out=out)
+        if b is not None:
+            np.add(out, b, out=out)
+
+
+def filter_sums(
+    dy: Array,
+    x: Array,
+    dw: Array,
+    *,
+    axes: Axes,
+    source: Source,
+    columns: Array,
+    part: Array,
+    padded: Array | None = None,
+) -> None:
+    """dw = dyᵀ times windows of x, tile after tile in their order.
+
+    Args:
+        dy: (N, OH, OW, O).
+        x: (N, H, W, C).
+        dw, part: (O, KH, KW, C); the sum, and room for one tile's.
+        axes, source, columns, padded: as for `correlate`.
+    """
+    units = dy.shape[3]
+    h, v = (a.reading for a in axes)
+    total, one = (a.reshape(units, -1, copy=False) for a in (dw, part))
+    first = True
+    for images, rows, tile in tiles(x, source, h, v, padded, columns):
+        dy2 = dy[images, rows].reshape(-1, units, copy=False)
+        np.matmul(dy2.T, tile, out=total if first else one)
+        if not first:
+            np.add(total, one, out=total)
+        first = False
+
+
+def phase_scratch(
+    source: Source, pairs: Pairs, units: int, channels: int, dtype: np.dtype[Any]
+) -> dict[str, TensorSpec]:
+    """For `sum_phases`: the largest tile's columns, taps and product, and its padded images."""
+    size, images, results, taps = 0, 1, 0, 1
+    for a, b in pairs:
+        if not a.taps or not b.taps:
+            continue  # dx is 0 there: nothing is walked
+        tile = tiling(source, a.reading, b.reading, dtype.itemsize)
+        size = max(size, column_size(source, a.reading, b.reading, dtype.itemsize))
+        images = max(images, tile.images)
+        results = max(results, tile.images * tile.rows * b.reading.count)
+        taps = max(taps, len(a.taps) * len(b.taps))
+    found = {
+        "columns": TensorSpec((size,), dtype),
+        "filters": TensorSpec((taps * units * channels,), dtype),
+        "result": TensorSpec((results * channels,), dtype),
+    }
+    if source.is_padded:
+        found["padded"] = source.padded(images, dtype)
+    return found
+
+
+def sum_phases(
+    dy: Array,
+    w: Array,
+    dx: Array,
+    *,
+    axes: Axes,
+    source: Source,
+    pairs: Pairs,
+    columns: Array,
+    filters: Array,
+    result: Array,
+    padded: Array | None = None,
+) -> None:
+    """dx[i] = Σ dy[o] w[k] over the outputs o and taps k that read input i: phase after phase.
+
+    Args:
+        dy: (N, OH, OW, O).
+        w: (KH, KW, O, C), in any order in memory.
+        dx: (N, H, W, C).
+        axes, source, pairs: as `back_geometry` says.
+        columns, filters, result, padded: as `phase_scratch` says.
+    """
+    h, v = axes
+    units, channels = w.shape[2:]
+    for a, b in pairs:
+        into = dx[:, a.first :: h.stride, b.first :: v.stride]
+        if not a.taps or not b.taps:
+            into[...] = 0
+            continue
+        taps = filters[: len(a.taps) * len(b.taps) * units * channels]
+        taps = taps.reshape(len(a.taps), len(b.taps), units, channels, copy=False)
+        for i, k in enumerate(a.taps):
+            for j, m in enumerate(b.taps):
+                np.copyto(taps[i, j], w[k, m])
+        flat = taps.reshape(-1, channels, copy=False)
+        for images, rows, tile in tiles(dy, source, a.reading, b.reading, padded, columns):
+            out = into[images, rows]
+            if out.flags.c_contiguous:
+                np.matmul(tile, flat, out=out.reshape(-1, channels, copy=False))
+                continue
+            made = result[: len(tile) * channels].reshape(-1, channels, copy=False)
+            np.matmul(tile, flat, out=made)
+            np.copyto(out, made.reshape(out.shape, copy=False))

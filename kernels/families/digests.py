@@ -1,0 +1,178 @@
+"""Second forms of gradients that keep less: one bit an element, or one byte a window."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
+from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, source_of
+from odt.kernels.geometry.window import Axis, windows
+from odt.kernels.native import bitmask, pool
+from odt.kernels.opdef import Array, Attrs, Compact, Kernel, Specs, TensorSpec
+
+BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
+TILE = 16384  # elements packed or unpacked at once: NumPy allocates for them
+
+
+def clamp_bits(lo: float, hi: float) -> Compact:
+    """Of a clamp: whether y lies between the bounds, in bits; dx = dy where it does, else 0."""
+
+    def keep(attrs: None, *, y: Array, kept: Array, mask: Array, other: Array) -> None:
+        flat = y.reshape(-1, copy=False)
+        for at in range(0, flat.size, TILE):
+            part = flat[at : at + TILE]
+            inside, below = mask[: part.size], other[: part.size]
+            np.greater(part, lo, out=inside)
+            np.less(part, hi, out=below)
+            np.logical_and(inside, below, out=inside)
+            bits = np.packbits(inside)
+            kept[at // 8 : at // 8 + bits.size] = bits
+
+    def back(attrs: None, *, dy: Array, kept: Array, dx: Array) -> None:
+        gains, gradient = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
+        for at in range(0, gains.size, TILE):
+            part = gains[at : at + TILE]
+            bits = np.unpackbits(kept[at // 8 : (at + TILE) // 8], count=part.size)
+            np.multiply(part, bits.view(BOOL), out=gradient[at : at + TILE])
+
+    def bits_of(attrs: Attrs, s: Specs) -> TensorSpec:
+        return TensorSpec((-(-s["y"].size // 8),), BYTE)
+
+    def masks(attrs: Attrs, s: Specs) -> Specs:
+        mask = TensorSpec((min(TILE, s["y"].size),), BOOL)
+        return {"mask": mask, "other": mask}
+
+    return Compact(
+        keep=Kernel(
+            keep, reads=("y",), writes=("kept",), workspace=masks, compiled=bitmask.keep(lo, hi)
+        ),
+        back=Kernel(
+            back,
+            reads=("dy", "kept"),
+            writes=("dx",),
+            may_alias=frozenset({("dx", "dy")}),
+            compiled=bitmask.BACK,
+        ),
+        spec=bits_of,
+    )
+
+
+def _images(attrs: PoolAttrs, s: Specs) -> tuple[Source, int]:
+    source = source_of(attrs, s["x"])
+    return source, fitting_images(source, s["x"].dtype.itemsize)
+
+
+def _keep_room(attrs: PoolAttrs, s: Specs) -> Specs:
+    source, images = _images(attrs, s)
+    found = {"wins": TensorSpec((images, *s["y"].shape[1:]), BOOL)}
+    if source.is_padded:
+        found["padded"] = source.padded(images, s["x"].dtype)
+    return found
+
+
+def _tiles(
+    x: Array, source: Source, at_once: int, padded: Array | None
+) -> Iterator[tuple[slice, Array]]:
+    """A few images at a time, with their border."""
+    if padded is not None:
+        yield from image_tiles(x, source, padded, -np.inf)
+        return
+    for n in range(0, source.images, at_once):
+        images = slice(n, min(n + at_once, source.images))
+        yield images, x[images]
+
+
+def _keep_tap(
+    attrs: PoolAttrs,
+    *,
+    x: Array,
+    y: Array,
+    kept: Array,
+    wins: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    at_once: int,
+    padded: Array | None = None,
+) -> None:
+    h, v = (a.reading for a in axes)
+    for images, inside in _tiles(x, source, at_once, padded):
+        view, taps = windows(inside, h, v), kept[images]
+        won = wins[: len(taps)]
+        taps.fill(NO_TAP)
+        for tap in reversed(range(h.taps * v.taps)):  # the first of equals is written last
+            np.equal(view[:, :, :, tap // v.taps, tap % v.taps], y[images], out=won)
+            np.copyto(taps, tap, where=won, casting="unsafe")
+
+
+def _back_room(attrs: PoolAttrs, s: Specs) -> Specs:
+    source, images = _images(attrs, s)
+    part = (images, *s["y"].shape[1:])
+    found = {"wins": TensorSpec(part, BOOL), "share": TensorSpec(part, s["x"].dtype)}
+    if source.is_padded:
+        found["dpadded"] = source.padded(images, s["x"].dtype)
+    return found
+
+
+def _geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return {**geometry(attrs, s), "at_once": _images(attrs, s)[1]}
+
+
+def _back_tap(
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    kept: Array,
+    dx: Array,
+    wins: Array,
+    share: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    at_once: int,
+    dpadded: Array | None = None,
+) -> None:
+    h, v = (a.reading for a in axes)
+    (top, _), (left, _) = source.h, source.w
+    for n in range(0, source.images, at_once):
+        images = slice(n, min(n + at_once, source.images))
+        count = images.stop - n
+        into = dx[images] if dpadded is None else dpadded[:count]
+        into.fill(0)
+        view, won, part = windows(into, h, v), wins[:count], share[:count]
+        for tap in range(h.taps * v.taps):
+            np.equal(kept[images], tap, out=won)
+            np.multiply(dy[images], won, out=part)
+            place = view[:, :, :, tap // v.taps, tap % v.taps]
+            np.add(place, part, out=place)
+        if dpadded is not None:
+            inner = into[:, top : top + source.height, left : left + source.width]
+            np.copyto(dx[images], inner)
+
+
+def _apart(attrs: PoolAttrs, s: Specs) -> bool:
+    """Windows that share no input: an input's gradient is then no sum, whose order would count."""
+    (h, v), (step_h, step_v) = attrs.window, attrs.stride
+    return h <= step_h and v <= step_v and h * v < NO_TAP
+
+
+# Of MAX_POOL_2D: which input of each window is its maximum, in a byte.
+POOL_BYTES: Compact = Compact(
+    keep=Kernel(
+        _keep_tap,
+        reads=("x", "y"),
+        writes=("kept",),
+        workspace=_keep_room,
+        prepare=_geometry,
+        compiled=pool.TAP_KEEP,
+    ),
+    back=Kernel(
+        _back_tap,
+        reads=("dy", "kept"),
+        writes=("dx",),
+        workspace=_back_room,
+        prepare=_geometry,
+        compiled=pool.TAP_BACK,
+    ),
+    spec=lambda attrs, s: TensorSpec(s["y"].shape, BYTE),
+    fits=_apart,
+)

@@ -1,0 +1,99 @@
+"""What operators that work element by element share."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.axes import same
+from odt.kernels.opdef import Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_attrs, no_specs
+
+BOOL = np.dtype(bool)
+
+
+def same_as_x(attrs: Attrs, s: Specs) -> Specs:
+    return {"y": s["x"]}
+
+
+def number_like_x(attrs: Attrs, s: Specs) -> Specs:
+    if s["x"].dtype.kind == "b":
+        raise ShapeError(f"x must be a number, but got {s['x']}")
+    return {"y": s["x"]}
+
+
+def float_like_x(attrs: Attrs, s: Specs) -> Specs:
+    if s["x"].dtype.kind != "f":
+        raise ShapeError(f"x must be of a float type, but got {s['x']}")
+    return {"y": s["x"]}
+
+
+def mask_like_y(attrs: Attrs, s: Specs) -> Specs:
+    return {"mask": TensorSpec(s["y"].shape, BOOL)}
+
+
+def masks_like_y(attrs: Attrs, s: Specs) -> Specs:
+    mask = TensorSpec(s["y"].shape, BOOL)
+    return {"mask": mask, "other": mask}
+
+
+def part_like_y(attrs: Attrs, s: Specs) -> Specs:
+    return {"part": s["y"]}
+
+
+def part_and_mask(attrs: Attrs, s: Specs) -> Specs:
+    return {"part": s["y"], "mask": TensorSpec(s["y"].shape, BOOL)}
+
+
+# A backward that reads y and not x lets y take x's place; dx may always take dy's.
+IN_PLACE = frozenset({("y", "x")})
+IN_PLACE_BACK = frozenset({("dx", "dy")})
+
+
+def unary(
+    name: str,
+    forward: Callable[..., None],
+    grad_x: Callable[..., None],
+    reads: tuple[str, ...],
+    *,
+    over: tuple[str, ...] = (),
+    infer: Callable[[Attrs, Specs], Specs] = float_like_x,
+    attrs: Callable[..., Attrs] = no_attrs,
+    workspace: Callable[[Attrs, Specs], Specs] = no_specs,
+    back_workspace: Callable[[Attrs, Specs], Specs] = no_specs,
+    compiled: Compiled | None = None,
+    compiled_back: Compiled | None = None,
+) -> OpDef:
+    """The row of y = f(x), where y may always take x's place.
+
+    Args:
+        reads: what grad_x reads beside dy: x or y.
+        over: which of dy and those dx may take the place of.
+        workspace, back_workspace: of forward and of grad_x.
+        compiled, compiled_back: of forward and of grad_x.
+    """
+    back = frozenset(("dx", n) for n in over)
+    return OpDef(
+        name,
+        inputs=("x",),
+        infer=infer,
+        forward=Kernel(
+            forward,
+            reads=("x",),
+            writes=("y",),
+            workspace=workspace,
+            may_alias=IN_PLACE,
+            compiled=compiled,
+        ),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("dy", *reads),
+                writes=("dx",),
+                workspace=back_workspace,
+                may_alias=back,
+                compiled=compiled_back,
+            )
+        },
+        attrs=attrs,
+        permuted=same,
+    )

@@ -1,0 +1,241 @@
+"""The long short-term memory, of many steps or one: what its two operators share.
+
+Inputs, by gate: f forget, g cell, o output, i input; I units go in, O are in the cell, P go out.
+wf … (O, I)    rf … (O, P)    bf … (O,)    pf, po, pi (O,): peepholes, all or none
+wp (P, O), bp (P,): the projection; without it P = O
+Without wi, ri, bi and pi the input gate is coupled to the forget gate: i = 1 − f.
+
+h and c before the first step are zero; σ is the logistic function, φ the fused activation:
+fₜ = σ(wf xₜ + rf hₜ₋₁ + pf cₜ₋₁ + bf), iₜ likewise    gₜ = φ(wg xₜ + rg hₜ₋₁ + bg)
+cₜ = fₜ cₜ₋₁ + iₜ gₜ, within ± cell_clip               oₜ = σ(wo xₜ + ro hₜ₋₁ + po cₜ + bo)
+mₜ = oₜ φ(cₜ)    hₜ = mₜ, or wp mₜ + bp within ± proj_clip; h is y
+
+Gates lie side by side, f g o i, in `gates`; their gradients before σ and φ likewise in `dz`.
+Source: Hochreiter and Schmidhuber 1997; Gers and Schmidhuber 2000 for peepholes; Sak et al. 2014
+for the projection; Greff et al. 2015 for the coupled gate; LSTMOptions in the TFLite schema.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.families.recurrent import activate, by_time, fused, mixes, must_be, rows, sigmoid
+from odt.kernels.geometry.lstm_geometry import GATES, LstmAttrs
+from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
+
+INPUTS = (
+    "x",
+    *("wi?", "wf?", "wg?", "wo?"),
+    *("ri?", "rf?", "rg?", "ro?"),
+    *("pi?", "pf?", "po?"),
+    *("bi?", "bf?", "bg?", "bo?"),
+    *("wp?", "bp?"),
+    *("h?", "c?"),
+    *("ni?", "nf?", "ng?", "no?"),
+)
+W, R, PEEPHOLES = ("wf", "wg", "wo", "wi?"), ("rf", "rg", "ro", "ri?"), ("pf?", "po?", "pi?")
+BIASES = ("bf", "bg", "bo", "bi?")
+
+
+def lstm_attrs(options: Options, time_axis: int | None) -> LstmAttrs:
+    if options.get("diagonal_recurrent_tensors", False):
+        raise ShapeError("recurrent weights must be matrices, but got diagonal_recurrent_tensors")
+    code = fused(options)
+    if code == 0:
+        raise ShapeError(
+            "fused_activation_function must be 1 … 4 (RELU, RELU_N1_TO_1, RELU6, TANH), "
+            "but got 0 (NONE), for which LiteRT leaves the cell out of the output"
+        )
+    clips = (max(float(options.get(n, 0)), 0.0) for n in ("cell_clip", "proj_clip"))
+    return LstmAttrs(time_axis, code, *clips)
+
+
+def infer(attrs: LstmAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    _complete(s)
+    lead = 1 if attrs.time_axis is None else 2
+    if len(x.shape) != lead + 1 or x.dtype.kind != "f":
+        wanted = "(N, I)" if lead == 1 else "(N, T, I)"
+        raise ShapeError(f"x must be {wanted} floats, but got {x}")
+    if len(s["wf"].shape) != 2 or len(s["rf"].shape) != 2:
+        raise ShapeError(f"wf and rf must be matrices, but got {s['wf']} and {s['rf']}")
+    width, units, out = x.shape[-1], s["wf"].shape[0], s["rf"].shape[1]
+    for gate in GATES:
+        must_be(s, f"w{gate}", units, width)
+        must_be(s, f"r{gate}", units, out)
+        must_be(s, f"p{gate}", units)
+        must_be(s, f"b{gate}", units)
+    must_be(s, "wp", out, units)
+    must_be(s, "bp", out)
+    if "wp" not in s and out != units:
+        raise ShapeError(f"rf must be ({units}, {units}) without a projection, but got {s['rf']}")
+    return {"y": TensorSpec((*x.shape[:-1], out), x.dtype)}
+
+
+def _complete(s: Specs) -> None:
+    """Refuses sets of inputs that make no LSTM."""
+    missing = [n for n in (*W, *R, *BIASES) if not n.endswith("?") and n not in s]
+    if missing:
+        raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
+    norms = [f"n{gate}" for gate in GATES if f"n{gate}" in s]
+    if norms:
+        raise ShapeError(f"must be without layer normalization, but got {', '.join(norms)}")
+    _together(s, "wi", "ri", "bi", *(["pi"] if "pi" in s else []))
+    _together(s, "pf", "po", *(["pi"] if "wi" in s else []))
+    if "bp" in s:
+        _together(s, "wp", "bp")
+
+
+def _together(s: Specs, *names: str) -> None:
+    found = [n for n in names if n in s]
+    if found and len(found) < len(names):
+        raise ShapeError(
+            f"must have all or none of {', '.join(names)}, but got only {', '.join(found)}"
+        )
+
+
+def mixes_samples(attrs: LstmAttrs, s: Specs, batched: Names) -> bool:
+    return mixes(attrs.time_axis, batched)
+
+
+def flops(attrs: LstmAttrs, s: Specs) -> int:
+    samples = s["y"].size // max(s["y"].shape[-1], 1)
+    return 2 * samples * sum(spec.size for n, spec in s.items() if n[0] in "wr")
+
+
+def names_of(given: Mapping[str, object]) -> str:
+    """The gates that have weights."""
+    return GATES if "wi" in given or "ri" in given else GATES[:3]
+
+
+def part(a: Array, gate: int, units: int) -> Array:
+    """One gate of what lies side by side."""
+    return a[..., gate * units : (gate + 1) * units]
+
+
+def stack(out: Array, kind: str, given: Mapping[str, Array]) -> None:
+    """All gates' weights of one kind below each other."""
+    np.concatenate([given[kind + gate] for gate in names_of(given)], out=out)
+
+
+def _like(s: Specs, name: str, width: int) -> TensorSpec:
+    return TensorSpec((*s[name].shape[:-1], width), s[name].dtype)
+
+
+def aux(attrs: LstmAttrs, s: Specs) -> Specs:
+    units = s["wf"].shape[0]
+    wide = len(names_of(s)) * units
+    return {"gates": _like(s, "y", wide), "cells": _like(s, "y", units)}
+
+
+def shared(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"dz": s["gates"]} | ({"dp": s["y"]} if "wp" in s else {})
+
+
+def _samples(attrs: LstmAttrs, s: Specs) -> int:
+    return s["x"].shape[1 if attrs.time_axis == 0 else 0]
+
+
+def stacked_w(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"w": TensorSpec((s["gates"].shape[-1], s["wf"].shape[1]), s["wf"].dtype)}
+
+
+def stacked_r(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"r": TensorSpec((s["gates"].shape[-1], s["rf"].shape[1]), s["rf"].dtype)}
+
+
+def forward_work(attrs: LstmAttrs, s: Specs) -> Specs:
+    work = TensorSpec((_samples(attrs, s), s["gates"].shape[-1]), s["x"].dtype)
+    return {**stacked_w(attrs, s), **stacked_r(attrs, s), "work": work}
+
+
+def backward_work(attrs: LstmAttrs, s: Specs) -> Specs:
+    samples, (units, out) = _samples(attrs, s), s["rf"].shape
+    return {
+        **stacked_r(attrs, s),
+        "work": TensorSpec((7, samples, units), s["x"].dtype),
+        "dh": TensorSpec((2, samples, out), s["x"].dtype),
+    }
+
+
+def forward(
+    attrs: LstmAttrs,
+    *,
+    x: Array,
+    y: Array,
+    gates: Array,
+    cells: Array,
+    w: Array,
+    r: Array,
+    work: Array,
+    **given: Array,
+) -> None:
+    units = cells.shape[-1]
+    stack(w, "w", given)
+    stack(r, "r", given)
+    np.matmul(rows(x), w.T, out=rows(gates))
+    for k, gate in enumerate(names_of(given)):
+        np.add(part(gates, k, units), given[f"b{gate}"], out=part(gates, k, units))
+    steps = zip(*(by_time(attrs.time_axis, a) for a in (gates, cells, y)), strict=True)
+    h = c = None
+    for z, c_now, h_now in steps:
+        if h is not None:
+            np.matmul(h, r.T, out=work)
+            np.add(z, work, out=z)
+        step(attrs, z, c, c_now, h_now, work, given)
+        h, c = h_now, c_now
+
+
+def step(
+    attrs: LstmAttrs,
+    z: Array,
+    c: Array | None,
+    c_now: Array,
+    h_now: Array,
+    work: Array,
+    given: Mapping[str, Array],
+) -> None:
+    """Gates in place, the cell and the output, from sums of products and the cell before."""
+    units = c_now.shape[-1]
+    f, g, o, i = (part(z, k, units) for k in range(4))
+    own, other = part(work, 0, units), part(work, 1, units)
+    if c is not None and "pf" in given:
+        np.multiply(c, given["pf"], out=own)
+        np.add(f, own, out=f)
+        if i.size:
+            np.multiply(c, given["pi"], out=own)
+            np.add(i, own, out=i)
+    sigmoid(f)
+    activate(attrs.activation, g)
+    if i.size:
+        sigmoid(i)
+    else:
+        i = other
+        np.subtract(1, f, out=i)
+    np.multiply(i, g, out=c_now)
+    if c is not None:
+        np.multiply(f, c, out=own)
+        np.add(c_now, own, out=c_now)
+    if attrs.cell_clip:
+        np.clip(c_now, -attrs.cell_clip, attrs.cell_clip, out=c_now)
+    if "po" in given:
+        np.multiply(c_now, given["po"], out=own)
+        np.add(o, own, out=o)
+    sigmoid(o)
+    if "wp" not in given:
+        hidden(attrs, c_now, o, h_now)
+        return
+    hidden(attrs, c_now, o, own)
+    np.matmul(own, given["wp"].T, out=h_now)
+    if "bp" in given:
+        np.add(h_now, given["bp"], out=h_now)
+    if attrs.proj_clip:
+        np.clip(h_now, -attrs.proj_clip, attrs.proj_clip, out=h_now)
+
+
+def hidden(attrs: LstmAttrs, c: Array, o: Array, out: Array) -> None:
+    """m = o φ(c)."""
+    np.copyto(out, c)
+    activate(attrs.activation, out)
+    np.multiply(out, o, out=out)

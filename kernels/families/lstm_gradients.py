@@ -1,0 +1,260 @@
+"""The gradients of the long short-term memory, through time, and the row of its operators.
+
+From the last step to the first, where dfₜ … are by what is inside σ and φ, and lie in dzₜ:
+
+dhₜ = dyₜ + dzₜ₊₁ r         dmₜ = dhₜ wp, or dhₜ
+doₜ = dmₜ φ(cₜ) o (1 − o)   dcₜ = dmₜ o φ′(cₜ) + po doₜ + dcₜ₊₁ fₜ₊₁ + pi diₜ₊₁ + pf dfₜ₊₁
+diₜ = dcₜ g i (1 − i)       dgₜ = dcₜ i φ′(g)       dfₜ = dcₜ cₜ₋₁ f (1 − f)
+
+A coupled input gate, i = 1 − f, has no dz; it makes the factor cₜ₋₁ in dfₜ cₜ₋₁ − g. The gradients
+of weights are then products over all steps at once.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from odt.kernels.families.bias import sum_rows
+from odt.kernels.families.lstm import (
+    BIASES,
+    INPUTS,
+    PEEPHOLES,
+    R,
+    W,
+    aux,
+    backward_work,
+    flops,
+    forward,
+    forward_work,
+    hidden,
+    infer,
+    mixes_samples,
+    part,
+    shared,
+    stack,
+    stacked_w,
+)
+from odt.kernels.families.recurrent import (
+    activate,
+    by_time,
+    inside,
+    rows,
+    samples_first,
+    state_before,
+    times_sigmoid_slope,
+    times_slope,
+)
+from odt.kernels.geometry.lstm_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
+from odt.kernels.native import lstm as compiled
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec, no_specs
+
+Workspace = Callable[[Attrs, Specs], Specs]
+
+
+def backward(
+    attrs: LstmAttrs,
+    *,
+    dy: Array,
+    gates: Array,
+    cells: Array,
+    dz: Array,
+    r: Array,
+    work: Array,
+    dh: Array,
+    y: Array | None = None,
+    dp: Array | None = None,
+    **given: Array,
+) -> None:
+    """dz, and dp, the gradient by what the projection gave; from the last step to the first."""
+    stack(r, "r", given)
+    axis = attrs.time_axis
+    z, c, d, dzs = (by_time(axis, a) for a in (gates, cells, dy, dz))
+    dm, dc = work[:2]
+    dc.fill(0)
+    for t in reversed(range(len(z))):
+        arrived = dh[0] if dp is None else by_time(axis, dp)[t]
+        np.copyto(arrived, d[t])
+        if t + 1 < len(z):
+            np.matmul(dzs[t + 1], r, out=dh[1])
+            np.add(arrived, dh[1], out=arrived)
+        if dp is None:
+            np.copyto(dm, arrived)
+        else:
+            if attrs.proj_clip:
+                assert y is not None
+                inside(by_time(axis, y)[t], -attrs.proj_clip, attrs.proj_clip, arrived, dh[1])
+            np.matmul(arrived, given["wp"], out=dm)
+        step_back(attrs, z[t], c[t - 1] if t else None, c[t], dzs[t], work, given)
+
+
+def step_back(
+    attrs: LstmAttrs,
+    z: Array,
+    c: Array | None,
+    c_now: Array,
+    dz: Array,
+    work: Array,
+    given: Mapping[str, Array],
+) -> None:
+    """dz of a step, which may lie in z's memory: each gate is read before its gradient is written.
+
+    Args:
+        work: dm of this step, and dc of what comes later, to which this step's cells have led;
+            the latter becomes that of the step before. The others are scratch.
+    """
+    dm, dc, df, dg, di, e, i = work
+    units = c_now.shape[-1]
+    f, g, o = (part(z, k, units) for k in range(3))
+    np.copyto(e, c_now)
+    activate(attrs.activation, e)  # φ(c)
+    np.multiply(dm, o, out=df)
+    times_slope(attrs.activation, e, df, dg)
+    np.add(dc, df, out=dc)
+    np.multiply(dm, e, out=dm)
+    times_sigmoid_slope(o, dm, e)
+    np.copyto(part(dz, OUTPUT, units), dm)
+    if "po" in given:
+        np.multiply(dm, given["po"], out=e)
+        np.add(dc, e, out=dc)
+    if attrs.cell_clip:
+        inside(c_now, -attrs.cell_clip, attrs.cell_clip, dc, e)
+    coupled = z.shape[-1] == 3 * units
+    if coupled:
+        np.subtract(1, f, out=i)
+    else:
+        np.copyto(i, part(z, INPUT, units))
+        np.multiply(dc, g, out=di)
+        times_sigmoid_slope(i, di, e)
+        np.copyto(part(dz, INPUT, units), di)
+    if c is None:
+        df.fill(0)
+    else:
+        np.copyto(df, c)
+    if coupled:
+        np.subtract(df, g, out=df)
+    np.multiply(df, dc, out=df)
+    times_sigmoid_slope(f, df, e)
+    np.multiply(dc, i, out=dg)
+    times_slope(attrs.activation, g, dg, e)
+    np.copyto(part(dz, CELL, units), dg)
+    np.multiply(dc, f, out=dc)
+    np.copyto(part(dz, FORGET, units), df)
+    if "pf" in given:
+        np.multiply(df, given["pf"], out=e)
+        np.add(dc, e, out=dc)
+        if not coupled:
+            np.multiply(di, given["pi"], out=e)
+            np.add(dc, e, out=dc)
+
+
+def grad_x(attrs: LstmAttrs, *, dz: Array, dx: Array, w: Array, **given: Array) -> None:
+    stack(w, "w", given)
+    np.matmul(rows(dz), w, out=rows(dx))
+
+
+def grad_w(gate: int, attrs: LstmAttrs, *, dz: Array, x: Array, **dw: Array) -> None:
+    (out,) = dw.values()
+    np.matmul(part(rows(dz), gate, len(out)).T, rows(x), out=out)
+
+
+def grad_r(gate: int, attrs: LstmAttrs, *, dz: Array, y: Array, before: Array, **dr: Array) -> None:
+    (out,) = dr.values()
+    state_before(attrs.time_axis, y, before)
+    np.matmul(part(rows(dz), gate, len(out)).T, rows(before), out=out)
+
+
+def grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, ones: Array, **db: Array) -> None:
+    (out,) = db.values()
+    sum_rows(part(rows(dz), gate, len(out)), ones, out)
+
+
+def grad_peephole(gate: int, attrs: LstmAttrs, *, dz: Array, cells: Array, **dp: Array) -> None:
+    """The output gate looks at its own step's cell, the others at that of the step before."""
+    (out,) = dp.values()
+    d = part(by_time(attrs.time_axis, dz), gate, len(out))
+    c = by_time(attrs.time_axis, cells)
+    if gate != OUTPUT:
+        d, c = d[1:], c[:-1]
+    np.einsum("tno,tno->o", d, c, out=out)
+
+
+def grad_wp(
+    attrs: LstmAttrs, *, dp: Array, gates: Array, cells: Array, m: Array, dwp: Array
+) -> None:
+    hidden(attrs, cells, part(gates, OUTPUT, cells.shape[-1]), m)
+    np.matmul(rows(dp).T, rows(m), out=dwp)
+
+
+def grad_bp(attrs: LstmAttrs, *, dp: Array, dbp: Array) -> None:
+    np.sum(rows(dp), axis=0, out=dbp)
+
+
+def by_gate(
+    kind: str, run: Callable[..., None], *reads: str, workspace: Workspace = no_specs
+) -> dict[str, Kernel]:
+    """One kernel for each gate that has an input of this kind."""
+    return {
+        f"{kind}{gate}": Kernel(partial(run, k), ("dz", *reads), (f"d{kind}{gate}",), workspace)
+        for k, gate in enumerate(GATES)
+        if f"{kind}{gate}?" in INPUTS
+    }
+
+
+def one_per_row(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"ones": TensorSpec((s["dz"].size // s["dz"].shape[-1],), s["dz"].dtype)}
+
+
+def before_each_step(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"before": s["y"]}
+
+
+def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"m": s["cells"]}
+
+
+def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
+    """The row of an operator; inputs but x are optional, and `infer` says what is missing."""
+    return OpDef(
+        name,
+        inputs=INPUTS,
+        infer=infer,
+        forward=Kernel(
+            forward,
+            reads=("x", *W, *R, *PEEPHOLES, *BIASES, "wp?", "bp?"),
+            writes=("y", "gates", "cells"),
+            workspace=forward_work,
+            compiled=compiled.FORWARD,
+        ),
+        aux=aux,
+        backward=Kernel(
+            backward,
+            reads=("dy", "y", "gates", "cells", *R, *PEEPHOLES, "wp?"),
+            writes=("dz", "dp?"),
+            workspace=backward_work,
+            compiled=compiled.BACKWARD,
+            may_alias=frozenset({("dz", "gates"), ("dp", "dy")}),
+        ),
+        shared=shared,
+        grads={
+            "x": Kernel(grad_x, reads=("dz", *W), writes=("dx",), workspace=stacked_w),
+            **by_gate("w", grad_w, "x"),
+            **by_gate("r", grad_r, "y", workspace=before_each_step),
+            **by_gate("p", grad_peephole, "cells"),
+            **by_gate("b", grad_b, workspace=one_per_row),
+            "wp": Kernel(
+                grad_wp,
+                reads=("dp", "gates", "cells"),
+                writes=("dwp",),
+                workspace=hidden_like_cells,
+            ),
+            "bp": Kernel(grad_bp, reads=("dp",), writes=("dbp",)),
+        },
+        stops=tuple(f"n{gate}" for gate in GATES),  # layer normalization, which infer refuses
+        zero_state=("h", "c"),
+        attrs=attrs,
+        keeps_activation=True,
+        mixes=mixes_samples,
+        samples_first=samples_first,
+        flops=flops,
+    )

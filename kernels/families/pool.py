@@ -1,0 +1,57 @@
+"""What pooling operators share."""
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.im2col import Source, fitting_images
+from odt.kernels.geometry.pool_geometry import PoolAttrs, source_of
+from odt.kernels.geometry.window import Axis, windows
+from odt.kernels.opdef import Array, Specs, TensorSpec
+
+
+def infer(attrs: PoolAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    if len(x.shape) != 4 or x.dtype.kind != "f":
+        raise ShapeError(f"x must be (N, H, W, C) of a float type, but got {x}")
+    h, v = attrs.axes(x)
+    return {"y": TensorSpec((x.shape[0], h.out, v.out, x.shape[3]), x.dtype)}
+
+
+def room(attrs: PoolAttrs, s: Specs) -> Specs:
+    """A tile's images with their border, where there is one."""
+    source, dtype = source_of(attrs, s["x"]), s["x"].dtype
+    if not source.is_padded:
+        return {}
+    return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
+
+
+def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
+    """For a tile of images: what each input of a window gets, and dx with its border."""
+    source, dtype = source_of(attrs, s["x"]), s["x"].dtype
+    images = fitting_images(source, dtype.itemsize)
+    found = {"part": TensorSpec((images, *s["y"].shape[1:]), dtype)}
+    if source.is_padded:
+        found["dpadded"] = source.padded(images, dtype)
+    return found
+
+
+def spread(
+    gains: Array, dx: Array, axes: tuple[Axis, Axis], source: Source, dpadded: Array | None
+) -> None:
+    """Fills dx of a tile of images: every input of a window gets the window's gain.
+
+    Args:
+        gains: (N, OH, OW, C).
+        dpadded: room for dx with its border; None if there is none.
+    """
+    h, v = (a.reading for a in axes)
+    into = dx if dpadded is None else dpadded[: len(dx)]
+    into.fill(0)
+    view = windows(into, h, v)
+    for i in range(h.taps):
+        for j in range(v.taps):
+            tap = view[:, :, :, i, j]
+            np.add(tap, gains, out=tap)
+    if dpadded is not None:
+        (top, _), (left, _) = source.h, source.w
+        np.copyto(dx, into[:, top : top + source.height, left : left + source.width])

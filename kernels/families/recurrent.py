@@ -1,0 +1,103 @@
+"""What recurrent operators share: walking along time, activations and their slopes.
+
+An operator's arrays are (N, T, …), or (T, N, …) if time_major; one that makes a single step has
+(N, …). The state before the first step is zero. Products over all steps are made at once; only
+what depends on the step before is made step by step.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.lstm_geometry import TANH
+from odt.kernels.opdef import Array, Attrs, Names, Options, Specs, TensorSpec
+
+BOUNDS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}  # RELU, RELU_N1_TO_1, RELU6
+
+
+def fused(options: Options) -> int:
+    """The activation, checked."""
+    code = int(options.get("fused_activation_function", 0))
+    if code not in (0, TANH, *BOUNDS):
+        raise ShapeError(
+            f"fused_activation_function must be 0 … {TANH} (NONE, RELU, RELU_N1_TO_1, RELU6, "
+            f"TANH), but got {code}"
+        )
+    return code
+
+
+def must_be(s: Specs, name: str, *shape: int) -> None:
+    """Holds an input against the shape that x and the others ask for; absent is right."""
+    wanted = TensorSpec(shape, s["x"].dtype)
+    if name in s and s[name] != wanted:
+        raise ShapeError(f"{name} must be {wanted}, but got {s[name]}, x {s['x']}")
+
+
+def mixes(time_axis: int | None, batched: Names) -> bool:
+    """Whether axis 0 is not the samples, or more than x grows with them."""
+    return time_axis == 0 or batched != {"x"}
+
+
+def samples_first(attrs: Attrs) -> Attrs:
+    return replace(attrs, time_axis=1) if attrs.time_axis == 0 else None
+
+
+def by_time(time_axis: int | None, a: Array) -> Array:
+    """A view (T, N, …)."""
+    if time_axis is None:
+        return a[np.newaxis]
+    return a if time_axis == 0 else a.swapaxes(0, 1)
+
+
+def rows(a: Array) -> Array:
+    """A view in which each step of each sample is a row."""
+    return a.reshape(-1, a.shape[-1], copy=False)
+
+
+def state_before(time_axis: int | None, state: Array, out: Array) -> None:
+    """The state that each step began with: that of the step before, zero for the first."""
+    after, before = by_time(time_axis, state), by_time(time_axis, out)
+    before[:1] = 0
+    before[1:] = after[:-1]
+
+
+def activate(code: int, a: Array) -> None:
+    """In place."""
+    if code == TANH:
+        np.tanh(a, out=a)
+    elif code in BOUNDS:
+        np.clip(a, *BOUNDS[code], out=a)
+
+
+def sigmoid(a: Array) -> None:
+    """1 / (1 + e⁻ᵃ) in place, as (1 + tanh(a / 2)) / 2, which does not overflow."""
+    np.multiply(a, 0.5, out=a)
+    np.tanh(a, out=a)
+    np.multiply(a, 0.5, out=a)
+    np.add(a, 0.5, out=a)
+
+
+def times_sigmoid_slope(y: Array, dy: Array, work: Array) -> None:
+    """dy ← dy y (1 − y), where y is a sigmoid."""
+    np.subtract(1, y, out=work)
+    np.multiply(work, y, out=work)
+    np.multiply(dy, work, out=dy)
+
+
+def times_slope(code: int, y: Array, dy: Array, work: Array) -> None:
+    """dy ← dy times the activation's slope where it gave y: 0 at both ends of a clamp."""
+    if code == TANH:
+        np.multiply(y, y, out=work)
+        np.subtract(1, work, out=work)
+        np.multiply(dy, work, out=dy)
+    elif code in BOUNDS:
+        inside(y, *BOUNDS[code], dy, work)
+
+
+def inside(y: Array, lo: float, hi: float, dy: Array, work: Array) -> None:
+    """dy ← dy where lo < y < hi, else 0."""
+    np.greater(y, lo, out=work)
+    np.multiply(dy, work, out=dy)
+    np.less(y, hi, out=work)
+    np.multiply(dy, work, out=dy)

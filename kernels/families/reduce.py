@@ -1,0 +1,97 @@
+"""What reductions share: the shape of y, and the row of REDUCE_MAX and REDUCE_MIN."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.families.elementwise import BOOL
+from odt.kernels.geometry.reduce_geometry import (
+    ReduceAttrs,
+    kept_shape,
+    later_axes,
+    moved_axes,
+    prepare,
+    reduce_attrs,
+    reduced_axes,
+)
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+
+Axes = tuple[int, ...]
+
+
+def infer(attrs: ReduceAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    axes = reduced_axes(attrs, x)
+    kept = kept_shape(x.shape, axes)
+    shape = kept if attrs.keep_dims else tuple(n for k, n in enumerate(x.shape) if k not in axes)
+    return {"y": TensorSpec(shape, x.dtype)}
+
+
+def mixes(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
+    return 0 in reduced_axes(attrs, s["x"])
+
+
+def infer_extreme(attrs: ReduceAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    if any(x.shape[a] == 0 for a in reduced_axes(attrs, x)):
+        raise ShapeError(f"x must hold something along each of axes {attrs.axes}, but got {x}")
+    return infer(attrs, s)
+
+
+def extreme_room(attrs: ReduceAttrs, s: Specs) -> Specs:
+    return {"share": s["y"], "mask": TensorSpec(s["x"].shape, BOOL)}
+
+
+def extreme_grad_x(
+    attrs: ReduceAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    y: Array,
+    dx: Array,
+    share: Array,
+    mask: Array,
+    axes: Axes,
+    kept: Axes,
+    count: int,
+) -> None:
+    part = share.reshape(kept, copy=False)
+    np.equal(x, y.reshape(kept, copy=False), out=mask)
+    np.sum(mask, axis=axes, keepdims=True, out=part)
+    np.divide(dy.reshape(kept, copy=False), part, out=part)
+    np.multiply(part, mask, out=dx)
+
+
+def extreme(name: str, find: Callable[..., Array]) -> OpDef:
+    """The row of REDUCE_MAX or REDUCE_MIN; find is np.max or np.min.
+
+    dx = dy where x is y; among n equals each gets dy / n, as in TensorFlow and PyTorch's amax.
+    """
+
+    def forward(
+        attrs: ReduceAttrs, *, x: Array, y: Array, axes: Axes, kept: Axes, count: int
+    ) -> None:
+        find(x, axis=axes, keepdims=True, out=y.reshape(kept, copy=False))
+
+    return OpDef(
+        name,
+        inputs=("x", "axes"),
+        infer=infer_extreme,
+        forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
+        grads={
+            "x": Kernel(
+                extreme_grad_x,
+                reads=("dy", "x", "y"),
+                writes=("dx",),
+                workspace=extreme_room,
+                prepare=prepare,
+                may_alias=frozenset({("dx", "x")}),
+            )
+        },
+        static=("axes",),
+        attrs=reduce_attrs,
+        mixes=mixes,
+        stacked=later_axes,
+        permuted=moved_axes,
+    )

@@ -1,0 +1,127 @@
+"""What resizing operators share: one matrix for each axis.
+
+y = rows · x · colsᵀ for each image and channel, where a row of a matrix says how much of each
+input an output takes. So the gradient is the same with the matrices transposed: no scatter, and
+all of it long products. The price is that an infinite input reaches its whole row and column.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.im2col import TILE_BYTES
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeAttrs:
+    """The output's (height, width), and which points of the two grids coincide.
+
+    Attributes:
+        align_corners: the centres of the corner pixels.
+        half_pixel_centers: the corners of the images. Neither: the centres of the first pixels.
+    """
+
+    size: tuple[int, ...]
+    align_corners: bool
+    half_pixel_centers: bool
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> ResizeAttrs:
+    return ResizeAttrs(
+        tuple(int(n) for n in np.ravel(statics["size"])),
+        bool(options.get("align_corners", False)),
+        bool(options.get("half_pixel_centers", False)),
+    )
+
+
+def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
+    x = s["x"]
+    if len(x.shape) != 4 or x.dtype.kind != "f" or 0 in x.shape[1:3]:
+        raise ShapeError(f"x must be (N, H, W, C) of a float type, but got {x}")
+    if len(attrs.size) != 2 or min(attrs.size) < 1:
+        raise ShapeError(f"size must be (height, width) of 1 or more, but got {attrs.size}")
+    if attrs.align_corners and attrs.half_pixel_centers:
+        raise ShapeError("align_corners excludes half_pixel_centers, but got both")
+    return {"y": TensorSpec((x.shape[0], *attrs.size, x.shape[3]), x.dtype)}
+
+
+def step(attrs: ResizeAttrs, size: int, out: int) -> float:
+    """Inputs between neighbouring outputs."""
+    if attrs.align_corners and out > 1:
+        return (size - 1) / (out - 1)
+    return size / out
+
+
+Weigh = Callable[[ResizeAttrs, int, int], Array]
+
+
+def resize(name: str, weigh: Weigh) -> OpDef:
+    """The row of a resizing operator.
+
+    Args:
+        name: of the operator.
+        weigh: (attrs, size, out) → (out, size), how much of each input an output takes.
+    """
+
+    def matrices(attrs: ResizeAttrs, s: Specs) -> Mapping[str, Any]:
+        x = s["x"]
+        pairs = zip(x.shape[1:3], attrs.size, strict=True)
+        rows, cols = (weigh(attrs, size, out).astype(x.dtype) for size, out in pairs)
+        return {"rows": rows, "cols": cols}
+
+    return OpDef(
+        name,
+        inputs=("x", "size"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=matrices),
+        grads={
+            "x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=room, prepare=matrices)
+        },
+        static=("size",),
+        attrs=attrs,
+    )
+
+
+def room(attrs: ResizeAttrs, s: Specs) -> Specs:
+    """A tile of images as high as x and as wide as y."""
+    n, height, _, channels = s["x"].shape
+    dtype = s["x"].dtype
+    image = height * attrs.size[1] * channels
+    images = max(min(TILE_BYTES // max(image * dtype.itemsize, 1), n), 1)
+    return {"wide": TensorSpec((images, height, attrs.size[1], channels), dtype)}
+
+
+def image_tiles(images: int, wide: Array) -> Iterator[tuple[slice, Array]]:
+    for n in range(0, images, len(wide)):
+        tile = slice(n, min(n + len(wide), images))
+        yield tile, wide[: tile.stop - n]
+
+
+def as_rows(a: Array) -> Array:
+    """(N, H, W, C) as (N, H, W·C)."""
+    return a.reshape(a.shape[0], a.shape[1], -1, copy=False)
+
+
+def as_cols(a: Array) -> Array:
+    """(N, H, W, C) as (N·H, W, C)."""
+    return a.reshape(-1, *a.shape[2:], copy=False)
+
+
+def forward(
+    attrs: ResizeAttrs, *, x: Array, y: Array, rows: Array, cols: Array, wide: Array
+) -> None:
+    for images, part in image_tiles(len(x), wide):
+        np.matmul(cols, as_cols(x[images]), out=as_cols(part))
+        np.matmul(rows, as_rows(part), out=as_rows(y[images]))
+
+
+def grad_x(
+    attrs: ResizeAttrs, *, dy: Array, dx: Array, rows: Array, cols: Array, wide: Array
+) -> None:
+    for images, part in image_tiles(len(dy), wide):
+        np.matmul(rows.T, as_rows(dy[images]), out=as_rows(part))
+        np.matmul(cols.T, as_cols(part), out=as_cols(dx[images]))

@@ -1,0 +1,35 @@
+"""Softmax over the last axis, and what cross-entropies share."""
+
+import numpy as np
+
+from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs
+from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+
+SMALLEST = 1e-20  # onert's floor for a probability before its logarithm
+
+
+def saved_probabilities(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+    """What forward leaves for backward: p, where it had to be computed."""
+    return {"p": s["x"]} if attrs.from_logits else {}
+
+
+def rows(attrs: Attrs, s: Specs) -> Specs:
+    x = s["x"]
+    return {"row": TensorSpec((x.size // x.shape[-1], 1), x.dtype)}
+
+
+def softmax(x: Array, beta: float, p: Array, row: Array) -> None:
+    """p = softmax(beta · x) for x, p (R, K) with row (R, 1) as scratch; p may be x."""
+    shift_by_max(x, beta, p, row)
+    np.exp(p, out=p)
+    np.sum(p, axis=1, keepdims=True, out=row)
+    np.divide(p, row, out=p)
+
+
+def shift_by_max(x: Array, beta: float, z: Array, row: Array) -> None:
+    """z = beta · x − max(beta · x), at most 0, so that no exponential overflows."""
+    if beta != 1:
+        np.multiply(x, beta, out=z)
+        x = z
+    np.max(x, axis=1, keepdims=True, out=row)
+    np.subtract(x, row, out=z)

@@ -1,0 +1,1 @@
+"""Attributes of operators and the index arithmetic that follows from them. Knows no kernel."""

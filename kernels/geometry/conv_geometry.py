@@ -1,0 +1,54 @@
+"""Attributes of convolutions, and how their forward and backward passes read images."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.window import SAME, Axis, Phase, axis, phases
+from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+
+Axes = tuple[Axis, Axis]
+Pairs = tuple[tuple[Phase, Phase], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvAttrs:
+    """Padding as in the schema; stride and dilation as (height, width)."""
+
+    padding: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+
+    def axes(self, x: TensorSpec, w: TensorSpec) -> Axes:
+        """The geometry of both axes for filters (…, KH, KW, …)."""
+        h, v = (
+            axis(x.shape[i], w.shape[i], self.stride[i - 1], self.dilation[i - 1], self.padding)
+            for i in (1, 2)
+        )
+        return h, v
+
+
+def conv_attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
+    return ConvAttrs(
+        options.get("padding", SAME),
+        (options.get("stride_h", 1), options.get("stride_w", 1)),
+        (options.get("dilation_h_factor", 1), options.get("dilation_w_factor", 1)),
+    )
+
+
+def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
+    """x as the images that windows read."""
+    x = s["x"]
+    h, v = attrs.axes(x, s["w"])
+    return {"axes": (h, v), "source": Source(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])}
+
+
+def back_geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
+    """dy as the images that windows read, and the phases of dx."""
+    h, v = attrs.axes(s["dx"], s["w"])
+    h_lo, h_hi, h_phases = phases(h)
+    v_lo, v_hi, v_phases = phases(v)
+    source = Source(s["dy"].shape[0], (h_lo, h_hi), (v_lo, v_hi), *s["dy"].shape[1:])
+    pairs = tuple((a, b) for a in h_phases for b in v_phases)
+    return {"axes": (h, v), "source": source, "pairs": pairs}

@@ -1,0 +1,130 @@
+"""Convolutions as matrix products: windows copied to columns, a tile of images at a time.
+
+A tile's columns stay in the cache, so the workspace does not grow with the batch. Whole runs of
+neighbouring values are copied, and each product has a long dimension.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.kernels.geometry.window import Reading, clear_border, fill_inside, windows
+from odt.kernels.opdef import Array, TensorSpec
+
+TILE_BYTES = 2**21  # of columns: smaller ones make so many calls that workers wait for each other
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A batch of images that windows read.
+
+    Attributes:
+        images: N.
+        h, w: zeros before and after.
+        height, width, channels: without them.
+    """
+
+    images: int
+    h: tuple[int, int]
+    w: tuple[int, int]
+    height: int
+    width: int
+    channels: int
+
+    @property
+    def is_padded(self) -> bool:
+        return any((*self.h, *self.w))
+
+    def padded(self, images: int, dtype: np.dtype[np.generic]) -> TensorSpec:
+        """Room for some images with their border."""
+        height, width = self.height + sum(self.h), self.width + sum(self.w)
+        return TensorSpec((images, height, width, self.channels), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """How many images, or rows of windows of one image, are columns at once."""
+
+    images: int
+    rows: int
+
+
+def tiling(source: Source, h: Reading, w: Reading, itemsize: int) -> Tiling:
+    row = w.count * h.taps * w.taps * source.channels * itemsize
+    image = max(row * h.count, 1)
+    if image <= TILE_BYTES:
+        return Tiling(max(min(TILE_BYTES // image, source.images), 1), h.count)
+    return Tiling(1, max(TILE_BYTES // row, 1))
+
+
+def column_size(source: Source, h: Reading, w: Reading, itemsize: int) -> int:
+    """Elements of the largest tile's columns."""
+    tile = tiling(source, h, w, itemsize)
+    return tile.images * tile.rows * w.count * h.taps * w.taps * source.channels
+
+
+def tiles(
+    a: Array, source: Source, h: Reading, w: Reading, padded: Array | None, columns: Array
+) -> Iterator[tuple[slice, slice, Array]]:
+    """Columns of a batch, tile after tile.
+
+    Args:
+        a: (N, H, W, C).
+        padded: room for one tile's images; None if there is no border.
+        columns: room for one tile's columns.
+
+    Yields:
+        The tile's images, its rows of windows, and its columns (windows, taps · C).
+    """
+    tile = tiling(source, h, w, a.dtype.itemsize)
+    if padded is not None:
+        clear_border(padded, source.h, source.w)
+    depth = h.taps * w.taps * source.channels
+    for n in range(0, source.images, tile.images):
+        images = slice(n, min(n + tile.images, source.images))
+        inside = a[images]
+        if padded is not None:
+            inside = fill_inside(padded, inside, source.h[0], source.w[0])
+        for r in range(0, h.count, tile.rows):
+            rows = slice(r, min(r + tile.rows, h.count))
+            view = windows(inside, h, w, rows.start, rows.stop)
+            count = view.shape[0] * view.shape[1] * view.shape[2]
+            flat = columns[: count * depth].reshape(count, depth, copy=False)
+            if w.dilation == 1:
+                view = _runs(view)
+            np.copyto(flat.reshape(view.shape, copy=False), view)
+            yield images, rows, flat
+
+
+def _runs(view: Array) -> Array:
+    """The same windows with the taps of a row as one run of values, which is copied whole."""
+    n, rows, cols, h_taps, w_taps, channels = view.shape
+    return np.lib.stride_tricks.as_strided(
+        view,
+        (n, rows, cols, h_taps, w_taps * channels),
+        (*view.strides[:4], view.strides[5]),
+    )
+
+
+def fitting_images(source: Source, itemsize: int) -> int:
+    """How many images with their border fit into a tile; at least one."""
+    image = source.padded(1, np.dtype(np.uint8)).size * itemsize
+    return max(min(TILE_BYTES // max(image, 1), source.images), 1)
+
+
+def image_tiles(
+    a: Array, source: Source, padded: Array | None, border: float = 0
+) -> Iterator[tuple[slice, Array]]:
+    """A batch with its border, some images at a time; all at once where it has none.
+
+    Yields:
+        The tile's images, and what windows read.
+    """
+    if padded is None:
+        yield slice(0, source.images), a
+        return
+    clear_border(padded, source.h, source.w, border)
+    for n in range(0, source.images, padded.shape[0]):
+        images = slice(n, min(n + padded.shape[0], source.images))
+        yield images, fill_inside(padded, a[images], source.h[0], source.w[0])

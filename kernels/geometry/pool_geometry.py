@@ -1,0 +1,62 @@
+"""Attributes of pooling operators, and how they read images."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.window import SAME, Axis, axis
+from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+
+NO_TAP = 255  # where no input of a window is its maximum
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAttrs:
+    """Padding as in the schema; stride and window as (height, width)."""
+
+    padding: int
+    stride: tuple[int, int]
+    window: tuple[int, int]
+
+    def axes(self, x: TensorSpec) -> tuple[Axis, Axis]:
+        h, v = (
+            axis(x.shape[i], self.window[i - 1], self.stride[i - 1], 1, self.padding)
+            for i in (1, 2)
+        )
+        return h, v
+
+
+def pool_attrs(options: Options, statics: Mapping[str, Array]) -> PoolAttrs:
+    return PoolAttrs(
+        options.get("padding", SAME),
+        (options.get("stride_h", 1), options.get("stride_w", 1)),
+        (options.get("filter_height", 1), options.get("filter_width", 1)),
+    )
+
+
+def source_of(attrs: PoolAttrs, x: TensorSpec) -> Source:
+    h, v = attrs.axes(x)
+    return Source(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])
+
+
+def geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    x = s["x"]
+    return {"axes": attrs.axes(x), "source": source_of(attrs, x)}
+
+
+def shares(attrs: PoolAttrs, x: TensorSpec) -> Array:
+    """(OH, OW, 1): one over the number of inputs in each window, padding not counted."""
+
+    def counts(a: Axis) -> Array:
+        first = np.arange(a.out) * a.stride - a.lo
+        return np.minimum(first + a.kernel, a.size) - np.maximum(first, 0)
+
+    h, v = attrs.axes(x)
+    return (1 / np.multiply.outer(counts(h), counts(v)))[:, :, np.newaxis].astype(x.dtype)
+
+
+def share_geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return {**geometry(attrs, s), "shares": shares(attrs, s["x"])}

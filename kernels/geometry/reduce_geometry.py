@@ -1,0 +1,54 @@
+"""Attributes of reductions: which axes, and the shape with them kept as 1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.geometry.axes import behind
+from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceAttrs:
+    """Axes as the file has them, possibly negative, and whether they stay as 1."""
+
+    axes: tuple[int, ...]
+    keep_dims: bool
+
+
+def reduce_attrs(options: Options, statics: Mapping[str, Array]) -> ReduceAttrs:
+    axes = tuple(int(a) for a in np.ravel(statics["axes"]))
+    return ReduceAttrs(axes, bool(options.get("keep_dims", False)))
+
+
+def reduced_axes(attrs: ReduceAttrs, x: TensorSpec) -> tuple[int, ...]:
+    """The axes from 0 on, each once, sorted."""
+    rank = len(x.shape)
+    for a in attrs.axes:
+        if not -rank <= a < rank:
+            raise ShapeError(f"axes must be within −{rank} … {rank - 1}, but got {attrs.axes}")
+    return tuple(sorted({a % rank for a in attrs.axes}))
+
+
+def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(1 if k in axes else n for k, n in enumerate(shape))
+
+
+def later_axes(attrs: ReduceAttrs, samples: int) -> ReduceAttrs:
+    return replace(attrs, axes=tuple(map(behind, attrs.axes)))
+
+
+def moved_axes(attrs: ReduceAttrs, perm: tuple[int, ...]) -> ReduceAttrs:
+    return replace(attrs, axes=tuple(perm[a] for a in attrs.axes))
+
+
+def prepare(attrs: ReduceAttrs, s: Specs) -> Mapping[str, Any]:
+    """The axes, x's shape with them as 1, and how many values become one."""
+    x = s["x"]
+    axes = reduced_axes(attrs, x)
+    kept = kept_shape(x.shape, axes)
+    count = x.size // max(TensorSpec(kept, x.dtype).size, 1)
+    return {"axes": axes, "kept": kept, "count": count}

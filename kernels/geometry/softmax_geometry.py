@@ -1,0 +1,38 @@
+"""Attributes of cross-entropies, and how many distributions a sample has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from odt.kernels.opdef import Array, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropyAttrs:
+    """How a cross-entropy reads its input.
+
+    Attributes:
+        from_logits: x is logits, and p = softmax(beta · x); else x is p.
+        beta: of the SOFTMAX that the loss took in.
+        mean_over_positions: a sample with several distributions (rank above 2) counts with their
+            mean, as in Keras; else with their sum.
+    """
+
+    from_logits: bool = True
+    beta: float = 1.0
+    mean_over_positions: bool = True
+
+
+def cross_entropy_attrs(options: Options, statics: Mapping[str, Array]) -> CrossEntropyAttrs:
+    return CrossEntropyAttrs(**options)
+
+
+def positions(attrs: CrossEntropyAttrs, x: TensorSpec) -> int:
+    """What a sample's sum over its distributions is divided by."""
+    if not attrs.mean_over_positions:
+        return 1
+    return max(x.size // (x.shape[0] * x.shape[-1]), 1) if x.size else 1
+
+
+def prepare(attrs: CrossEntropyAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"divisor": positions(attrs, s["x"])}

@@ -1,0 +1,120 @@
+"""The kernels of BATCH_MATMUL in compiled code: many small products, whose factors may be turned.
+
+Where b is one matrix for all rows of a, y and da are one long product each, and db is the gradient
+of FULLY_CONNECTED's weights.
+"""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from odt.kernels.native import dense
+from odt.kernels.native.binding import bind
+from odt.kernels.native.float32 import FLOAT, WIDEST
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
+
+PANELS, VECTORS = 4, 3  # parts that have a panel, as in matrices.c; NR at most
+DEEPEST = 1024  # rows of columns that stay in the cache
+
+Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Matrices(ctypes.Structure):
+    """How the factors of a product are walked, as in matrices.c; strides in floats."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            *("count", "rows", "depth", "columns"),
+            *("left_matrix", "left_row", "left_step"),
+            *("right_matrix", "right_step", "right_column"),
+        )
+    ]
+
+    def __init__(self, made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> None:
+        """Takes what is made, the names of the factors and whether they are turned."""
+        y = shapes[made]
+        (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
+        rows, columns = y[-2:]
+        depth = left[-2] if turn_left else left[-1]
+        count = prod(y[:-2])
+        super().__init__(
+            count=count,
+            rows=rows,
+            depth=depth,
+            columns=columns,
+            left_matrix=0 if prod(left[:-2]) == 1 else rows * depth,
+            left_row=1 if turn_left else depth,
+            left_step=rows if turn_left else 1,
+            right_matrix=0 if prod(right[:-2]) == 1 else depth * columns,
+            right_step=1 if turn_right else columns,
+            right_column=depth if turn_right else 1,
+        )
+
+
+def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
+    """What is multiplied for y, da or db, and whether it is turned."""
+    if made == "y":
+        return ("a", attrs.adj_x), ("b", attrs.adj_y)
+    if made == "da":
+        turned = ("b", attrs.adj_y), ("dy", True)
+        return turned if attrs.adj_x else (("dy", False), ("b", not attrs.adj_y))
+    turned = ("dy", True), ("a", attrs.adj_x)
+    return turned if attrs.adj_y else (("a", not attrs.adj_x), ("dy", False))
+
+
+def of(made: str, geometry: Prepare) -> Compiled:
+    """The compiled form of the kernel that makes y, da or db.
+
+    Args:
+        geometry: gives `long`, whether b is one matrix for all rows of a.
+    """
+
+    def shapes(attrs: Attrs, s: Specs) -> Shapes:
+        found = {n: s[n].shape for n in "aby"}
+        if geometry(attrs, s)["long"]:
+            found |= {n: (prod(found[n][:-1]), found[n][-1]) for n in "ay"}
+            found["b"] = found["b"][-2:]
+        return found | {f"d{n}": shape for n, shape in found.items()}
+
+    def sums_rows(attrs: Attrs, s: Specs) -> bool:
+        return made == "db" and bool(geometry(attrs, s)["long"])
+
+    def weights(s: Specs) -> Specs:
+        return {"w": TensorSpec(s["b"].shape[-2:], s["b"].dtype)}
+
+    def fits(attrs: Attrs, s: Specs) -> bool:
+        """Whether these are float32, and none is stretched but a factor that is one matrix."""
+        if any(s[n].dtype != FLOAT or not s[n].size for n in "aby"):
+            return False
+        if sums_rows(attrs, s):
+            return dense.fits(attrs, weights(s))
+        known, pair = shapes(attrs, s), factors(attrs, made)
+        g = Matrices(made, pair, known)
+        return g.depth <= DEEPEST and all(prod(known[n][:-2]) in (1, g.count) for n, _ in pair)
+
+    def workspace(attrs: Attrs, s: Specs) -> Specs:
+        if sums_rows(attrs, s):
+            return dense.filter_room(attrs, weights(s))
+        g = Matrices(made, factors(attrs, made), shapes(attrs, s))
+        if g.right_column == 1 and g.columns >= WIDEST:
+            return {}
+        width = min(VECTORS, -(-g.columns // WIDEST)) * WIDEST
+        return {"panel": TensorSpec((PANELS, g.depth, width), FLOAT)}
+
+    def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
+        if sums_rows(attrs, s):
+            return {"shape": None}
+        return {"shape": Matrices(made, factors(attrs, made), shapes(attrs, s))}
+
+    def to_call(attrs: Attrs, *, shape: Matrices | None, **given: Array) -> Callable[[], None]:
+        if shape is None:
+            dy, x = (given[n] for n in (("dy", "a") if attrs.adj_y else ("a", "dy")))
+            dw = given["db"].reshape(given["db"].shape[-2:], copy=False)
+            return dense.grad_w(attrs, dy=dy, x=x, dw=dw, room=given["room"])
+        left, right = (given[n] for n, _ in factors(attrs, made))
+        return bind("multiply", shape, left, right, given[made], given.get("panel"))
+
+    return Compiled(to_call, fits, workspace, prepare)

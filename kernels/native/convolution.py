@@ -1,0 +1,118 @@
+"""The kernels of CONV_2D in compiled code, and the products over windows that others share."""
+
+from collections.abc import Callable
+from typing import Any
+
+from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.native import window_walk
+from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.epilogue import Clamp, Gate
+from odt.kernels.native.float32 import FLOAT, WIDEST
+from odt.kernels.native.window_walk import PIXELS, Walk, forward_walk, phase_walks
+from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
+
+GATHERING = 4  # cores that share a gradient whose windows are gathered, as in walk.h
+
+
+def panel_room(depth: int, units: int) -> Specs:
+    """Room for repacked weights, whatever the instruction set."""
+    return {"panel": TensorSpec((depth * -(-units // WIDEST) * WIDEST,), FLOAT)}
+
+
+def sums_room(units: int, taps: int, depth: int) -> Specs:
+    """Room in which the gradient of filters is summed, whatever the instruction set."""
+    gathered = GATHERING * PIXELS * (taps * depth + WIDEST) if depth < WIDEST else 0
+    in_place = depth % WIDEST == 0 and depth >= WIDEST
+    summed = 0 if in_place else units * taps * (depth + WIDEST)
+    return {"room": TensorSpec((gathered + summed,), FLOAT)}
+
+
+def correlate(
+    x: Array,
+    w: Array,
+    y: Array,
+    panel: Array | None,
+    walk: Walk,
+    b: Array | None = None,
+    clamp: Clamp | None = None,
+    gate: Gate | None = None,
+) -> Callable[[], None]:
+    """y = windows of x times w, plus b, as product.c says."""
+    opened, lo, hi = gate or (None, *(clamp or (0.0, 0.0)))
+    return bind(
+        "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)
+    )
+
+
+def fits(attrs: ConvAttrs, s: Specs) -> bool:
+    w = s["w"].shape
+    return window_walk.fits(s, max(w[0], w[3]), w[1] * w[2])
+
+
+def forward_room(attrs: ConvAttrs, s: Specs) -> Specs:
+    w = s["w"]
+    return panel_room(w.size // w.shape[0], w.shape[0])
+
+
+def forward(
+    attrs: ConvAttrs,
+    *,
+    x: Array,
+    w: Array,
+    y: Array,
+    panel: Array,
+    axes: Axes,
+    source: Source,
+    **more: Any,
+) -> Callable[[], None]:
+    walk = forward_walk(x, w, y, axes)
+    return correlate(x, w, y, panel, walk, **more)
+
+
+def back_room(attrs: ConvAttrs, s: Specs) -> Specs:
+    """Weights are repacked where a pixel of dx does not fill a vector."""
+    w = s["w"]
+    narrow = w.shape[3] < WIDEST
+    return panel_room(w.size // w.shape[3], w.shape[3]) if narrow else {}
+
+
+def grad_x(
+    attrs: ConvAttrs,
+    *,
+    dy: Array,
+    w: Array,
+    dx: Array,
+    axes: Axes,
+    source: Source,
+    pairs: Pairs,
+    panel: Array | None = None,
+    gate: Gate | None = None,
+) -> Callable[[], None]:
+    walks = phase_walks(dy, w, dx, axes, source, pairs)
+    return in_order([correlate(dy, w, dx, panel, walk, gate=gate) for walk in walks])
+
+
+def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
+    units, height, width, depth = s["w"].shape
+    return sums_room(units, height * width, depth)
+
+
+def grad_w(
+    attrs: ConvAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    dw: Array,
+    room: Array,
+    axes: Axes,
+    source: Source,
+    sums: Array | None = None,
+) -> Callable[[], None]:
+    walk = forward_walk(x, dw, dy, axes)
+    return bind("filter_sums", dy, x, dw, sums, room, walk)
+
+
+FORWARD = Compiled(forward, fits, forward_room, geometry, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(grad_x, fits, back_room, back_geometry, takes=frozenset({"gate"}))
+GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"sums"}))

@@ -1,0 +1,102 @@
+"""The kernels of FULLY_CONNECTED in compiled code: rows are images of one pixel."""
+
+from collections.abc import Callable
+
+from odt.kernels.native import window_walk
+from odt.kernels.native.binding import bind
+from odt.kernels.native.convolution import correlate, panel_room, sums_room
+from odt.kernels.native.epilogue import Clamp, Gate
+from odt.kernels.native.float32 import WIDEST
+from odt.kernels.native.window_walk import Walk
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+
+ONE_TAP = [(0, 0)]
+SHALLOW, FEW, MANY = 128, 16, 256  # depth, rows: as measured
+
+
+def fits(attrs: Attrs, s: Specs) -> bool:
+    return window_walk.fits(s, max(s["w"].shape), 1)
+
+
+def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
+    return Walk(
+        ONE_TAP,
+        ONE_TAP,
+        **weights,
+        images=1,
+        rows=1,
+        cols=rows,
+        depth=depth,
+        units=units,
+        image_stride=rows * depth,
+        row_stride=rows * depth,
+        col_stride=depth,
+        height=1,
+        width=rows,
+        step_h=1,
+        step_w=1,
+        out_col=units,
+    )
+
+
+def forward_room(attrs: Attrs, s: Specs) -> Specs:
+    """Weights are repacked where rows are many, or short: then that is the smaller part."""
+    units, depth = s["w"].shape
+    enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
+    return panel_room(depth, units) if enough and units >= WIDEST else {}
+
+
+def forward(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    y: Array,
+    b: Array | None = None,
+    panel: Array | None = None,
+    clamp: Clamp | None = None,
+) -> Callable[[], None]:
+    units, depth = w.shape
+    rows = x.size // depth
+    if panel is not None:
+        there = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
+        return correlate(x, w, y, panel, there, b=b, clamp=clamp)
+    clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
+    return bind("connect", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
+
+
+def back_room(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape
+    return panel_room(units, depth) if depth < WIDEST else {}
+
+
+def grad_x(
+    attrs: Attrs,
+    *,
+    dy: Array,
+    w: Array,
+    dx: Array,
+    panel: Array | None = None,
+    gate: Gate | None = None,
+) -> Callable[[], None]:
+    units, depth = w.shape
+    back = walk(dy.size // units, units, depth, depth_stride=depth, unit_stride=1)
+    return correlate(dy, w, dx, panel, back, gate=gate)
+
+
+def filter_room(attrs: Attrs, s: Specs) -> Specs:
+    units, depth = s["w"].shape
+    return sums_room(units, 1, depth)
+
+
+def grad_w(
+    attrs: Attrs, *, dy: Array, x: Array, dw: Array, room: Array, sums: Array | None = None
+) -> Callable[[], None]:
+    units, depth = dw.shape
+    there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
+    return bind("filter_sums", dy, x, dw, sums, room, there)
+
+
+FORWARD = Compiled(forward, fits, forward_room, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"gate"}))
+GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"sums"}))

@@ -1,0 +1,154 @@
+"""Element by element on arrays that are stretched to one shape, in compiled code.
+
+Where the result is smaller than that shape, what it was stretched along is summed.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.geometry.reduce_geometry import ReduceAttrs, prepare
+from odt.kernels.native.binding import bind
+from odt.kernels.native.float32 import FLOAT, is_float32
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+
+RANK, INPUTS = 6, 3  # as in maps.h
+Axes = list[tuple[int, list[int]]]
+Number = float | Callable[[Attrs], float]
+
+
+class Map(ctypes.Structure):
+    """How the arrays are walked, as in maps.h; strides in elements."""
+
+    _fields_ = [
+        ("rank", ctypes.c_int64),
+        ("sizes", ctypes.c_int64 * RANK),
+        ("y", ctypes.c_int64 * RANK),
+        ("inputs", ctypes.c_int64 * RANK * INPUTS),
+    ]
+
+    def __init__(self, axes: Axes) -> None:
+        super().__init__(rank=len(axes))
+        for k, (size, (y, *inputs)) in enumerate(axes):
+            self.sizes[k], self.y[k] = size, y
+            for row, stride in zip(self.inputs, inputs, strict=False):
+                row[k] = stride
+
+
+def walk(shapes: Sequence[tuple[int, ...]]) -> Axes:
+    """The axes of the common shape, each with every array's stride, as few as do.
+
+    Neighbouring axes that every array walks alike are one.
+    """
+    whole = np.broadcast_shapes(*shapes)
+    padded = [(1,) * (len(whole) - len(s)) + s for s in shapes]
+    axes: Axes = []
+    for k, size in enumerate(whole):
+        if size == 1:
+            continue
+        strides = [0 if s[k] == 1 else prod(s[k + 1 :]) for s in padded]
+        if axes and axes[-1][1] == [n * size for n in strides]:
+            axes[-1] = axes[-1][0] * size, strides
+        else:
+            axes.append((size, strides))
+    return axes or [(1, [1] * len(shapes))]
+
+
+def call(
+    name: str, y: Array, inputs: Sequence[Array], p: float = 1.0, q: float = 1.0
+) -> Callable[[], None]:
+    """A call of the map `name` of maps_body.h, whose numbers are p and q."""
+    shape = Map(walk([a.shape for a in (y, *inputs)]))
+    absent = [None] * (INPUTS - len(inputs))
+    return bind(f"map_{name}", shape, y, *inputs, *absent, float(p), float(q))
+
+
+def of(
+    name: str | Callable[[Attrs], str],
+    y: str,
+    inputs: tuple[str, ...],
+    p: Number = 1.0,
+    q: Number = 1.0,
+) -> Compiled:
+    """The compiled form of a kernel that is the map `name` from inputs to y.
+
+    Args:
+        name: of the map, or attrs → it.
+        y, inputs: names of the kernel's arrays; the same input may stand twice.
+        p, q: the map's numbers, or attrs → them.
+    """
+
+    def to_call(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
+        numbers = (n(attrs) if callable(n) else n for n in (p, q))
+        chosen = name(attrs) if callable(name) else name
+        return call(chosen, arrays[y], [arrays[n] for n in inputs], *numbers)
+
+    return Compiled(to_call, fits(y, *inputs))
+
+
+def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
+    """Whether these are float32, hold something and need no more axes than there are."""
+
+    def check(attrs: Attrs, s: Specs) -> bool:
+        found = [s[n] if n in s else s[n[1:]] for n in names]  # dx is as x
+        if any(spec.dtype != FLOAT or not spec.size for spec in found):
+            return False
+        return len(walk([spec.shape for spec in found])) <= RANK
+
+    return check
+
+
+def clamp(lo: float, hi: float) -> Compiled:
+    """y = x between lo and hi."""
+    return of("clamp", "y", ("x",), lo, hi)
+
+
+def gate(lo: float, hi: float) -> Compiled:
+    """dx = dy where lo < y < hi, else 0."""
+    return of("gate", "dx", ("dy", "y"), lo, hi)
+
+
+def _add(
+    attrs: Attrs, *, a: Array, b: Array, y: Array, clamp: tuple[float, float] | None = None
+) -> Callable[[], None]:
+    return call("add", y, (a, b), *(clamp or (-np.inf, np.inf)))
+
+
+ADD = Compiled(_add, fits("a", "b", "y"), takes=frozenset({"clamp"}))
+
+
+def _column_sums(attrs: Attrs, *, dy: Array, db: Array) -> Callable[[], None]:
+    return bind("column_sums", dy, db, dy.size // db.size, db.size)
+
+
+COLUMN_SUMS = Compiled(_column_sums, lambda attrs, s: is_float32(s))
+
+
+def sums(name: str, p: float = 1.0) -> Compiled:
+    """p · dy, summed over what the input `name` was stretched along."""
+    return of("scale", f"d{name}", ("dy",), p)
+
+
+def reduction(*, mean: bool, back: bool) -> Compiled:
+    """The sum or the mean over some axes; or, back, its gradient, stretched over them."""
+    made, given = ("dx", "dy") if back else ("y", "x")
+
+    def to_call(
+        attrs: ReduceAttrs, *, axes: Any, kept: tuple[int, ...], count: int, **arrays: Array
+    ) -> Callable[[], None]:
+        y, x = arrays[made], arrays[given]
+        y, x = (y, x.reshape(kept, copy=False)) if back else (y.reshape(kept, copy=False), x)
+        return call("scale", y, (x,), 1 / count if mean else 1.0)
+
+    def check(attrs: ReduceAttrs, s: Specs) -> bool:
+        x = s["x"]
+        return x.dtype == FLOAT and x.size > 0 and len(x.shape) <= RANK
+
+    return Compiled(to_call, check, prepare=prepare)
+
+
+SUM, SUM_BACK = (reduction(mean=False, back=back) for back in (False, True))
+MEAN, MEAN_BACK = (reduction(mean=True, back=back) for back in (False, True))

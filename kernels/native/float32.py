@@ -1,0 +1,12 @@
+"""Arrays of float32, the only numbers that compiled kernels compute with."""
+
+import numpy as np
+
+from odt.kernels.opdef import Specs
+
+FLOAT = np.dtype(np.float32)
+WIDEST = 16  # floats of the widest vector
+
+
+def is_float32(s: Specs) -> bool:
+    return all(v.dtype == FLOAT and v.size for n, v in s.items() if n.lstrip("d") in "xwby")

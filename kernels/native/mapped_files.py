@@ -1,0 +1,31 @@
+"""Mapped files that become shorter while they are read: the watch of mapped.c."""
+
+import ctypes
+import os
+
+from odt.kernels.native.library import load
+from odt.kernels.opdef import Array
+
+
+def watch_mapped(memory: Array) -> ctypes.c_int | None:
+    """Fills holes in mapped memory with zeros, should its file become shorter while it is read.
+
+    Args:
+        memory: of the whole map, as bytes.
+
+    Returns:
+        What is 1 once there was a hole; None where nothing watches, and a hole ends the process.
+    """
+    library = load()
+    if library is None or os.name == "nt":
+        return None
+    library.watch_mapped.restype = ctypes.c_void_p
+    at = library.watch_mapped(ctypes.c_void_p(memory.ctypes.data), ctypes.c_int64(memory.nbytes))
+    return ctypes.c_int.from_address(at) if at else None
+
+
+def forget_mapped(mark: ctypes.c_int) -> None:
+    """Ends the watch; to be called before the memory is unmapped."""
+    library = load()
+    assert library is not None, "there is a mark"
+    library.forget_mapped(ctypes.byref(mark))

@@ -1,0 +1,82 @@
+"""The kernels of MAX_POOL_2D and AVERAGE_POOL_2D in compiled code."""
+
+from collections.abc import Callable
+
+from odt.kernels.geometry.conv_geometry import Axes
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, share_geometry
+from odt.kernels.native.binding import bind
+from odt.kernels.native.epilogue import Gate
+from odt.kernels.native.float32 import is_float32
+from odt.kernels.native.window_walk import DEPTH, TAPS, Walk, reading, results, taps
+from odt.kernels.opdef import Array, Compiled, Specs
+
+
+def fits(attrs: PoolAttrs, s: Specs) -> bool:
+    height, width = attrs.window
+    return is_float32(s) and height * width <= TAPS and s["x"].shape[3] <= DEPTH
+
+
+def walk(x: Array, y: Array, axes: Axes) -> Walk:
+    """Windows of x, and where y lies."""
+    h, v = axes
+    return Walk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
+
+
+def max_forward(
+    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: Source
+) -> Callable[[], None]:
+    return bind("max_pool", x, y, walk(x, y, axes))
+
+
+def max_back(
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    x: Array,
+    y: Array,
+    dx: Array,
+    axes: Axes,
+    source: Source,
+    gate: Gate | None = None,
+) -> Callable[[], None]:
+    """With a gate, x is what it looks at, and y where x wins: the same value."""
+    gated, (lo, hi) = int(gate is not None), gate[1:] if gate else (0.0, 0.0)
+    there = walk(x, y, axes)
+    return bind("max_pool_back", dy, x, y, dx, dx.size, there, gated, float(lo), float(hi))
+
+
+def mean_forward(
+    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: Source, shares: Array
+) -> Callable[[], None]:
+    return bind("mean_pool", x, shares, y, walk(x, y, axes))
+
+
+def mean_back(
+    attrs: PoolAttrs, *, dy: Array, dx: Array, axes: Axes, source: Source, shares: Array
+) -> Callable[[], None]:
+    return bind("mean_pool_back", dy, shares, dx, dx.size, walk(dx, dy, axes))
+
+
+def tap_keep(
+    attrs: PoolAttrs, *, x: Array, y: Array, kept: Array, axes: Axes, source: Source
+) -> Callable[[], None]:
+    return bind("max_pool_tap", x, y, kept, walk(x, y, axes), NO_TAP)
+
+
+def tap_back(
+    attrs: PoolAttrs, *, dy: Array, kept: Array, dx: Array, axes: Axes, source: Source
+) -> Callable[[], None]:
+    return bind("max_pool_tap_back", dy, kept, dx, dx.size, walk(dx, dy, axes))
+
+
+def fits_tap(attrs: PoolAttrs, s: Specs) -> bool:
+    return fits(attrs, {n: spec for n, spec in s.items() if n != "kept"})
+
+
+TAP_KEEP = Compiled(tap_keep, fits_tap, prepare=geometry)
+TAP_BACK = Compiled(tap_back, fits_tap, prepare=geometry)
+MAX_FORWARD = Compiled(max_forward, fits, prepare=geometry)
+MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"gate"}))
+MEAN_FORWARD = Compiled(mean_forward, fits, prepare=share_geometry)
+MEAN_BACK = Compiled(mean_back, fits, prepare=share_geometry)

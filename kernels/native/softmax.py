@@ -1,0 +1,77 @@
+"""Softmax and its logarithm, and categorical cross-entropy of logits, in compiled code."""
+
+from collections.abc import Callable
+
+from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, prepare
+from odt.kernels.native.binding import bind
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.opdef import Array, Attrs, Compiled, Specs
+
+
+def fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
+    x = s["x"]
+    return attrs.from_logits and x.dtype == FLOAT and x.size > 0
+
+
+def forward(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    p: Array,
+    divisor: int,
+) -> Callable[[], None]:
+    classes = x.shape[-1]
+    rows, numbers = x.size // classes, (float(attrs.beta), float(divisor))
+    return bind("cross_entropy", x, t, scale, loss, p, rows, classes, *numbers)
+
+
+def grad_x(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    p: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    divisor: int,
+) -> Callable[[], None]:
+    classes = t.shape[-1]
+    rows, numbers = t.size // classes, (float(attrs.beta), float(divisor))
+    return bind("cross_entropy_back", p, t, scale, dx, rows, classes, *numbers)
+
+
+FORWARD = Compiled(forward, fits, prepare=prepare)
+GRAD_X = Compiled(grad_x, fits, prepare=prepare)
+
+
+def _rows(attrs: Attrs, s: Specs) -> bool:
+    return s["x"].dtype == FLOAT and s["x"].size > 0
+
+
+def _softmax(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    classes = x.shape[-1]
+    return bind("softmax", x, y, x.size // classes, classes, float(attrs.beta))
+
+
+def _softmax_back(attrs: Attrs, *, dy: Array, y: Array, dx: Array) -> Callable[[], None]:
+    classes = y.shape[-1]
+    return bind("softmax_back", dy, y, dx, y.size // classes, classes, float(attrs.beta))
+
+
+def _log_softmax(attrs: Attrs, *, x: Array, y: Array) -> Callable[[], None]:
+    classes = x.shape[-1]
+    return bind("log_softmax", x, y, x.size // classes, classes)
+
+
+def _log_softmax_back(attrs: Attrs, *, dy: Array, y: Array, dx: Array) -> Callable[[], None]:
+    classes = y.shape[-1]
+    return bind("log_softmax_back", dy, y, dx, y.size // classes, classes)
+
+
+SOFTMAX = Compiled(_softmax, _rows)
+SOFTMAX_BACK = Compiled(_softmax_back, _rows)
+LOG_SOFTMAX = Compiled(_log_softmax, _rows)
+LOG_SOFTMAX_BACK = Compiled(_log_softmax_back, _rows)

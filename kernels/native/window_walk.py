@@ -1,0 +1,160 @@
+"""How compiled kernels read windows of images and write their results: the walk of walk.h."""
+
+import ctypes
+from collections.abc import Sequence
+
+from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.window import Axis, Phase
+from odt.kernels.native.float32 import is_float32
+from odt.kernels.opdef import Array, Specs
+
+PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in walk.h
+
+
+class Walk(ctypes.Structure):
+    """How windows of images are read and where results go, as in walk.h; strides in elements."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_int64)
+            for name in (
+                *("images", "rows", "cols", "depth", "units"),
+                *("image_stride", "row_stride", "col_stride", "height", "width"),
+                *("start_h", "step_h", "start_w", "step_w"),
+                *("out_start", "out_image", "out_row", "out_col"),
+                *("depth_stride", "unit_stride", "taps_h", "taps_w"),
+            )
+        ),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("row_taps", "row_weights", "col_taps", "col_weights")
+        ),
+    ]
+
+    def __init__(
+        self, row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
+    ) -> None:
+        """Takes the sizes, and for each tap of an axis its offset and that of its weights."""
+        self.lists = [
+            (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
+            for taps in (row_taps, col_taps)
+            for k in (0, 1)
+        ]
+        pointers = (ctypes.addressof(a) for a in self.lists)
+        names = ("row_taps", "row_weights", "col_taps", "col_weights")
+        super().__init__(
+            taps_h=len(row_taps),
+            taps_w=len(col_taps),
+            **sizes,
+            **dict(zip(names, pointers, strict=True)),
+        )
+
+
+def images(a: Array) -> tuple[int, int, int, int]:
+    """(N, H, W, C)."""
+    n, h, w, c = a.shape
+    return n, h, w, c
+
+
+def reading(a: Array) -> dict[str, int]:
+    """A walk's sizes that say where its images are."""
+    n, h, w, c = images(a)
+    return {
+        "images": n,
+        "depth": c,
+        "image_stride": h * w * c,
+        "row_stride": w * c,
+        "col_stride": c,
+        "height": h,
+        "width": w,
+    }
+
+
+def weights(w: Array, *, forward: bool) -> dict[str, int]:
+    """How the filters (O, KH, KW, C) are read: along C forward, along O backward."""
+    whole = w.size // w.shape[0]
+    depth, unit = (1, whole) if forward else (whole, 1)
+    return {"depth_stride": depth, "unit_stride": unit}
+
+
+def taps(a: Axis, weight: int) -> list[tuple[int, int]]:
+    return [(k * a.dilation, k * weight) for k in range(a.kernel)]
+
+
+def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
+    """A walk's sizes that say where forward windows begin and what they give lies."""
+    h, v = axes
+    _, rows, cols, units = images(y)
+    return {
+        "rows": rows,
+        "cols": cols,
+        "units": units,
+        "start_h": -h.lo,
+        "step_h": h.stride,
+        "start_w": -v.lo,
+        "step_w": v.stride,
+        "out_image": rows * cols * units,
+        "out_row": cols * units,
+        "out_col": units,
+    }
+
+
+def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> Walk:
+    """Windows of x that give y."""
+    row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
+    return Walk(row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes))
+
+
+def phase_taps(p: Phase, weight: int) -> list[tuple[int, int]]:
+    return [(t * p.reading.dilation, k * weight) for t, k in enumerate(p.taps)]
+
+
+def backward_walk(
+    dy: Array,
+    w: Array,
+    dx: Array,
+    strides: tuple[int, int],
+    border: tuple[int, int],
+    pair: tuple[Phase, Phase],
+) -> Walk:
+    """Windows of dy that give one phase of dx.
+
+    Args:
+        border: zeros before dy, in the coordinates of the phase's reading.
+    """
+    a, b = pair
+    _, height, width, units = images(dx)
+    return Walk(
+        phase_taps(a, w.shape[2] * w.shape[3]),
+        phase_taps(b, w.shape[3]),
+        **reading(dy),
+        **weights(w, forward=False),
+        rows=a.reading.count,
+        cols=b.reading.count,
+        units=units,
+        start_h=a.reading.start - border[0],
+        step_h=1,
+        start_w=b.reading.start - border[1],
+        step_w=1,
+        out_start=(a.first * width + b.first) * units,
+        out_image=height * width * units,
+        out_row=strides[0] * width * units,
+        out_col=strides[1] * units,
+    )
+
+
+def phase_walks(
+    dy: Array,
+    w: Array,
+    dx: Array,
+    axes: tuple[Axis, Axis],
+    source: Source,
+    pairs: Sequence[tuple[Phase, Phase]],
+) -> list[Walk]:
+    """For each phase of dx, the windows of dy that give it."""
+    strides, border = (axes[0].stride, axes[1].stride), (source.h[0], source.w[0])
+    return [backward_walk(dy, w, dx, strides, border, pair) for pair in pairs]
+
+
+def fits(s: Specs, depth: int, taps: int) -> bool:
+    return is_float32(s) and depth <= DEPTH and taps <= TAPS
