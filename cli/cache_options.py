@@ -4,7 +4,7 @@ import click
 import numpy as np
 
 from odt.cli.options import stack
-from odt.core.frozen_cache import Keep
+from odt.core.training.frozen_cache import Keep
 from odt.errors import OptionError
 
 cache_options = stack(

@@ -19,20 +19,21 @@ from odt.cli.options import (
     selection_options,
     sparse_option,
 )
-from odt.core.evaluator import Data
-from odt.core.folding import fold_weights
-from odt.core.graph import Graph
-from odt.core.heads import BINARY, CROSS_ENTROPIES
-from odt.core.lower import refusals
-from odt.core.random_data import RandomData
-from odt.core.reader import read_model
-from odt.core.refusals import Refusal
-from odt.core.resolve import resolve
-from odt.core.selection import Selection, choose_channels, select
-from odt.core.selftest import DIFFERENCES, self_test
-from odt.core.trainability import Trainability, flops, tail, trainability, training_flops
-from odt.core.trainer import Trainer, trainable_operators
-from odt.core.training_info import stored_training_info
+from odt.core.data.protocol import Data
+from odt.core.lowering.lower import refusals
+from odt.core.lowering.unsupported import Refusal
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import stored_training_info
+from odt.core.recipe.output_losses import BINARY, CROSS_ENTROPIES
+from odt.core.recipe.resolve import resolve
+from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
+from odt.core.recipe.works import trainable_operators
+from odt.core.training.random_data import RandomData
+from odt.core.training.self_test import DIFFERENCES, self_test
+from odt.core.training.trainer import Trainer
 from odt.errors import MOST, one_line
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}

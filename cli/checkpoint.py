@@ -11,8 +11,8 @@ from odt.core.checkpoints.checkpoint import Checkpoint, nominal
 from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
 from odt.core.checkpoints.onert_checkpoint import contents
 from odt.core.checkpoints.resume import read_checkpoint
-from odt.core.reader import read_model
-from odt.core.reading import printable
+from odt.core.model.reader import read_model
+from odt.core.storage.reading import printable
 from odt.errors import OptionError
 
 LINE = 10_000  # characters of a value

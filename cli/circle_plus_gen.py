@@ -7,12 +7,12 @@ import click
 
 from odt.cli.options import LOSS_FIELDS, hyper_parameter_options, training_options
 from odt.cli.outputs import check_ending, check_outputs
-from odt.core.exporter import add_training_info, remove_training_info
-from odt.core.heads import heads
-from odt.core.reader import Model, read_model
-from odt.core.resolve import resolve, values_used
-from odt.core.training_info import TrainingInfo, stored_training_info
-from odt.core.training_json import format_training_json, read_training_json
+from odt.core.export.exporter import add_training_info, remove_training_info
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_json import format_training_json, read_training_json
+from odt.core.recipe.output_losses import heads
+from odt.core.recipe.resolve import resolve, values_used
 from odt.errors import OptionError
 
 FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")

@@ -5,8 +5,8 @@ import os
 import click
 
 from odt.cli.outputs import FORMATS, check_outputs
-from odt.core.exporter import export_model
-from odt.core.reader import read_model
+from odt.core.export.exporter import export_model
+from odt.core.model.reader import read_model
 from odt.errors import OptionError
 
 

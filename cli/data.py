@@ -7,9 +7,9 @@ import click
 
 from odt.cli.endings import keep_going
 from odt.cli.outputs import check_outputs
-from odt.core.datasets.sheet import write_sheet
-from odt.core.datasets.survey import Survey, label_names, open_any, survey
-from odt.core.reading import printable
+from odt.core.datasets.contact_sheet import write_sheet
+from odt.core.datasets.statistics import Survey, label_names, open_any, survey
+from odt.core.storage.reading import printable
 from odt.errors import OptionError
 
 LINE = 10_000  # characters of a step

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from odt.cli.options import stack
-from odt.core.datasets.open import FORMATS
+from odt.core.data.sidecar import DTYPES
+from odt.core.datasets.open_source import FORMATS
 from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import FITS, METHODS
 from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
 from odt.core.datasets.sounds import MOST_RATE
-from odt.core.sidecar import DTYPES
 
 # tf_dataset_converter's profiles: the sets it allows, and its name for messages.
 PROFILES = {

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from odt.cli.report import figure
 from odt.core.checkpoints.resume import Saver
-from odt.core.data import EpochOrder, Split
-from odt.core.evaluator import Data
-from odt.core.trainer import Epoch, Trainer, Watch
+from odt.core.data.dataset import EpochOrder, Split
+from odt.core.data.protocol import Data
+from odt.core.training.trainer import Epoch, Trainer, Watch
 
 
 def epochs_of(

@@ -14,12 +14,12 @@ from odt.cli.options import (
     open_data,
     schedule_options,
 )
-from odt.core.folding import fold_weights
-from odt.core.inference import Evaluator
-from odt.core.metrics import fitting_metrics
-from odt.core.reader import read_model
-from odt.core.resolve import resolve
-from odt.core.training_info import stored_training_info
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import stored_training_info
+from odt.core.recipe.resolve import resolve
+from odt.core.training.inference import Evaluator
+from odt.core.training.metrics import fitting_metrics
 
 
 @click.command()

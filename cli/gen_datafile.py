@@ -24,18 +24,18 @@ from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
 from odt.core.datasets.labels import parse_label_map, relabel
-from odt.core.datasets.likeness import Likeness, likeness
-from odt.core.datasets.open import Opening, open_source
+from odt.core.datasets.model_signature import Likeness, likeness
+from odt.core.datasets.open_source import Opening, open_source
 from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import Resize, parse_augmentation
 from odt.core.datasets.preprocess import Preprocessing, Targets, numbers
 from odt.core.datasets.published import PUBLISHED, open_published
-from odt.core.datasets.select import Division, Wanted
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
+from odt.core.datasets.splits import Division, Wanted
+from odt.core.datasets.synthetic import Randomness, random_data
 from odt.core.datasets.tables import TableOptions
-from odt.core.datasets.teacher import Randomness, random_data
-from odt.core.reading import printable
+from odt.core.storage.reading import printable
 from odt.errors import MOST, DataError, OptionError
 
 # Options that take as many values as follow, as in ONE's tools.

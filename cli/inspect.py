@@ -9,13 +9,13 @@ import click
 
 from odt.cli.options import model_argument, selection_options
 from odt.cli.report import size, table
-from odt.core.folding import fold_weights
-from odt.core.graph import MOST_NAME, Graph
-from odt.core.inspection import Inspection, inspect_graph
-from odt.core.reader import Model, read_model
-from odt.core.resolve import number_of_last
-from odt.core.selection import Selection, select
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.graph import MOST_NAME, Graph
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.recipe.inspection import Inspection, inspect_graph
+from odt.core.recipe.resolve import number_of_last
+from odt.core.recipe.selection import Selection, select
 from odt.errors import MOST, one_line
 from odt.kernels.opdef import TensorSpec
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from odt.core.checkpoints.resume import Resume
-from odt.core.data import EpochOrder, Split
-from odt.core.trainer import Trainer
+from odt.core.data.dataset import EpochOrder, Split
+from odt.core.training.trainer import Trainer
 
 
 def notes(

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 import click
 
-from odt.core.columns import open_columns
-from odt.core.data import DataSet, target_check
-from odt.core.metrics import ACCURACY, METRICS
-from odt.core.runtime import Runtime, Samples
-from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet, target_check
+from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.core.runtime.runtime import Runtime, Samples
+from odt.core.training.metrics import ACCURACY, METRICS
 from odt.errors import OptionError
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 from odt.cli.options import model_argument
-from odt.core.nnpackage import write_package
-from odt.core.reader import read_model
+from odt.core.model.nnpackage import write_package
+from odt.core.model.reader import read_model
 
 
 @click.command()

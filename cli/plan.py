@@ -19,21 +19,22 @@ from odt.cli.options import (
 )
 from odt.cli.outputs import check_outputs
 from odt.cli.plan_picture import draw
-from odt.core.budget.fit import fit
-from odt.core.budget.forecast import Forecast, peak
-from odt.core.budget.shares import Share, shares
-from odt.core.engine import Plans
-from odt.core.folding import fold_weights
-from odt.core.frozen_cache import cache_size, cut_off
-from odt.core.plans.lifetimes import BEFORE, Lifetime
-from odt.core.plans.memory import MemoryPlan
-from odt.core.plans.plan import Call, Plan
-from odt.core.program import Program, make_arena
-from odt.core.reader import read_model
-from odt.core.resolve import resolve
-from odt.core.selection import Selection, choose_channels, select
-from odt.core.trainer import works
-from odt.core.training_info import stored_training_info
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import stored_training_info
+from odt.core.planning.budget.fit_budget import fit
+from odt.core.planning.budget.forecast import Forecast, peak
+from odt.core.planning.budget.savings import Share, shares
+from odt.core.planning.lifetimes import BEFORE, Lifetime
+from odt.core.planning.memory import MemoryPlan
+from odt.core.planning.plan import Call, Plan
+from odt.core.planning.work import Plans
+from odt.core.recipe.resolve import resolve
+from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.recipe.works import works
+from odt.core.runtime.arena import make_arena
+from odt.core.runtime.program import Program
+from odt.core.training.frozen_cache import cache_size, cut_off
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer

@@ -2,9 +2,9 @@
 
 from io import BytesIO
 
-from odt.core.budget.forecast import Forecast
-from odt.core.budget.timeline import timeline
-from odt.core.files import AtomicFile
+from odt.core.planning.budget.arena_usage import timeline
+from odt.core.planning.budget.forecast import Forecast
+from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import OptionError
 
 MB = 1e6

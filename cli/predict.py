@@ -10,15 +10,15 @@ import numpy as np
 from odt.cli.endings import keep_going
 from odt.cli.options import given, model_argument, schedule_options
 from odt.cli.outputs import check_outputs
-from odt.core.columns import open_columns
-from odt.core.data import DataSet
-from odt.core.folding import fold_weights
-from odt.core.graph import Graph
-from odt.core.inference import Predictor
-from odt.core.predictions import Append, output_names, write_npy, write_npz
-from odt.core.reader import read_model
-from odt.core.reading import printable
-from odt.core.sidecar import read_sidecar
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet
+from odt.core.data.predictions import Append, output_names, write_npy, write_npz
+from odt.core.data.sidecar import read_sidecar
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.storage.reading import printable
+from odt.core.training.inference import Predictor
 from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -6,9 +6,9 @@ import click
 
 from odt.cli.options import given, model_argument
 from odt.cli.outputs import FORMATS, check_outputs
-from odt.core.exporter import export_model
-from odt.core.new_head import replace_head
-from odt.core.reader import read_model
+from odt.core.export.exporter import export_model
+from odt.core.export.replace_head import replace_head
+from odt.core.model.reader import read_model
 from odt.errors import OptionError
 
 

@@ -6,12 +6,12 @@ of onert_train, because scripts read them.
 
 from collections.abc import Collection, Mapping, Sequence
 
-from odt.core.best import Best
-from odt.core.evaluator import Result
-from odt.core.frozen_cache import Keep
-from odt.core.phases import Usage
-from odt.core.plans.schedule import Schedule
-from odt.core.trainer import MemoryReport
+from odt.core.planning.schedule import Schedule
+from odt.core.storage.usage import Usage
+from odt.core.training.best_epoch import Best
+from odt.core.training.frozen_cache import Keep
+from odt.core.training.passes import Result
+from odt.core.training.trainer import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
 
 RULE = "=" * 35

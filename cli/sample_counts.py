@@ -1,6 +1,6 @@
 """Which of the samples train and which validate."""
 
-from odt.core.data import Split, split
+from odt.core.data.dataset import Split, split
 from odt.errors import DataError
 
 

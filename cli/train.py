@@ -30,17 +30,15 @@ from odt.cli.options import (
 )
 from odt.cli.outputs import check_ending, check_outputs
 from odt.cli.sample_counts import cut_samples
-from odt.core.budget.forecast import DATA_PAGES
 from odt.core.checkpoints.resume import Resume, Saver, changed_constants, read_resume
-from odt.core.data import EpochOrder
-from odt.core.evaluator import Data
-from odt.core.exporter import export_model
-from odt.core.files import AtomicFile
-from odt.core.folding import as_stored, fold_weights
-from odt.core.metrics import fitting_metrics
-from odt.core.phases import Phases
-from odt.core.reader import Model, read_model
-from odt.core.resolve import (
+from odt.core.data.dataset import EpochOrder
+from odt.core.data.protocol import Data
+from odt.core.export.exporter import export_model
+from odt.core.model.dequantize import as_stored, fold_weights
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, encode_training_info, stored_training_info
+from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.recipe.resolve import (
     contradiction,
     listed_operators,
     number_of_last,
@@ -48,9 +46,11 @@ from odt.core.resolve import (
     resolve,
     values_used,
 )
-from odt.core.selection import Selection, choose_channels, select
-from odt.core.trainer import Trainer, training_samples
-from odt.core.training_info import TrainingInfo, encode_training_info, stored_training_info
+from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.storage.atomic_files import AtomicFile
+from odt.core.storage.usage import Phases
+from odt.core.training.metrics import fitting_metrics
+from odt.core.training.trainer import Trainer, training_samples
 from odt.errors import LostFileError, OptionError
 from odt.kernels.native.library import describe_kernels
 

@@ -3,7 +3,7 @@
 import numpy as np
 from networks import Net
 
-from odt.core.graph import Graph
+from odt.core.model.graph import Graph
 
 RELU = 1
 

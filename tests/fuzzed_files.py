@@ -37,18 +37,18 @@ from odt.core.checkpoints.checkpoint import Checkpoint, capture, encode, restore
 from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.onert_checkpoint import contents
 from odt.core.checkpoints.resume import progress_of, read_checkpoint, read_resume
-from odt.core.columns import open_columns
-from odt.core.data import DataSet, EpochOrder
-from odt.core.datasets.open import Opening, open_source
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet, EpochOrder
+from odt.core.data.sidecar import Sidecar, read_sidecar
+from odt.core.datasets.open_source import Opening, open_source
 from odt.core.datasets.published import open_published
 from odt.core.datasets.source import EndOfSamplesError, Source
-from odt.core.datasets.survey import label_names, open_any, survey
+from odt.core.datasets.statistics import label_names, open_any, survey
 from odt.core.datasets.tables import TableOptions
-from odt.core.folding import fold_weights
-from odt.core.reader import read_model
-from odt.core.sidecar import Sidecar, read_sidecar
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array, TensorSpec
 
 Read = Callable[[Path], object]

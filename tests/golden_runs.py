@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from networks import ArrayData, InOrder
 
-from odt.core.parameters import by_name
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.runtime.parameters import by_name
+from odt.core.training.trainer import Trainer, Watch
 from odt.kernels.opdef import Array
 
 Case = dict[str, Any]

@@ -11,11 +11,11 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from networks import ArrayData
 
-from odt.core.folding import fold_weights
-from odt.core.inference import Predictor
-from odt.core.lower import file_batch
-from odt.core.reader import read_model
-from odt.core.samples import sample_spec
+from odt.core.lowering.lower import file_batch
+from odt.core.lowering.sample_axis import sample_spec
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.training.inference import Predictor
 from odt.kernels.opdef import Array
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.graph import Graph, Node, Tensor
+from odt.core.model.graph import Graph, Node, Tensor
 from odt.kernels.opdef import Array, TensorSpec
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from networks import ArrayData, InOrder
 
 from odt.core.checkpoints.onert_checkpoint import decode, encode
-from odt.core.reader import read_model
-from odt.core.resolve import last_operators
-from odt.core.trainer import Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.resolve import last_operators
+from odt.core.training.trainer import Trainer, Watch
 from odt.kernels.opdef import Array
 
 FIRST, ALL = 3, 5  # steps before the change, and in all

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from op_db import OpInfo, Sample
 
-from odt.core.names import expand
+from odt.core.lowering.binding import expand
 from odt.kernels.native import library
 from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
 from odt.kernels.registry import find_loss, find_operator, loss_names

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from networks import ArrayData, Net
 
-from odt.core.engine import Plans, Work
-from odt.core.folding import fold_weights
-from odt.core.graph import Graph
-from odt.core.heads import heads
-from odt.core.lower import lower
-from odt.core.plans.memory import MemoryPlan, plan_memory
-from odt.core.plans.plan import Plan
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering.lower import lower
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.work import Plans, Work
+from odt.core.recipe.output_losses import heads
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 
 HERE = Path(__file__).parent

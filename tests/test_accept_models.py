@@ -13,12 +13,12 @@ from judges import difference, litert, odt, onert, random_inputs
 from networks import ArrayData, InOrder
 
 from odt.cli.main import main
-from odt.core.exporter import export_model
-from odt.core.folding import fold_weights
-from odt.core.lower import file_batch
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.export.exporter import export_model
+from odt.core.lowering.lower import file_batch
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 
 pytestmark = pytest.mark.accept

@@ -9,9 +9,9 @@ from accept_data import complete
 from judges import odt
 from networks import ArrayData, InOrder
 
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 
 pytestmark = pytest.mark.accept

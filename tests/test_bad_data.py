@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from odt.core.columns import open_columns
-from odt.core.sidecar import Sidecar, sidecar_path
+from odt.core.data.columns import open_columns
+from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

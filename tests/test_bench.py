@@ -18,9 +18,9 @@ from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WAYS, WORK
 from bench.write_models import write
 
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 
 
 def result(system: str, step: float, others: float = 0.0, work: str = "mlp-64-full") -> Any:

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from odt.cli.main import main
-from odt.core.best import Best
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.best_epoch import Best
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"

@@ -9,11 +9,11 @@ from model_builder import ModelBuilder
 from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
-from odt.core.graph import Graph
-from odt.core.heads import heads
-from odt.core.random_data import RandomData
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, encode_training_info
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.recipe.output_losses import heads
+from odt.core.training.random_data import RandomData
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 from odt.kernels.opdef import TensorSpec
 

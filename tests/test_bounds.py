@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from networks import Net
 
-from odt.core.graph import ABSENT, Graph, Node
-from odt.core.lower import lower
+from odt.core.lowering.lower import lower
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import TensorSpec
 

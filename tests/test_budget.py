@@ -11,9 +11,9 @@ from growth import grown
 from networks import ArrayData
 
 from odt.cli.main import main
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 
 HERE = Path(__file__).parent

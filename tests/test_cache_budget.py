@@ -11,12 +11,12 @@ from growth import grown
 from networks import ArrayData
 
 from odt.cli.main import main
-from odt.core.data import EpochOrder
-from odt.core.frozen_cache import Keep
-from odt.core.plans.schedule import CACHE, available_cores
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.data.dataset import EpochOrder
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.schedule import CACHE, available_cores
+from odt.core.training.frozen_cache import Keep
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 
 MODELS = Path(__file__).parent / "models"

@@ -13,10 +13,10 @@ from model_builder import ModelBuilder
 from networks import Net
 
 from odt.cli.main import main
-from odt.core.graph import Graph
-from odt.core.random_data import RandomData
-from odt.core.selftest import Finding, self_test
-from odt.core.training_info import TrainingInfo
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.random_data import RandomData
+from odt.core.training.self_test import Finding, self_test
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.ops import fully_connected
 
@@ -140,7 +140,7 @@ def test_random_values_outside_a_model_s_domain_are_drawn_again(tmp_path: Path) 
 
 def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MOST_WORK", "MOST_WORK_IN_FLOAT32"):
-        monkeypatch.setattr(f"odt.core.selftest.{name}", 1000)
+        monkeypatch.setattr(f"odt.core.training.self_test.{name}", 1000)
     result = check(HERE / "golden" / "mlp_sm" / "model.circle")
     assert result.exit_code == 0
     assert "?    test: cannot tell: too large, " in result.stdout
@@ -152,7 +152,7 @@ def test_a_large_model_is_tested_with_fewer_samples_and_weights(
     work: int, samples: int, weights: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """784 → 128 → 10: 0.2 MFLOP a sample, and 0.1 a call for 5 calls."""
-    monkeypatch.setattr("odt.core.selftest.MOST_WORK", work)
+    monkeypatch.setattr("odt.core.training.self_test.MOST_WORK", work)
     seen: list[int] = []
 
     def read(data: RandomData, numbers: Any, *arrays: Any) -> None:
@@ -306,6 +306,6 @@ def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> Non
         arrays["dx"] *= 2
 
     grads = {**row.grads, "x": Kernel(doubled, reads=("dy", "w"), writes=("dx",))}
-    monkeypatch.setattr("odt.core.plans.autodiff.row_of", lambda op: replace(row, grads=grads))
+    monkeypatch.setattr("odt.core.planning.autodiff.row_of", lambda op: replace(row, grads=grads))
     failed = [f.what for f in self_test(graph, info, data) if not f.passed]
     assert failed == ["finite differences"]

@@ -21,9 +21,9 @@ from odt.core.checkpoints.checkpoint import (
     nominal,
     restore,
 )
-from odt.core.graph import Graph
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
 
 PROGRESS = Progress(

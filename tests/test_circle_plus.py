@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from circle_schema.v0_10 import circle as schema
 
-from odt.core.exporter import add_training_info, export_model, remove_training_info
-from odt.core.reader import Model, read_model
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export.exporter import add_training_info, export_model, remove_training_info
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.errors import ModelError
 
 MODELS = sorted((Path(__file__).parent / "models").glob("*.*[te]"))  # .tflite, .circle

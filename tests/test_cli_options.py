@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from odt.cli import options
-from odt.core.training_info import LOSSES
+from odt.core.model.training_info import LOSSES
 from odt.errors import OptionError
 
 

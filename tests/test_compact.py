@@ -7,11 +7,11 @@ import pytest
 from op_run import best_form
 from rewriting import GRAPHS, plan_of, trained
 
-from odt.core.plans.compact import choose_compact, compact
-from odt.core.plans.memory import plan_memory
-from odt.core.plans.plan import Plan
-from odt.core.plans.recompute import choose_dropped, recompute
-from odt.core.plans.verify import faults
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.rewrites.compress import choose_compact, compact
+from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.verify import faults
 from odt.kernels.geometry.pool_geometry import PoolAttrs
 from odt.kernels.native import library
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core.graph import Graph
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 
 RELU6 = 3

@@ -13,9 +13,9 @@ import h5py
 import numpy as np
 import pytest
 
-from odt.core.columns import Column, open_columns
-from odt.core.data import DataSet, EpochOrder, check_labels, split, target_check
-from odt.core.sidecar import Sidecar, read_sidecar, sidecar_path
+from odt.core.data.columns import Column, open_columns
+from odt.core.data.dataset import DataSet, EpochOrder, check_labels, split, target_check
+from odt.core.data.sidecar import Sidecar, read_sidecar, sidecar_path
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -16,7 +16,7 @@ from ai_edge_litert.interpreter import Interpreter
 from datafiles import files, made, odt, picture_folder, refused, samples, sidecar
 from PIL import Image
 
-from odt.core.columns import open_columns
+from odt.core.data.columns import open_columns
 from odt.core.datasets.download import PARTIAL, Remote, download
 from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core import program
-from odt.core.columns import open_columns
-from odt.core.data import DataSet, EpochOrder
-from odt.core.graph import Graph
-from odt.core.plans.plan import Call, Region
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet, EpochOrder
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.plan import Call, Region
+from odt.core.runtime import arena as arenas
+from odt.core.training.trainer import Trainer, Watch
 from odt.errors import TrainingError
 from odt.kernels.opdef import Array
 
@@ -83,14 +83,14 @@ def test_gradients_of_a_whole_network_equal_finite_differences() -> None:
 
 
 def test_every_planner_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = program.make_arena
+    make = arenas.make_arena
 
     def poisoned(nbytes: int) -> Array:
         arena = make(nbytes)
         arena.fill(0xFF)  # NaN as a float
         return arena
 
-    monkeypatch.setattr("odt.core.runtime.make_arena", poisoned)
+    monkeypatch.setattr("odt.core.runtime.runtime.make_arena", poisoned)
     results = []
     for planner in ("none", "first_fit"):
         monkeypatch.setenv("ODT_PLANNER", planner)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from model_builder import ModelBuilder
 
-from odt.core.exporter import add_training_info
-from odt.core.reader import read_model
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export.exporter import add_training_info
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental import train
 from odt.experimental.train.info import loss, trainable_ops

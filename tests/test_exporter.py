@@ -12,11 +12,11 @@ from circle_schema.v0_10.circle.MXQuantization import MXQuantizationT
 from judges import litert, odt
 from model_builder import ModelBuilder
 
-from odt.core import exporter
-from odt.core.exporter import add_training_info, export_model, remove_training_info
-from odt.core.files import write_atomically
-from odt.core.reader import Model, read_model
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export import exporter
+from odt.core.export.exporter import add_training_info, export_model, remove_training_info
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 

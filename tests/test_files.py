@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from odt.core.files import AtomicFile, write_atomically
+from odt.core.storage.atomic_files import AtomicFile, write_atomically
 from odt.errors import DataError
 
 

@@ -11,11 +11,11 @@ from networks import ArrayData, InOrder
 from test_folding import HYBRID, half_model
 
 from odt.cli.main import main
-from odt.core.exporter import export_model
-from odt.core.folding import fold_weights
-from odt.core.reader import Model, read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export.exporter import export_model
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import Array
 

@@ -8,11 +8,11 @@ from judges import difference, litert, odt
 from model_builder import ModelBuilder
 from networks import ArrayData, InOrder
 
-from odt.core.exporter import export_model
-from odt.core.folding import as_stored, fold_weights
-from odt.core.reader import Model, read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.export.exporter import export_model
+from odt.core.model.dequantize import as_stored, fold_weights
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 
 HYBRID = Path(__file__).parent / "models" / "mlperf-tiny-kws-dscnn-hybrid.tflite"
 
@@ -54,7 +54,7 @@ def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
 
 
 def _predict(path: Path, x: np.ndarray) -> list[np.ndarray]:
-    from odt.core.inference import Predictor
+    from odt.core.training.inference import Predictor
 
     with Predictor(fold_weights(read_model(str(path))).graph, 8) as predictor:
         return [y[0].copy() for y in predictor.run(ArrayData([x], ()), range(len(x)))]

@@ -14,14 +14,14 @@ from frozen_networks import RELU, branches, chain, convolutions, mixing, unrolle
 from networks import ArrayData, Net
 
 from odt.cli.main import main
-from odt.core.data import EpochOrder
-from odt.core.frozen_cache import FrozenCache, Keep
-from odt.core.graph import Graph
-from odt.core.metrics import METRICS
-from odt.core.plans.plan import Call
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.data.dataset import EpochOrder
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.plan import Call
+from odt.core.training.frozen_cache import FrozenCache, Keep
+from odt.core.training.metrics import METRICS
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError, TrainingError
 from odt.kernels.opdef import Array
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from networks import ArrayData
 
-from odt.core import fusion, program
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.runtime import fuse_calls as fusion
+from odt.core.runtime import program
+from odt.core.training.trainer import Trainer
 from odt.kernels.native import library
 
 HERE = Path(__file__).parent

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from odt.core.gradients import Totals
+from odt.core.runtime.accumulate import Totals
 
 LARGE, SMALL = np.float32(1e8), np.float32(1)  # what they add up to depends on their order
 

@@ -11,12 +11,12 @@ from model_builder import ModelBuilder
 from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
-from odt.core.graph import Graph, Node
-from odt.core.heads import heads
-from odt.core.inference import Predictor
-from odt.core.metrics import METRICS
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, encode_training_info
+from odt.core.model.graph import Graph, Node
+from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.recipe.output_losses import heads
+from odt.core.training.inference import Predictor
+from odt.core.training.metrics import METRICS
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
 

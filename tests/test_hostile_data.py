@@ -18,8 +18,8 @@ import pytest
 from datafiles import files, jpeg, made, odt, picture_folder, plain_picture, refused, samples, wav
 from idx import idx, write_mnist
 
-from odt.core import reading
-from odt.core.files import AtomicFile
+from odt.core.storage import reading
+from odt.core.storage.atomic_files import AtomicFile
 
 Make = Callable[[Path], tuple[object, ...]]
 

@@ -18,12 +18,12 @@ import pytest
 from datafiles import made, odt, picture_folder, plain_picture, refused, samples, sidecar, wav
 from idx import write_mnist
 
+from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.datasets.cifar import BATCHES
 from odt.core.datasets.pickles import read_pickle
-from odt.core.datasets.survey import label_names
+from odt.core.datasets.statistics import label_names
 from odt.core.datasets.tree import open_tree
-from odt.core.files import UNFINISHED
-from odt.core.sidecar import Sidecar, read_sidecar
+from odt.core.storage.atomic_files import UNFINISHED
 from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec
 

@@ -10,7 +10,7 @@ from model_builder import ModelBuilder
 
 from odt.cli.inspect import describe
 from odt.cli.main import main
-from odt.core.reader import read_model
+from odt.core.model.reader import read_model
 
 GOLDEN = Path(__file__).parent / "golden"
 MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX

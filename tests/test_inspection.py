@@ -2,8 +2,8 @@
 
 from networks import Net
 
-from odt.core.graph import Graph
-from odt.core.inspection import inspect_graph
+from odt.core.model.graph import Graph
+from odt.core.recipe.inspection import inspect_graph
 
 
 def two_layers() -> Graph:

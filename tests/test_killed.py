@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from odt.core.checkpoints.resume import read_resume
-from odt.core.files import UNFINISHED
+from odt.core.storage.atomic_files import UNFINISHED
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 EPOCHS = 5

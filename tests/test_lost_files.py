@@ -14,18 +14,18 @@ import pytest
 from datafiles import refused
 from networks import InOrder
 
-from odt.core import mapped
 from odt.core.checkpoints.resume import read_resume
-from odt.core.columns import open_columns
-from odt.core.data import DataSet, EpochOrder
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.datasets.source import ArrayPart, Sample
-from odt.core.exporter import export_model
-from odt.core.frozen_cache import Keep
-from odt.core.inference import Predictor
-from odt.core.mapped import MappedFile
-from odt.core.reader import Model, read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.export.exporter import export_model
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.storage import mapped_files as mapped
+from odt.core.storage.mapped_files import MappedFile
+from odt.core.training.frozen_cache import Keep
+from odt.core.training.inference import Predictor
+from odt.core.training.trainer import Trainer
 from odt.errors import LostFileError
 from odt.kernels.opdef import TensorSpec
 
@@ -196,7 +196,7 @@ def test_the_watch_ends_with_the_map(folder: Path) -> None:
 def test_holes_in_other_memory_still_end_the_process(folder: Path) -> None:
     script = (
         "import mmap, os, sys\n"
-        "from odt.core.mapped import MappedFile\n"
+        "from odt.core.storage.mapped_files import MappedFile\n"
         "f = open('input.bin', 'r+b')\n"
         "file = MappedFile(f.fileno(), 'input.bin')\n"
         "other = mmap.mmap(f.fileno(), 0)\n"

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core.graph import Graph, Node, Tensor
-from odt.core.inference import Predictor
-from odt.core.lower import file_batch, lower
-from odt.core.samples import mixing_nodes
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.model.graph import Graph, Node, Tensor
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.inference import Predictor
+from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 

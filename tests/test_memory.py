@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from networks import Net
 
-from odt.core.graph import Graph
-from odt.core.lower import lower
-from odt.core.plans.autodiff import Loss, inference_plan, training_plan
-from odt.core.plans.lifetimes import Lifetime, lifetimes, live_bytes
-from odt.core.plans.memory import ALIGNMENT, Block, place, plan_memory
-from odt.core.plans.plan import Plan
-from odt.core.plans.verify import faults
+from odt.core.lowering.lower import lower
+from odt.core.model.graph import Graph
+from odt.core.planning.autodiff import Loss, inference_plan, training_plan
+from odt.core.planning.lifetimes import Lifetime, lifetimes, live_bytes
+from odt.core.planning.memory import ALIGNMENT, Block, place, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.verify import faults
 from odt.errors import OptionError
 
 RELU = 1

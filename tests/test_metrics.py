@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from odt.core.metrics import METRICS, fitting_metrics
+from odt.core.training.metrics import METRICS, fitting_metrics
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import TensorSpec
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odt.cli.main import main
-from odt.core.reader import read_model
+from odt.core.model.reader import read_model
 from odt.errors import ModelError
 
 HERE = Path(__file__).parent

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core.graph import Graph
-from odt.core.lower import lower
-from odt.core.norms import norm_constants
-from odt.core.selection import Selection, select
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering.batch_norms import norm_constants
+from odt.core.lowering.lower import lower
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.selection import Selection, select
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 
 INFO = TrainingInfo("sgd", {}, 0.1, "mean_squared_error", batch_size=4)

@@ -12,10 +12,10 @@ from networks import Net
 from odt import __version__
 from odt.cli.main import main
 from odt.cli.one_command import translate
-from odt.core.exporter import add_training_info
-from odt.core.reader import read_model
-from odt.core.resolve import contradiction
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export.exporter import add_training_info
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.recipe.resolve import contradiction
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 FLAGS = frozenset({"--mem-poll", "--shuffle"})

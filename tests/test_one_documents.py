@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from model_builder import ModelBuilder
 
 from odt.cli.main import main
-from odt.core.reader import read_model
+from odt.core.model.reader import read_model
 
 FASHION_MNIST = Path(__file__).parents[1] / "examples" / "fashion-mnist"
 SAME, RELU, RELU6 = 0, 1, 3  # of the schema's Padding and ActivationFunctionType

@@ -8,10 +8,10 @@ import pytest
 from judges import difference, litert, odt, onert, random_inputs
 from networks import ArrayData, InOrder
 
-from odt.core.exporter import export_model
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.export.exporter import export_model
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("onert") is None, reason="onert has wheels for Linux on x86-64 only"

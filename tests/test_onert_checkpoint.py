@@ -8,10 +8,10 @@ from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
 from odt.core.checkpoints.onert_checkpoint import FOOTER, HEADER, decode, encode
-from odt.core.graph import Graph
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.errors import ModelError
 
 # One SGD step of a 2 → 2 FULLY_CONNECTED with zero weights, X = [1, 2], Y = [3, 5], rate 0.1, mean

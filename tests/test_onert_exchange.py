@@ -8,9 +8,9 @@ import pytest
 from model_builder import ModelBuilder
 from onert_party import HAVE_ONERT, onert_trains
 
-from odt.core.exporter import add_training_info
-from odt.core.reader import read_model
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export.exporter import add_training_info
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.experimental.train.nnfw import nnfw_session
 from odt.kernels.opdef import Array
 

@@ -2,7 +2,7 @@ import numpy as np
 from networks import Net
 
 from odt.core.checkpoints.onert_order import HashOrder, checkpoint_order
-from odt.core.graph import Graph, Node, Tensor
+from odt.core.model.graph import Graph, Node, Tensor
 from odt.kernels.opdef import TensorSpec
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odt.core.columns import open_columns
-from odt.core.data import DataSet
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet
 from odt.kernels.opdef import TensorSpec
 
 SMAPS = Path("/proc/self/smaps")

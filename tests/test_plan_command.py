@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 from PIL import Image
 
 from odt.cli.main import main
-from odt.core.budget.timeline import timeline
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.budget.arena_usage import timeline
+from odt.core.training.trainer import Trainer
 
 HERE = Path(__file__).parent
 MNIST = HERE / "golden" / "mnist" / "model.circle"

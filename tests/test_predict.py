@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from judges import litert, random_inputs
 
 from odt.cli.main import main
-from odt.core.reader import read_model
+from odt.core.model.reader import read_model
 
 RNET = Path(__file__).parent / "models" / "mtcnn-rnet.tflite"
 ONE = Path(__file__).parent / "golden" / "mlp_sm"

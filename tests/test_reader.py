@@ -14,10 +14,10 @@ import pytest
 import tflite
 from model_builder import ModelBuilder
 
-from odt.core import options
-from odt.core.graph import Graph
-from odt.core.lower import lower
-from odt.core.reader import Model, parse_model, read_model
+from odt.core.lowering.lower import lower
+from odt.core.model import operator_options as options
+from odt.core.model.graph import Graph
+from odt.core.model.reader import Model, parse_model, read_model
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array
 

@@ -8,11 +8,11 @@ import flatbuffers
 import pytest
 from mutations import mutations
 
-from odt.core.circle_plus import edit_training_info
-from odt.core.exporter import convert
-from odt.core.lower import lower
-from odt.core.reader import parse_model
-from odt.core.training_info import stored_training_info
+from odt.core.export.circle_plus import edit_training_info
+from odt.core.export.exporter import convert
+from odt.core.lowering.lower import lower
+from odt.core.model.reader import parse_model
+from odt.core.model.training_info import stored_training_info
 from odt.errors import ModelError, OdtError
 
 MODELS = Path(__file__).parent / "models"

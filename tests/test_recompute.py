@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from rewriting import GRAPHS, plan_of, trained
 
-from odt.core.plans.memory import plan_memory
-from odt.core.plans.plan import Call, Plan
-from odt.core.plans.recompute import choose_dropped, recompute
-from odt.core.plans.verify import faults
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.plan import Call, Plan
+from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.verify import faults
 
 
 def all_that_helps(plan: Plan) -> frozenset[str]:

@@ -12,14 +12,14 @@ from model_builder import ModelBuilder
 from networks import ArrayData, Net
 from op_run import Case, row_of
 
-from odt.core.graph import ABSENT, Graph
-from odt.core.lower import lower
-from odt.core.plans.autodiff import Loss, training_plan
-from odt.core.plans.lifetimes import lifetimes, replacements
-from odt.core.plans.memory import plan_memory
-from odt.core.plans.verify import faults
-from odt.core.selftest import self_test
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering.lower import lower
+from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.autodiff import Loss, training_plan
+from odt.core.planning.lifetimes import lifetimes, replacements
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.verify import faults
+from odt.core.training.self_test import self_test
 from odt.kernels.opdef import Array
 
 SEQUENCE = "UNIDIRECTIONAL_SEQUENCE_LSTM"

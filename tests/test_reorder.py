@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from rewriting import GRAPHS, plan_of, stored, trained
 
-from odt.core.plans.compact import choose_compact, compact
-from odt.core.plans.memory import plan_memory
-from odt.core.plans.plan import Delivery, Plan
-from odt.core.plans.recompute import choose_dropped, recompute
-from odt.core.plans.reorder import _Segments, choose_order, reorder, step_name
-from odt.core.plans.verify import faults
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.plan import Delivery, Plan
+from odt.core.planning.rewrites.compress import choose_compact, compact
+from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.rewrites.reorder import _Segments, choose_order, reorder, step_name
+from odt.core.planning.verify import faults
 
 STORED = {
     **GRAPHS,

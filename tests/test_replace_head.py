@@ -11,8 +11,8 @@ from model_builder import ModelBuilder
 from mutations import mutations
 
 from odt.cli.main import main
-from odt.core.new_head import replace_head
-from odt.core.reader import Model, parse_model, read_model
+from odt.core.export.replace_head import replace_head
+from odt.core.model.reader import Model, parse_model, read_model
 from odt.errors import OdtError
 
 HERE = Path(__file__).parent

@@ -6,11 +6,11 @@ import time
 import pytest
 
 from odt.cli import report
-from odt.core import phases
-from odt.core.evaluator import Result
-from odt.core.phases import Phases, Usage
-from odt.core.plans.schedule import Schedule
-from odt.core.trainer import MemoryReport
+from odt.core.planning.schedule import Schedule
+from odt.core.storage import usage as phases
+from odt.core.storage.usage import Phases, Usage
+from odt.core.training.passes import Result
+from odt.core.training.trainer import MemoryReport
 from odt.errors import OptionError
 
 RULE = "==================================="  # 35

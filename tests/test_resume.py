@@ -13,10 +13,10 @@ from networks import ArrayData, Net
 from odt.cli.main import INTERRUPTED, main
 from odt.core.checkpoints import checkpoint
 from odt.core.checkpoints.resume import Resume, Saver, read_resume
-from odt.core.data import EpochOrder
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.data.dataset import EpochOrder
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer, Watch
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 

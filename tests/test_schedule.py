@@ -5,15 +5,15 @@ import pytest
 from networks import Net
 from rewriting import plan_of, stored
 
-from odt.core.graph import Graph
-from odt.core.plans.cost import (
+from odt.core.model.graph import Graph
+from odt.core.planning.cost import (
     adding_seconds,
     samples_of_calls,
     samples_worth_a_run,
     seconds_a_call,
 )
-from odt.core.plans.memory import plan_memory
-from odt.core.plans.schedule import (
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.schedule import (
     ADDING,
     CACHE,
     NUMPY_SHORT,

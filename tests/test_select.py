@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from odt.core.datasets.select import Division, Wanted, select
 from odt.core.datasets.source import ArrayPart, Part, Source
+from odt.core.datasets.splits import Division, Wanted, select
 from odt.errors import DataError, OdtError, OptionError
 from odt.kernels.opdef import Array
 

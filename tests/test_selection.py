@@ -10,12 +10,12 @@ from model_builder import ModelBuilder
 from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
-from odt.core.graph import Graph
-from odt.core.plans.plan import Call
-from odt.core.reader import parse_model, read_model
-from odt.core.selection import Selection, select
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, encode_training_info
+from odt.core.model.graph import Graph
+from odt.core.model.reader import parse_model, read_model
+from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.planning.plan import Call
+from odt.core.recipe.selection import Selection, select
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core import lower as lowering
-from odt.core.graph import Graph
-from odt.core.lower import lower
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering import lower as lowering
+from odt.core.lowering.lower import lower
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 
 
 def slices(*ends: tuple[int, int], axis: int = 1, shrink: bool = False, op: str = "") -> Graph:

@@ -10,13 +10,13 @@ from click.testing import CliRunner, Result
 from networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
-from odt.core.graph import Graph
-from odt.core.plans.plan import Call
-from odt.core.reader import read_model
-from odt.core.selection import Selection, choose_channels, select
-from odt.core.sparse import FILTERS, strongest
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, encode_training_info
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.planning.plan import Call
+from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.recipe.sparse_filters import FILTERS, strongest
+from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 from odt.kernels.families.output_channels import of_channels
 from odt.kernels.opdef import Array, Kernel, TensorSpec

@@ -8,16 +8,17 @@ from networks import ArrayData, InOrder, Net
 from op_db import OP_DB, OpInfo, Sample
 from op_run import draw, row_of
 
-from odt.core.engine import Work
-from odt.core.graph import ABSENT, Graph, Node, Tensor
-from odt.core.lower import lower
-from odt.core.names import expand
-from odt.core.plans.memory import plan_memory
-from odt.core.program import Program, make_arena
-from odt.core.samples import mixing_nodes
-from odt.core.stack import stacked
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering.batch_samples import stacked
+from odt.core.lowering.binding import expand
+from odt.core.lowering.lower import lower
+from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.work import Work
+from odt.core.runtime.arena import make_arena
+from odt.core.runtime.program import Program
+from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import loss_names

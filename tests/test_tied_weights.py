@@ -11,12 +11,12 @@ from networks import ArrayData, InOrder
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Progress
 from odt.core.checkpoints.resume import Resume
-from odt.core.exporter import export_model, remove_training_info
-from odt.core.folding import fold_weights
-from odt.core.parameters import Optimizer, Parameters
-from odt.core.reader import Model, read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.export.exporter import export_model, remove_training_info
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.runtime.parameters import Optimizer, Parameters
+from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 

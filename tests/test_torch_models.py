@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from networks import ArrayData, InOrder
 
 from odt.cli.main import main
-from odt.core.lower import file_batch, lower
-from odt.core.plans.trained import trainable_tensors
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.trainable import trainable_tensors
+from odt.core.training.trainer import Trainer, Watch
 from odt.kernels.opdef import Array
 
 GOLDEN = Path(__file__).parent / "golden_torch"

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from odt.cli.main import main
-from odt.core.reader import read_model
+from odt.core.model.reader import read_model
 
 GOLDEN = Path(__file__).parent / "golden"
 MODEL = GOLDEN / "mlp_sm" / "model.circle"

@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 
 from odt.cli.main import main
 from odt.cli.notes import left_out
-from odt.core.columns import open_columns
-from odt.core.data import DataSet
-from odt.core.inference import Predictor
-from odt.core.reader import read_model
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet
+from odt.core.model.reader import read_model
+from odt.core.training.inference import Predictor
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"  # 96 samples, ends in SOFTMAX
 X, T = GOLDEN / "input.bin", GOLDEN / "expected.bin"

@@ -9,7 +9,7 @@ from typing import Any
 import flatbuffers
 import pytest
 
-from odt.core.training_info import (
+from odt.core.model.training_info import (
     StoredInfo,
     TrainingInfo,
     decode_training_info,

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from networks import ArrayData, InOrder, Net
 
-from odt.core import lower as lowering
-from odt.core.graph import Graph
-from odt.core.lower import lower
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
-from odt.core.transposes import back, is_view, ordered
+from odt.core.lowering import lower as lowering
+from odt.core.lowering.lower import lower
+from odt.core.lowering.push_transposes import back, is_view, ordered
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 
 CHANNELS, SIDE = 4, 5
 FIRST = (1, CHANNELS, SIDE, SIDE)  # torch's order

@@ -8,8 +8,8 @@ import traceback
 import pytest
 from test_engine import data, info, network
 
-from odt.core.trainer import Trainer
-from odt.core.workers import Team
+from odt.core.runtime.workers import Team
+from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 
 

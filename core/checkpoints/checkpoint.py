@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.graph import Graph, first_of_buffer
-from odt.core.parameters import Parameters, by_name
-from odt.core.reading import MOST_LISTED, check_shape, printable, reason
+from odt.core.model.graph import Graph, first_of_buffer
+from odt.core.runtime.parameters import Parameters, by_name
+from odt.core.storage.reading import MOST_LISTED, check_shape, printable, reason
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 

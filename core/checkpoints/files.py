@@ -18,16 +18,16 @@ from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Entry, parse_header
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.checkpoints.resume import Resume, progress_of
-from odt.core.data import EpochOrder
-from odt.core.files import write_atomically
-from odt.core.folding import fold_weights
-from odt.core.graph import Graph
-from odt.core.hdf5 import data_set, text_of
-from odt.core.heads import ends_in_softmax
-from odt.core.reader import Model
-from odt.core.reading import guard, printable, reading, without_warnings
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo, stored_training_info
+from odt.core.data.dataset import EpochOrder
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.graph import Graph
+from odt.core.model.reader import Model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.recipe.output_losses import ends_in_softmax
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.hdf5 import data_set, text_of
+from odt.core.storage.reading import guard, printable, reading, without_warnings
+from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 

@@ -18,10 +18,10 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.checkpoints.onert_order import checkpoint_order
-from odt.core.graph import Graph, first_of_buffer
-from odt.core.mapped import mapped_files
-from odt.core.parameters import Parameters
-from odt.core.reading import listed
+from odt.core.model.graph import Graph, first_of_buffer
+from odt.core.runtime.parameters import Parameters
+from odt.core.storage.mapped_files import mapped_files
+from odt.core.storage.reading import listed
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 

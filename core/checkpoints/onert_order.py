@@ -7,7 +7,7 @@ module works it out again. It holds for builds with libstdc++.
 
 from collections.abc import Iterable
 
-from odt.core.graph import ABSENT, Graph
+from odt.core.model.graph import ABSENT, Graph
 
 # Bucket counts that libstdc++'s maps grow through, each at least twice the one before.
 _BUCKETS = (

@@ -8,13 +8,13 @@ from typing import Any
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
-from odt.core.data import EpochOrder
-from odt.core.files import AtomicFile, remove_leftovers, write_atomically
-from odt.core.graph import Graph, first_of_buffer
-from odt.core.parameters import Parameters
-from odt.core.reading import printable, read_input
-from odt.core.trainer import Trainer
-from odt.core.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.core.data.dataset import EpochOrder
+from odt.core.model.graph import Graph, first_of_buffer
+from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.core.runtime.parameters import Parameters
+from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
+from odt.core.storage.reading import printable, read_input
+from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.columns import HDF5, map_arrays
+from odt.core.data.array_files import HDF5, map_arrays
 from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
-from odt.core.mapped import MappedFile, mapped_files
-from odt.core.reading import listed, open_input, reading
+from odt.core.storage.mapped_files import MappedFile, mapped_files
+from odt.core.storage.reading import listed, open_input, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

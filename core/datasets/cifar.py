@@ -13,7 +13,7 @@ import numpy as np
 from odt.core.datasets.pickles import read_pickle
 from odt.core.datasets.source import ArrayPart, Part, check_labels
 from odt.core.datasets.tree import Tree
-from odt.core.reading import listed
+from odt.core.storage.reading import listed
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from odt.core.reading import open_input
+from odt.core.storage.reading import open_input
 from odt.errors import DataError
 
 COPY = 1 << 18

@@ -12,7 +12,7 @@ import numpy as np
 from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
 from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
-from odt.core.reading import guard, listed, printable, reading
+from odt.core.storage.reading import guard, listed, printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

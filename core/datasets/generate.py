@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.datasets.likeness import Likeness
+from odt.core.data.sidecar import Sidecar, sidecar_path
+from odt.core.datasets.model_signature import Likeness
 from odt.core.datasets.outputs import OUTPUTS, Output
 from odt.core.datasets.preprocess import Preprocessing, Targets
-from odt.core.datasets.select import Division, Picked, Wanted, select
 from odt.core.datasets.source import (
     EndOfSamplesError,
     MissingValueError,
@@ -22,8 +22,8 @@ from odt.core.datasets.source import (
     SampleError,
     Source,
 )
-from odt.core.files import AtomicFile, remove_leftovers
-from odt.core.sidecar import Sidecar, sidecar_path
+from odt.core.datasets.splits import Division, Picked, Wanted, select
+from odt.core.storage.atomic_files import AtomicFile, remove_leftovers
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

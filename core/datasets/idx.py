@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from odt.core.datasets.tree import COPY, Tree
-from odt.core.reading import guard, reading
+from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

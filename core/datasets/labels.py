@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.datasets.source import Part, Sample, Source
-from odt.core.reading import listed, read_input, reading
+from odt.core.storage.reading import listed, read_input, reading
 from odt.errors import DataError
 
 

@@ -18,8 +18,8 @@ from typing import IO, Any, ClassVar, cast
 import numpy as np
 
 from odt.core.datasets.tree import COPY
-from odt.core.files import AtomicFile
-from odt.core.reading import reason
+from odt.core.storage.atomic_files import AtomicFile
+from odt.core.storage.reading import reason
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.reading import printable, reading
+from odt.core.storage.reading import printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

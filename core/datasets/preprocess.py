@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.columns import same_layout
+from odt.core.data.columns import same_layout
+from odt.core.data.sidecar import SCALES as OF_BYTES
+from odt.core.data.sidecar import rescale
 from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
 from odt.core.datasets.source import MissingValueError
-from odt.core.sidecar import SCALES as OF_BYTES
-from odt.core.sidecar import rescale
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 

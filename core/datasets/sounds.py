@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.reading import reading
+from odt.core.storage.reading import reading
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 

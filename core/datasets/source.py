@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.mapped import MappedFile
-from odt.core.reading import reading
+from odt.core.storage.mapped_files import MappedFile
+from odt.core.storage.reading import reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

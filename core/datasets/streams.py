@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.datasets.source import EndOfSamplesError, Kind, Part, Sample, Source
-from odt.core.reading import listed, printable, reason
+from odt.core.storage.reading import listed, printable, reason
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from odt.core.datasets.source import ArrayPart, Source
 from odt.core.datasets.tree import unpacked
-from odt.core.reading import listed, printable, reading
+from odt.core.storage.reading import listed, printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

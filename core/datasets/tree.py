@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from odt.core.reading import guard, open_input, printable, reading
+from odt.core.storage.reading import guard, open_input, printable, reading
 from odt.errors import DataError
 
 COPY = 1 << 20

@@ -1,7 +1,7 @@
 """What becomes of attrs that name axes, when the axes of an operator's inputs change.
 
-Either the samples get an axis of their own before all others (core/stack.py), or the axes change
-places (core/transposes.py): axis k of the inputs was read as it lies, and becomes axis perm[k].
+Either the samples get an axis of their own before all others (core/lowering/batch_samples.py), or
+the axes change places (core/lowering/push_transposes.py): axis k becomes axis perm[k].
 """
 
 from dataclasses import replace

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from op_db import OP_DB
 
-from odt.core.names import bind, row_of
+from odt.core.lowering.binding import bind, row_of
 from odt.kernels.opdef import Array
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from networks import ArrayData, InOrder
 
 from graph_fuzz.reference import Problem
-from odt.core.evaluator import Data
-from odt.core.folding import fold_weights
-from odt.core.frozen_cache import Keep
-from odt.core.inference import Predictor
-from odt.core.reader import read_model
-from odt.core.selftest import in_float64
-from odt.core.trainer import Trainer, Watch
-from odt.core.training_info import TrainingInfo
+from odt.core.data.protocol import Data
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.frozen_cache import Keep
+from odt.core.training.inference import Predictor
+from odt.core.training.self_test import in_float64
+from odt.core.training.trainer import Trainer, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 

@@ -12,10 +12,10 @@ how = sys.argv[5] if len(sys.argv) > 5 else ""
 x, y, _ = networks.random_batch(*networks.SAMPLES[name], batch)
 measurement = Measurement()
 
-from odt.core.frozen_cache import Keep  # noqa: E402
-from odt.core.reader import read_model  # noqa: E402
-from odt.core.trainer import Trainer  # noqa: E402
-from odt.core.training_info import TrainingInfo  # noqa: E402
+from odt.core.model.reader import read_model  # noqa: E402
+from odt.core.model.training_info import TrainingInfo  # noqa: E402
+from odt.core.training.frozen_cache import Keep  # noqa: E402
+from odt.core.training.trainer import Trainer  # noqa: E402
 
 
 class Memory:

@@ -13,9 +13,9 @@ import numpy as np
 
 from bench.networks import Network, batch_of, mlp, mnist, mobilenet
 from bench.write_models import write
-from odt.core.reader import read_model
-from odt.core.trainer import Trainer
-from odt.core.training_info import TrainingInfo
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
 from odt.kernels.native import library
 from odt.kernels.native.binding import bind
 from odt.kernels.opdef import Array

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.reading import open_input
+from odt.core.storage.reading import open_input
 from odt.kernels.opdef import Array
 
 Source: TypeAlias = list[Array] | Array | str

@@ -8,17 +8,17 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from odt.core.checkpoints.onert_checkpoint import decode, encode
-from odt.core.evaluator import Order
-from odt.core.exporter import export_model
-from odt.core.files import write_atomically
-from odt.core.folding import fold_weights
-from odt.core.graph import Tensor
-from odt.core.program import Program
-from odt.core.reader import read_model
-from odt.core.reading import read_input
-from odt.core.resolve import number_of_last, resolve, values_used
-from odt.core.trainer import Trainer
-from odt.core.training_info import stored_training_info
+from odt.core.data.protocol import Order
+from odt.core.export.exporter import export_model
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.graph import Tensor
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import stored_training_info
+from odt.core.recipe.resolve import number_of_last, resolve, values_used
+from odt.core.runtime.program import Program
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import read_input
+from odt.core.training.trainer import Trainer
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental.train.info import (
     loss,

@@ -1,1 +1,0 @@
-"""What training takes, and how it is made to take less."""

@@ -1,0 +1,143 @@
+"""Arrays of .npy, .npz and HDF5 files, mapped and not read."""
+
+import math
+import os
+import shutil
+import struct
+import tempfile
+import zipfile
+from collections.abc import Collection
+from typing import IO, Any, Literal, TypeAlias
+
+import numpy as np
+
+from odt.core.storage.hdf5 import data_set, data_sets
+from odt.core.storage.mapped_files import MappedFile
+from odt.core.storage.reading import (
+    check_shape,
+    guard,
+    listed,
+    open_input,
+    reading,
+    without_warnings,
+)
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+NPY = b"\x93NUMPY"
+ZIP = b"PK\x03\x04"
+SOUND_HDF5 = "must be a sound HDF5 file"
+COPY = 1 << 20  # bytes at a time when an archive's member is unpacked
+
+# A mapped array or an HDF5 data set.
+Rows: TypeAlias = Any
+
+
+def npy_array(path: str) -> Rows:
+    with open_input(path) as f, reading(path, "must be an .npy array of numbers"):
+        return _map_npy(f, path)
+
+
+def _map_npy(f: IO[bytes], path: str) -> Array:
+    """Maps the array whose header begins where f stands."""
+    version = np.lib.format.read_magic(f)
+    read_header = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read_header is None:
+        raise ValueError(f"version {version}")
+    with without_warnings():
+        shape, fortran, dtype = read_header(f)
+    if dtype.hasobject:
+        raise ValueError("Python objects")
+    check_shape(shape, dtype.itemsize)
+    order: Literal["C", "F"] = "F" if fortran else "C"
+    # The map keeps the file's bytes alive, even if the file has no name any more.
+    mapped = MappedFile(f.fileno(), path)
+    if f.tell() + math.prod(shape) * dtype.itemsize > len(mapped):
+        raise ValueError(f"{len(mapped)} bytes for an array of ({listed(shape, 60)}) {dtype}")
+    return np.ndarray(shape, dtype, mapped, f.tell(), order=order)
+
+
+def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
+    """The first count arrays, or all, by name."""
+    with (
+        open_input(path) as file,
+        reading(path, "must be an .npz of number arrays"),
+        zipfile.ZipFile(file) as archive,
+    ):
+        members = {m.filename.removesuffix(".npy"): m for m in archive.infolist()}
+        names = list(members) if count is None else pick_arrays(path, members, count)
+        size = os.fstat(file.fileno()).st_size
+        guard(path, size, sum(members[name].file_size for name in names))
+        return {name: _npz_member(path, archive, members[name]) for name in names}
+
+
+def map_arrays(path: str) -> dict[str, Rows]:
+    """All arrays of an `.npy`, `.npz` or HDF5 file by name; of HDF5 also those in groups.
+
+    Raises:
+        DataError: if the file is not sound.
+    """
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        start = f.read(8)
+    if start.startswith(NPY):
+        return {"0": npy_array(path)}
+    if not start.startswith(HDF5):
+        return npz_arrays(path, None)
+    import h5py
+
+    with reading(path, SOUND_HDF5):
+        return {
+            name.removeprefix("value/"): item
+            for name, item in data_sets(h5py.File(path, "r"), path)
+            if item.shape and item.dtype.kind in "biuf"
+        }
+
+
+def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Rows:
+    """Maps a member that is stored as it is; unpacks a compressed one to a file without a name."""
+    with open_input(path) as f:
+        if member.compress_type == zipfile.ZIP_STORED:
+            f.seek(member.header_offset)
+            name, extra = struct.unpack("<26x2H", f.read(30))
+            f.seek(name + extra, os.SEEK_CUR)
+            return _map_npy(f, path)
+    with archive.open(member) as packed, tempfile.TemporaryFile() as unpacked:
+        shutil.copyfileobj(packed, unpacked, COPY)
+        unpacked.seek(0)
+        return _map_npy(unpacked, path)
+
+
+def hdf5_arrays(path: str, count: int) -> list[Rows]:
+    import h5py
+
+    with reading(path, SOUND_HDF5):
+        file = h5py.File(path, "r")
+        is_own = isinstance(file.get("value", getlink=True), h5py.HardLink)
+        group = file["value"] if is_own else None
+        if not isinstance(group, h5py.Group):
+            raise DataError(f'{path}: must hold a group "value" with data sets "0", "1", ….')
+        names = pick_arrays(path, group, count)
+        arrays = [data_set(file, f"value/{name}", path) for name in names]
+    for array in arrays:
+        if not array.shape:
+            raise DataError(f"{path}: must hold arrays, but {array.name} is none.")
+    return arrays
+
+
+def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
+    """Names of the first count arrays of a file: "0", "1", … or arr_0, arr_1, … or the only one."""
+    for pattern in ("{}", "arr_{}"):
+        numbered = [pattern.format(k) for k in range(count)]
+        if all(name in names for name in numbered):
+            if pattern.format(count) in names:
+                break
+            return numbered
+    if len(names) == count == 1:
+        return list(names)
+    raise DataError(
+        f"{path}: must hold {count} arrays named 0, 1, …, but got {listed(sorted(names))}."
+    )

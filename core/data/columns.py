@@ -1,0 +1,284 @@
+"""Data files as columns: one array of samples for each model input or output.
+
+A column is read a few samples at a time into the caller's memory, so a file may be larger than
+memory. Raw files are laid out as onert_train lays them out: all samples of tensor 0, then all
+samples of tensor 1, …; little-endian, no header, as many samples as fit.
+
+Values are converted to the model's dtype where they are of its kind or of a smaller one: float16
+and float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the JSON beside
+the file says so. A float is never made an integer. The shape of a sample, where the file says it,
+is the model's; axes of 1 may be there or not, and either may be flat.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.array_files import (
+    HDF5,
+    NPY,
+    SOUND_HDF5,
+    ZIP,
+    Rows,
+    hdf5_arrays,
+    npy_array,
+    npz_arrays,
+)
+from odt.core.data.sidecar import read_sidecar, rescale
+from odt.core.storage.mapped_files import MappedFile, mapped_file
+from odt.core.storage.mapped_pages import Pages
+from odt.core.storage.reading import (
+    open_input,
+    reading,
+)
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The samples of one tensor.
+
+    Attributes:
+        name: file and tensor, as messages name it.
+        spec: shape and dtype of one sample, as the model wants it.
+        length: number of samples.
+        rows: where they are; the first axis counts samples.
+        notes: what a user should know of the file.
+        file, pages: where it is mapped.
+        scale: done to integers that are read as floats; see sidecar.
+    """
+
+    name: str
+    spec: TensorSpec
+    length: int
+    rows: Rows
+    notes: tuple[str, ...] = ()
+    file: MappedFile | None = None
+    pages: Pages | None = None
+    scale: str = ""
+
+    def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        """Fills out with one row a sample; allocates nothing that grows with the file.
+
+        Args:
+            samples: numbers of samples: a slice, a range, an array or a list.
+            out: contiguous, first axis as long as samples, dtype of the spec.
+
+        Raises:
+            LostFileError: if the file has become shorter.
+            DataError: if it cannot be read any more.
+        """
+        if isinstance(samples, range) and samples.step == 1:
+            samples = slice(samples.start, samples.stop)
+        out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
+        try:
+            self._fill(samples, out)
+        finally:
+            if self.file is not None:
+                self.file.check()
+        if self.scale:
+            rescale(out, self.scale)
+        if self.pages is not None:
+            self.pages.count(len(out))
+
+    def _fill(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        integers = self.rows.dtype.kind in "iu" and out.dtype.kind in "iu"
+        if integers and not np.can_cast(self.rows.dtype, out.dtype):
+            wide = np.empty(out.shape, self.rows.dtype)
+            self._read(samples, wide)
+            self._narrow(samples, wide, out)
+        else:
+            with np.errstate(over="ignore"):  # infinity is found by whoever looks at the values
+                self._read(samples, out)
+
+    def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        if not isinstance(self.rows, np.ndarray):
+            with reading(self.name, SOUND_HDF5):
+                _read_hdf5(self.rows, samples, out)
+        elif isinstance(samples, slice):
+            np.copyto(out, self.rows[samples], casting="same_kind")
+        elif self._is_plain(out.dtype):
+            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # other modes buffer out
+        else:
+            for row, k in zip(out, samples, strict=True):
+                np.copyto(row, self.rows[k], casting="same_kind")
+
+    def _narrow(self, samples: Sequence[int] | slice | Array, wide: Array, out: Array) -> None:
+        """Makes integers the model's dtype; a label that does not fit must not become another."""
+        np.copyto(out, wide, casting="same_kind")
+        if np.array_equal(out, wide):
+            return
+        row, *place = (int(i[0]) for i in np.nonzero(out != wide))
+        sample = (samples.start or 0) + row if isinstance(samples, slice) else samples[row]
+        raise DataError(
+            f"{self.name}: sample {sample}: values must fit into {out.dtype}, "
+            f"but got {wide[row, *place]}."
+        )
+
+    def _is_plain(self, dtype: np.dtype[Any]) -> bool:
+        """Whether rows can be taken as they are; else NumPy would first copy all of them."""
+        flags = self.rows.flags
+        return bool(self.rows.dtype == dtype and flags.c_contiguous and flags.aligned)
+
+
+def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
+    if not isinstance(samples, slice):
+        for at, k in enumerate(samples):
+            rows.read_direct(out, np.s_[int(k) : int(k) + 1], np.s_[at : at + 1])
+    elif len(out):
+        rows.read_direct(out, np.s_[samples])
+
+
+def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Column, ...]:
+    """One column for each tensor, from a raw, `.npy`, `.npz` or HDF5 file, told by its bytes.
+
+    Args:
+        path: the file. HDF5 holds a group `value` with data sets "0", "1", …; `.npz` arrays of
+            these names, `arr_0`, `arr_1`, …, or a single one.
+        specs: shape and dtype of one sample of each tensor.
+        what: what messages call a tensor: "input", "expected output".
+
+    Raises:
+        DataError: if the file cannot be read, or its sizes or dtypes are not those of specs.
+    """
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        start = f.read(8)
+        size = os.fstat(f.fileno()).st_size
+    if not size:
+        raise DataError(f"{path}: must hold samples, but it is empty.")
+    if start.startswith(HDF5):
+        arrays = hdf5_arrays(path, len(specs))
+    elif start.startswith(NPY):
+        arrays = [npy_array(path)]
+    elif start.startswith(ZIP):
+        arrays = list(npz_arrays(path, len(specs)).values())
+    else:
+        return _raw_columns(path, size, specs, what)
+    if len(arrays) != len(specs):
+        raise DataError(
+            f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
+            'Give an .npz or HDF5 file with arrays "0", "1", ….'
+        )
+    scale = "" if start.startswith(NPY) else _scale(path, arrays)
+    return tuple(
+        _column(f"{path}: {what} {k}", spec, rows, what, scale)
+        for k, (spec, rows) in enumerate(zip(specs, arrays, strict=True))
+    )
+
+
+def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether values of these shapes, one after the other, mean the same.
+
+    Axes of 1 count for nothing, and a flat array has the layout of any other of its size.
+    """
+    a, b = ([n for n in shape if n != 1] for shape in (a, b))
+    return a == b or (min(len(a), len(b)) <= 1 and math.prod(a) == math.prod(b))
+
+
+def _scale(path: str, arrays: Sequence[Rows]) -> str:
+    """The scale that the JSON beside a file asks for, if it is of these arrays; else none."""
+    sidecar = read_sidecar(path)
+    if sidecar is None or not sidecar.scale:
+        return ""
+    said = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
+    if said != [(a.shape, a.dtype) for a in arrays]:
+        raise DataError(
+            f"{path}: its JSON says {', '.join(f'{shape} {dtype}' for shape, dtype in said)}, but "
+            f"the file holds {', '.join(f'{a.shape} {a.dtype}' for a in arrays)}. Write the data "
+            f"again, or delete {path}.json."
+        )
+    return sidecar.scale
+
+
+def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> Column:
+    if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
+        raise DataError(
+            f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
+            f"{rows.shape}. {_remedy(rows, spec, what)}"
+        )
+    if not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
+        raise DataError(
+            f"{name}: the model wants {spec.dtype}, but the file holds {rows.dtype}. "
+            f"Convert it to {spec.dtype}."
+        )
+    notes: tuple[str, ...] = ()
+    if rows.dtype.kind not in "iu" or spec.dtype.kind != "f":
+        scale = ""
+    if rows.dtype.newbyteorder("=") != spec.dtype:
+        scaled = f", scaled to {scale}," if scale else ""
+        notes = (f"{name}: {rows.dtype} is converted to {spec.dtype}{scaled} as it is read.",)
+    pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
+    return Column(name, spec, rows.shape[0], rows, notes, mapped_file(rows), pages, scale)
+
+
+def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
+    """What makes samples of such rows, or which loss wants them."""
+    shape, classes = rows.shape[1:], math.prod(spec.shape[-1:])
+    if rows.shape and sorted(shape) == sorted(spec.shape):
+        axes = [0]
+        for n in spec.shape:
+            axes.append(next(k + 1 for k, m in enumerate(shape) if m == n and k + 1 not in axes))
+        return f"Reorder its axes: np.transpose(a, {tuple(axes)})."
+    if what == "expected output" and rows.shape:
+        elements = math.prod(shape)
+        if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
+            return "Integer labels are for --loss sparse-categorical-crossentropy."
+        if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
+            return "Rows with a value for each class are for --loss categorical-crossentropy."
+    return "Its first axis must count samples."
+
+
+def _raw_columns(
+    path: str, size: int, specs: Sequence[TensorSpec], what: str
+) -> tuple[Column, ...]:
+    stored, scale = _stored(path, size, specs, what)
+    sample = sum(s.nbytes for s in stored)
+    length, rest = divmod(size, sample)
+    if not length:
+        raise DataError(
+            f"{path}: a sample of {what} has {sample} bytes "
+            f"({', '.join(str(s) for s in specs)}), but the file has {size}."
+        )
+    notes: tuple[str, ...] = ()
+    if rest:
+        notes = (
+            f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "
+            "no whole sample and are ignored.",
+        )
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        data = MappedFile(f.fileno(), path)
+    columns, offset = [], 0
+    for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
+        rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
+        column = _column(f"{path}: {what} {k}", spec, rows, what, scale)
+        columns.append(replace(column, notes=column.notes + notes))
+        notes = ()
+        offset += length * s.nbytes
+    return tuple(columns)
+
+
+def _stored(
+    path: str, size: int, specs: Sequence[TensorSpec], what: str
+) -> tuple[Sequence[TensorSpec], str]:
+    """Shape and dtype in the raw file, and its scale, as the sidecar says; else as specs are."""
+    sidecar = read_sidecar(path)
+    if sidecar is None:
+        return [TensorSpec(s.shape, s.dtype.newbyteorder("<")) for s in specs], ""
+    if sidecar.nbytes != size:
+        raise DataError(
+            f"{path}: its JSON says {sidecar.samples} samples in {sidecar.nbytes} bytes, but the "
+            f"file has {size}. Write the data again, or delete {path}.json."
+        )
+    if len(sidecar.tensors) != len(specs):
+        hint = " Give those of the outputs that have a loss; --output-loss says which do."
+        hint = hint if what == "expected output" else ""
+        raise DataError(
+            f"{path}: the model wants {len(specs)} tensors of {what}, but the file's JSON says "
+            f"{len(sidecar.tensors)}.{hint}"
+        )
+    return sidecar.tensors, sidecar.scale

@@ -1,0 +1,142 @@
+"""The JSON beside a data file: what its bytes are, which raw files cannot say themselves.
+
+`train.input.bin.json` describes `train.input.bin`: shape and dtype of a sample, number of
+samples, names of the classes, where it all came from and what was done to it. The format has a
+version; readers ignore keys they do not know.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.storage.reading import check_shape, listed, printable, read_input, reason
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+FORMAT = "odt-data"
+VERSION = 1
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+DTYPES = frozenset(("bool", *INTEGERS, "float16", "float32", "float64"))
+RECIPE = {"files": (dict,), "source": (dict, str), "preprocessing": (list,)}  # what is shown
+SCALES = ("0..1", "-1..1")  # what 0 … 255 can become
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What is known of a data file.
+
+    Attributes:
+        tensors: shape and dtype of one sample of each tensor, in the file's order.
+        samples: how many.
+        classes: names by label; empty where there are none.
+        sha256: of the data file, in hex.
+        recipe: source, preprocessing, split, counts: plain JSON values.
+        scale: one of SCALES, which whoever reads the integers as floats still has to do; or none.
+    """
+
+    tensors: tuple[TensorSpec, ...]
+    samples: int
+    classes: tuple[str, ...] = ()
+    sha256: str = ""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    scale: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data in raw layout."""
+        return self.samples * sum(t.nbytes for t in self.tensors)
+
+    def to_json(self) -> str:
+        tensors = [{"shape": list(t.shape), "dtype": t.dtype.name} for t in self.tensors]
+        return (
+            json.dumps(
+                {
+                    "format": FORMAT,
+                    "version": VERSION,
+                    "samples": self.samples,
+                    "tensors": tensors,
+                    "classes": list(self.classes),
+                    "sha256": self.sha256,
+                    **({"scale": self.scale} if self.scale else {}),
+                    **self.recipe,
+                },
+                indent=1,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
+
+    def to_bytes(self) -> bytes:
+        """The file; names that UTF-8 cannot spell, as of folders, are spelled as JSON can."""
+        return self.to_json().encode("utf-8", "backslashreplace")
+
+
+def rescale(x: Array, scale: str) -> None:
+    """Does one of SCALES in place: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in the dtype of x."""
+    x /= x.dtype.type(255 if scale == "0..1" else 127.5)
+    if scale == "-1..1":
+        x -= x.dtype.type(1)
+
+
+def sidecar_path(path: str) -> Path:
+    return Path(f"{path}.json")
+
+
+def read_sidecar(path: str) -> Sidecar | None:
+    """What the JSON beside a data file says; None where there is none.
+
+    Raises:
+        DataError: if there is one, but not of this format.
+    """
+    where = sidecar_path(path)
+    if not os.path.lexists(where):
+        return None
+    text = read_input(where, "readable JSON")
+    try:
+        return _parse(json.loads(text.decode()))
+    except Exception as e:  # JSON may be anything
+        raise DataError(
+            f"{where}: must be JSON of format {FORMAT} {VERSION}, but got: {reason(e)}. "
+            "Write the data again, or delete the JSON."
+        ) from e
+
+
+def _parse(content: dict[str, Any]) -> Sidecar:
+    if content["format"] != FORMAT or content["version"] != VERSION:
+        shown = f"{printable(content['format'], 40)} {printable(content['version'], 40)}"
+        raise ValueError(f"format {shown}")
+    tensors = tuple(_spec(t) for t in content["tensors"])
+    samples, classes = content["samples"], content.get("classes", [])
+    for tensor in tensors:
+        check_shape((samples, *tensor.shape), tensor.dtype.itemsize)
+    if not tensors:
+        raise ValueError("no tensors")
+    if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
+        raise TypeError("classes must be a list of names")
+    scale = content.get("scale", "")
+    if scale not in ("", *SCALES):
+        raise ValueError(f"scale {printable(scale)}")
+    own = {"format", "version", "samples", "tensors", "classes", "sha256", "scale"}
+    recipe = {k: v for k, v in content.items() if k not in own}
+    for key, kinds in RECIPE.items():
+        if key in recipe and not isinstance(recipe[key], kinds):
+            raise TypeError(f"{key} must be {' or '.join(k.__name__ for k in kinds)}")
+    if not all(isinstance(step, dict) for step in recipe.get("preprocessing", ())):
+        raise TypeError("preprocessing must be a list of steps")
+    sha256 = str(content.get("sha256", ""))
+    return Sidecar(tensors, samples, tuple(classes), sha256, recipe, scale)
+
+
+def _spec(tensor: dict[str, Any]) -> TensorSpec:
+    shape, dtype = tensor["shape"], tensor["dtype"]
+    if 0 in shape:
+        raise ValueError(f"shape {listed(shape)}")
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype {printable(dtype)}")
+    check_shape(shape, np.dtype(dtype).itemsize)
+    return TensorSpec(tuple(shape), np.dtype(dtype).newbyteorder("<"))

@@ -1,0 +1,97 @@
+"""A contact sheet: the first samples of a file as one picture, each with its label."""
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.columns import Column
+from odt.core.datasets.pictures import pillow
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+TILE = 96  # pixels of a sample's longer side
+TEXT = 14  # pixels of the line below it
+GAP = 4
+DARK = np.uint8(32)
+
+
+def write_sheet(path: Path, column: Column, labels: Sequence[str]) -> None:
+    """Writes a PNG.
+
+    Args:
+        labels: of the first samples; as many samples are shown.
+
+    Raises:
+        DataError: if Pillow is missing, a sample is no picture and no curve, or the file cannot
+            be written.
+    """
+    image = pillow()
+    from PIL import ImageDraw
+
+    count = min(len(labels), column.length)
+    rows = np.empty((count, column.spec.size), column.spec.dtype)
+    column.read(slice(0, count), rows)
+    wide = max(1, math.ceil(math.sqrt(count)))
+    high = math.ceil(count / wide)
+    step, line = TILE + GAP, TILE + TEXT + GAP
+    sheet = image.new("RGB", (wide * step + GAP, high * line + GAP), (int(DARK),) * 3)
+    draw = ImageDraw.Draw(sheet)
+    for k, row in enumerate(rows):
+        x, y = GAP + k % wide * step, GAP + k // wide * line
+        sheet.paste(_tile(image, picture(row, column.spec.shape)), (x, y))
+        draw.text((x, y + TILE + 1), printable(labels[k]), fill=(255, 255, 255))
+    data = io.BytesIO()
+    sheet.save(data, "PNG")
+    write_atomically(path, [data.getvalue()], DataError)
+
+
+def picture(row: Array, shape: tuple[int, ...]) -> Array:
+    """Bytes (H, W, 3) of one sample: a picture, a map of bands, or a curve.
+
+    The least and the greatest value of the sample become black and white.
+    """
+    x = np.nan_to_num(row.astype(np.float64))
+    least, most = x.min(), x.max()
+    x = (x - least) / (most - least if most > least else 1)
+    if len(shape) == 3 and shape[2] in (1, 3):
+        x = x.reshape(shape)
+    elif len(shape) == 2 and min(shape) > 1:
+        x = x.reshape(shape)[..., None]
+    elif len(shape) == 3 and shape[2] == 2:
+        x = x.reshape(shape)[..., :1]
+    else:
+        x = _curve(x.reshape(-1))[..., None]
+    grey = (x * 255).astype(np.uint8)
+    return np.repeat(grey, 3, axis=2) if grey.shape[2] == 1 else grey
+
+
+def _curve(x: Array) -> Array:
+    """A drawn line: white where the value lies."""
+    at = np.linspace(0, len(x) - 1, TILE).round().astype(int)
+    y = np.zeros((TILE, TILE))
+    heights = ((1 - x[at]) * (TILE - 1)).round().astype(int)
+    for k, h in enumerate(heights):
+        before = heights[max(0, k - 1)]
+        y[min(h, before) : max(h, before) + 1, k] = 1
+    return y
+
+
+def _tile(image: Any, pixels: Array) -> Any:
+    """Scaled to the tile, centred."""
+    made = image.fromarray(pixels)
+    scale = TILE / max(made.size)
+    size = tuple(max(1, round(n * scale)) for n in made.size)
+    resample = image.Resampling.NEAREST if scale > 1 else image.Resampling.BILINEAR
+    tile = image.new("RGB", (TILE, TILE), (int(DARK),) * 3)
+    tile.paste(made.resize(size, resample), ((TILE - size[0]) // 2, (TILE - size[1]) // 2))
+    return tile
+
+
+def printable(label: str) -> str:
+    """What Pillow's own font can draw, as much as fits."""
+    return label.encode("latin1", "replace").decode("latin1")[: TILE // 6]

@@ -1,0 +1,81 @@
+"""What a model wants of its data: shapes, channels, dtype, number of classes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odt.core.datasets.source import Kind
+from odt.core.model.reader import read_model
+from odt.errors import DataError
+from odt.kernels.opdef import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """The first input and the outputs of a model, for one sample.
+
+    Attributes:
+        path: of the model.
+        inputs, outputs: without the batch.
+    """
+
+    path: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def picture_size(self) -> tuple[int, int] | None:
+        """Height and width if the input is a picture (H, W) or (H, W, C)."""
+        shape = self.inputs[0].shape
+        if (len(shape) == 3 and shape[2] in (1, 3)) or len(shape) == 2:
+            return shape[0], shape[1]
+        return None
+
+    def colour(self) -> str:
+        """What pictures must become."""
+        shape = self.inputs[0].shape
+        return "rgb" if len(shape) == 3 and shape[2] == 3 else "grayscale"
+
+    def check(
+        self,
+        name: str,
+        kind: Kind,
+        inputs: Sequence[TensorSpec],
+        targets: Sequence[TensorSpec],
+        classes: int,
+    ) -> None:
+        """Raises DataError if a split does not fit the model."""
+        for k, (got, want) in enumerate(zip(inputs, self.inputs, strict=False)):
+            if got.shape != want.shape or got.dtype != want.dtype:
+                raise DataError(
+                    f"{self.path}: input {k} must be {want}, but {name} has {got} of {kind} data."
+                )
+        if len(inputs) != len(self.inputs):
+            raise DataError(
+                f"{self.path}: must have {len(self.inputs)} inputs, but {name} has {len(inputs)}."
+            )
+        if not targets:
+            return
+        wide = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
+        there = classes or (targets[0].shape[-1] if targets[0].shape else 1)
+        if there != wide:
+            raise DataError(
+                f"{self.path}: its output has {wide} values, but {name} has {there} "
+                f"{'classes' if classes else 'values'}. Take a model with an output of {there}, or "
+                "merge classes with --label-map."
+            )
+
+
+def likeness(path: str) -> Likeness:
+    """What a model file wants.
+
+    Raises:
+        ModelError: if it cannot be read.
+    """
+    graph = read_model(path).graph
+    specs = [
+        tuple(
+            TensorSpec(graph.tensors[i].spec.shape[1:], graph.tensors[i].spec.dtype)
+            for i in indices
+        )
+        for indices in (graph.inputs, graph.outputs)
+    ]
+    return Likeness(path, specs[0], specs[1])

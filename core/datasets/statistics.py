@@ -1,0 +1,155 @@
+"""What is in a data file: ranges, classes, and what is wrong with it; read once, block by block."""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.data.array_files import HDF5, NPY, ZIP, map_arrays
+from odt.core.data.columns import Column, open_columns
+from odt.core.data.sidecar import Sidecar, read_sidecar
+from odt.core.storage.reading import listed, open_input, printable, reading
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+BLOCK = 1 << 20  # bytes looked at together
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """One tensor of a file.
+
+    Attributes:
+        name: file and tensor.
+        spec: of a sample, as it is stored.
+        least, most, mean: of the finite values.
+        nan, infinite: how many.
+        constant: positions in a sample, flattened, whose value never changes.
+        classes: samples by class, if these are one-hot rows or labels; else empty.
+    """
+
+    name: str
+    samples: int
+    spec: TensorSpec
+    least: float
+    most: float
+    mean: float
+    nan: int
+    infinite: int
+    constant: Array
+    classes: dict[str, int]
+
+
+def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...], Sidecar | None]:
+    """The tensors of a data file, as its sidecar, its own header or the caller says.
+
+    Args:
+        shape: of a sample of float32, for a raw file without a sidecar.
+
+    Raises:
+        DataError: if none of them says it.
+    """
+    with open_input(path) as f, reading(path, "must be a readable file"):
+        start = f.read(8)
+    sidecar = read_sidecar(path)
+    if sidecar is not None:
+        specs: Sequence[TensorSpec] = sidecar.tensors
+    elif start.startswith((HDF5, NPY, ZIP)):
+        found = {n: a for n, a in map_arrays(path).items() if a.dtype.kind in "biuf"}
+        if not found:
+            raise DataError(f"{path}: must hold arrays of numbers, but has none.")
+        arrays = {n: a if a.shape else a.reshape(1) for n, a in found.items()}
+        if not all(a.shape[0] for a in arrays.values()):
+            raise DataError(f"{path}: must hold samples, but got {listed(arrays)} without any.")
+        specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays.values()]
+        columns = [
+            Column(f"{path}: {printable(name)}", spec, a.shape[0], a)
+            for (name, a), spec in zip(arrays.items(), specs, strict=True)
+        ]
+        return tuple(columns), None
+    elif shape:
+        specs = [TensorSpec(shape, np.dtype(np.float32))]
+    else:
+        raise DataError(
+            f"{path}: of raw bytes the shape must be known, but there is no {path}.json. "
+            "Give --shape, such as 28x28x1."
+        )
+    return open_columns(path, specs, "tensor"), sidecar
+
+
+def survey(column: Column, classes: Sequence[str]) -> Survey:
+    """Looks at all samples.
+
+    Args:
+        classes: names, if known.
+    """
+    spec = column.spec
+    block = max(1, BLOCK // max(1, spec.nbytes))
+    out = np.empty((min(block, column.length), spec.size), spec.dtype)
+    first = np.empty(spec.size, spec.dtype)
+    constant = np.ones(spec.size, bool)
+    least, most, total, finite, nan, infinite = math.inf, -math.inf, 0.0, 0, 0, 0
+    counts = np.zeros(spec.size, np.int64)
+    one_hot = spec.dtype.kind == "f" and len(spec.shape) == 1 and spec.size > 1
+    labels = np.zeros(len(classes), np.int64)
+    sparse = spec.dtype.kind in "iu" and spec.size == 1 and bool(classes)
+    for at in range(0, column.length, block):
+        rows = out[: min(block, column.length - at)]
+        column.read(slice(at, at + len(rows)), rows)
+        if at == 0:
+            first[:] = rows[0]
+        constant &= (rows == first).all(axis=0)
+        there = np.isfinite(rows)
+        nan += int(np.isnan(rows).sum())
+        infinite += int(rows.size - there.sum()) - int(np.isnan(rows).sum())
+        values = rows[there]
+        if values.size:
+            least, most = min(least, float(values.min())), max(most, float(values.max()))
+            total += float(values.sum(dtype=np.float64))
+            finite += values.size
+        if one_hot:
+            one_hot = bool(((rows == 0) | (rows == 1)).all() and (rows.sum(axis=1) == 1).all())
+            counts += (rows == 1).sum(axis=0)
+        if sparse:
+            sparse = bool(rows.min() >= 0 and rows.max() < len(classes))
+            if sparse:
+                labels += np.bincount(rows[:, 0], minlength=len(classes))
+    by_class = counts if one_hot else labels if sparse else np.zeros(0, np.int64)
+    names = classes if len(classes) == len(by_class) else [str(k) for k in range(len(by_class))]
+    return Survey(
+        column.name,
+        column.length,
+        spec,
+        least,
+        most,
+        total / finite if finite else math.nan,
+        nan,
+        infinite,
+        np.flatnonzero(constant) if column.length > 1 else np.zeros(0, np.int64),
+        dict(zip(names, by_class.tolist(), strict=True)),
+    )
+
+
+def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
+    """What the first samples of an input file are, from the output file beside it.
+
+    Gives numbers where there is none.
+    """
+    numbers = [str(k) for k in range(samples)]
+    if sidecar is None:
+        return numbers
+    name = Path(str(sidecar.recipe.get("files", {}).get("output", ""))).name
+    other = Path(path).parent / name
+    if not name or not os.path.isfile(other) or other.name == Path(path).name:
+        return numbers
+    (column, *_), _ = open_any(str(other))
+    rows = np.empty((min(samples, column.length), column.spec.size), column.spec.dtype)
+    column.read(slice(0, len(rows)), rows)
+    if not sidecar.classes:
+        return [f"{row[0]:.4g}" for row in rows]
+    picked = rows.argmax(axis=1) if column.spec.size > 1 else rows[:, 0]
+    names = dict(enumerate(sidecar.classes))
+    return [names.get(k, printable(k)) for k in picked.tolist()]

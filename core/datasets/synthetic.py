@@ -1,0 +1,106 @@
+"""Random inputs, and as their outputs what a model makes of them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.data.protocol import Order
+from odt.core.data.sidecar import Sidecar, sidecar_path
+from odt.core.datasets.outputs import OUTPUTS
+from odt.core.model.dequantize import fold_weights
+from odt.core.model.reader import read_model
+from odt.core.storage.atomic_files import AtomicFile
+from odt.core.training.inference import Predictor
+from odt.errors import DataError
+from odt.kernels.opdef import Array, TensorSpec
+
+BATCH = 16
+CLASSES = 10  # integers are drawn below this, unless --high says otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """What inputs are drawn from: uniform in low … high, anew for each seed."""
+
+    low: float = 0.0
+    high: float = 1.0
+    seed: int = 0
+
+
+class RandomData:
+    """Inputs by number: the same whatever batch they are asked for in."""
+
+    def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
+        self._specs = specs
+        self._randomness = randomness
+
+    def sample(self, k: int) -> list[Array]:
+        r = self._randomness
+        random = np.random.default_rng((r.seed, k))
+        return [
+            random.uniform(r.low, r.high, s.shape).astype(s.dtype)
+            if s.dtype.kind == "f"
+            else random.integers(int(r.low), max(int(r.high), CLASSES), s.shape).astype(s.dtype)
+            for s in self._specs
+        ]
+
+    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        for row, k in enumerate(samples):
+            for out, x in zip(inputs, self.sample(int(k)), strict=True):
+                out[row] = x.reshape(out[row].shape)
+
+
+def random_data(
+    model_path: str,
+    paths: tuple[Path, Path],
+    length: int,
+    randomness: Randomness,
+    output: str,
+    progress: Callable[[str, int, int | None], None],
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Writes inputs, and the outputs that training can have a loss on; gives the specs of a sample.
+
+    These are the outputs that hold floats; all, if none does.
+
+    Raises:
+        OdtError: if the model cannot be read or run, or a file not be written.
+    """
+    graph = fold_weights(read_model(model_path)).graph
+    with Predictor(graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
+        every = predictor.runtime.output_specs
+        kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
+        specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])
+        data = RandomData(specs[0], randomness)
+        files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
+        done = 0
+        for outputs in predictor.run(data, range(length)):
+            for row in range(len(outputs[0])):
+                files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
+                files[1].append([outputs[k][row].copy() for k in kept])  # they are reused
+                done += 1
+            if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
+                raise DataError(
+                    f"{model_path}: its outputs must be finite, but are not for these inputs. "
+                    "Give another --low and --high."
+                )
+            progress("random", done, length)
+        recipe = {
+            "files": {"input": paths[0].name, "output": paths[1].name},
+            "source": {"name": "random", "model": Path(model_path).name},
+            "seed": randomness.seed,
+            "range": [randomness.low, randomness.high],
+        }
+        sidecars = []
+        for file, path in zip(files, paths, strict=True):
+            sidecar = AtomicFile(sidecar_path(str(path)), DataError)
+            stack.callback(sidecar.discard)
+            described = Sidecar(file.tensors, length, (), file.finish(), recipe)
+            sidecar.write(described.to_bytes())
+            sidecars.append(sidecar)
+        for file, path, sidecar in zip(files, paths, sidecars, strict=True):
+            file.commit(path)
+            sidecar.commit()
+    return specs

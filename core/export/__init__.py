@@ -1,0 +1,1 @@
+"""Trained weights back into model files; models with other heads or weights."""

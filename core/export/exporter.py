@@ -1,0 +1,258 @@
+"""Writes trained models: new weights in the original bytes, everything else as it was."""
+
+import os
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.export.circle_plus import Edit, edit_training_info
+from odt.core.export.flatbuffer_edit import (
+    BUFFER,
+    BUFFERS,
+    SUBGRAPHS,
+    TENSORS,
+    VERSION,
+    NewTable,
+    OwnBuffer,
+    Patch,
+    absolute_offsets,
+    buffer_table,
+    front,
+    name_own_buffers,
+    original,
+    patched,
+)
+from odt.core.export.float_weights import removed, with_float_weights
+from odt.core.export.read_back import Expected
+from odt.core.model.dequantize import as_stored, fold_weights
+from odt.core.model.flatbuffer import Source, Table
+from odt.core.model.operator_options import operator_name, tensor_type
+from odt.core.model.reader import FORMATS, Model
+from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import ModelError
+from odt.kernels.opdef import Array
+
+IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
+TFLITE_VERSION = 3  # LiteRT loads no other; Circle files say 0
+FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only Circle has
+
+
+def export_model(
+    model: Model,
+    weights: Mapping[int, Array],
+    path: str | os.PathLike[str],
+    file_format: str | None = None,
+    info: TrainingInfo | None = None,
+    *,
+    float_weights: bool = False,
+) -> None:
+    """Writes the model with other weights; whole or not at all, also over its own file.
+
+    Args:
+        weights: tensor index → new values, by the graph of fold_weights: float32 for what is
+            stored as float16 or int8, which gets new scales. A tensor that shares its buffer with
+            one of other values gets a buffer of its own.
+        file_format: circle or tflite; None for the model's own.
+        info: makes the file a circle+; None leaves training info as it is.
+        float_weights: writes what is stored as float16 or int8 as float32 instead.
+
+    Raises:
+        ModelError: if the format cannot hold the model, the file cannot be written, or it does
+            not read back as it was written.
+        OptionError: if a circle+ cannot hold the info.
+        LostFileError: if the model's own file became shorter.
+    """
+    source = model
+    source.check_file()
+    if float_weights:
+        model, weights, info = _in_float(model, weights, info)
+    file_format = file_format or ("circle" if info else model.format)
+    assert info is None or file_format == "circle", "training info is for circle files"
+    scales: dict[int, Array] = {}
+    if any(
+        a.dtype != model.graph.tensors[i].spec.dtype or model.graph.tensors[i].data is None
+        for i, a in weights.items()
+    ):
+        weights, scales = as_stored(model, fold_weights(model), weights)
+    patches, own = _placed(model, weights)
+    patches += [(_place_of(model, model.quantization[i].scale), a.data) for i, a in scales.items()]
+    edit, data = convert(model, file_format, () if info else own), None
+    if info is not None:
+        data = encode_training_info(info, len(model.graph.nodes))
+        plus = edit_training_info(model, data, IDENTIFIERS["circle"], own)
+        edit = Edit(plus.front, plus.begin, edit.patches + plus.patches)
+    expected = Expected(os.fspath(path), model, weights, scales, data)
+    write_atomically(path, _chunks(model, edit, patches, source), check=expected.check)
+
+
+def _in_float(
+    model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
+) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
+    """The model with float32 weights, new ones by its tensors, the info by its operators."""
+    folded = fold_weights(model)
+    if not folded.stored:
+        return model, weights, info
+    weights = {folded.stored.get(i, i): a for i, a in weights.items()}
+    if info is not None and info.trainable_ops is not None:
+        gone = removed(model, folded)
+        kept = [k for k in info.trainable_ops if k not in gone]
+        info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
+    return with_float_weights(model, folded), weights, info
+
+
+def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
+    """Writes a circle+ of the model, in place of any training info that it carries."""
+    export_model(model, {}, path, "circle", info)
+
+
+def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
+    """Writes the model without training info."""
+    edit = edit_training_info(model, None, IDENTIFIERS[model.format])
+    expected = Expected(os.fspath(path), model)
+    write_atomically(path, _chunks(model, edit, [], model), check=expected.check)
+
+
+def _chunks(
+    model: Model, edit: Edit, weights: list[Patch], source: Model
+) -> Iterator[bytes | memoryview]:
+    """The file's bytes; fails at the end if what they were made from became shorter meanwhile."""
+    yield edit.front
+    yield from patched(model.data, [*edit.patches, *weights], edit.begin)
+    source.check_file()
+
+
+def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Edit:
+    """The model in a format, with new buffers for some tensors.
+
+    Another format has another identifier and version, and may lack a place for what there is.
+    """
+    if file_format == model.format and not own:
+        return Edit(b"", 0, [])
+    source = Source(model.path, model.data)
+    root = source.root()
+    identifier = IDENTIFIERS[file_format]
+    patches: list[Patch] = []
+    version, absent = None, set[int]()
+    if file_format != model.format:
+        _refuse_losses(model, root, file_format)
+        patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
+        if file_format == "tflite":
+            version, absent = TFLITE_VERSION, _empty_buffers(model, root)
+    place = root.place(VERSION, 4)
+    if version is not None and place:
+        patches.append((place, struct.pack("<I", version)))
+        version = None
+    vectors: dict[int, list[int | NewTable]] = {}
+    if own or absent:
+        buffers: list[int | NewTable] = [
+            buffer_table(b"") if k in absent else table.pos
+            for k, table in enumerate(root.tables(BUFFERS, "buffer"))
+        ]
+        patches += name_own_buffers(root, buffers, own)
+        vectors[BUFFERS] = buffers
+    if version is None and not vectors:
+        return Edit(b"", 0, patches)
+    before = front(0, root, identifier, version, vectors, lasting=bool(vectors))
+    return Edit(before, 0, patches + absolute_offsets(root, len(before)))
+
+
+def _empty_buffers(model: Model, root: Table) -> set[int]:
+    """Buffers of activations whose data is there, and empty: LiteRT takes that for a constant.
+
+    A constant without elements keeps its buffer, and buffer 0 is never looked at.
+    """
+    empty = {
+        k
+        for k, table in enumerate(root.tables(BUFFERS, "buffer"))
+        if k and table.target(0) and model.spans[k] == (0, 0)
+    }
+    if not empty:
+        return empty
+    return {
+        table.number(BUFFER, "I")
+        for graph in root.tables(SUBGRAPHS, "subgraph")
+        for table in graph.tables(TENSORS, "tensor", f"{graph.where}, ")
+        if table.number(BUFFER, "I") in empty and 0 not in table.numbers(0, "shape")
+    }
+
+
+def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], list[OwnBuffer]]:
+    """Where new values go: into the bytes of the old ones, unless others need these."""
+    patches: list[Patch] = []
+    own: list[OwnBuffer] = []
+    together: dict[tuple[int, int], list[int]] = {}
+    for i in weights:
+        together.setdefault(model.spans[model.graph.tensors[i].buffer], []).append(i)
+    readers = _readers(model)
+    for (offset, size), tensors in together.items():
+        if readers[offset, size] == 1:
+            patches.append((offset, _bytes_of(weights[tensors[0]], size)))
+            continue
+        values: dict[bytes, list[int]] = {}
+        for i in tensors:
+            values.setdefault(bytes(_bytes_of(weights[i], size)), []).append(i)
+        old = bytes(model.data[offset : offset + size])
+        if values.pop(old, None) is None and readers[offset, size] == len(tensors):
+            first = next(iter(values))
+            patches.append((offset, first))
+            del values[first]
+        own += [OwnBuffer(tuple(named), data) for data, named in values.items()]
+    return patches, own
+
+
+def _readers(model: Model) -> Counter[tuple[int, int]]:
+    """How many tensors of all subgraphs, and entries of metadata, name the bytes of a span."""
+    found = Counter(model.spans[buffer] for buffer in model.metadata.values())
+    for graph in Source(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
+        for table in graph.tables(TENSORS, "tensor", f"{graph.where}, "):
+            buffer = table.number(BUFFER, "I")
+            if buffer < len(model.spans):  # only those of subgraph 0 have been checked
+                found[model.spans[buffer]] += 1
+    return found
+
+
+def _bytes_of(values: Array, size: int) -> memoryview:
+    """As they stand in the file."""
+    assert values.nbytes == size, f"its buffer has {size} bytes, not {values.nbytes}"
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return little.reshape(-1).view(np.uint8).data
+
+
+def _place_of(model: Model, values: Array) -> int:
+    """Where in the file an array is that views it."""
+    return values.ctypes.data - np.frombuffer(model.data, np.uint8).ctypes.data
+
+
+def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
+    """Names what the other format has no place for, in all subgraphs."""
+    problems = []
+    for table in root.tables(1, "operator code"):
+        code = min(table.number(0, "b"), table.number(3, "i"))
+        if code < 0 and file_format == "tflite":
+            problems.append(f"{table.where} ({operator_name(code)})")
+    codes = [max(t.number(0, "b"), t.number(3, "i")) for t in root.tables(1, "operator code")]
+    for graph in root.tables(SUBGRAPHS, "subgraph"):
+        for table in graph.tables(0, "tensor", f"{graph.where}, "):
+            code = table.number(1, "b")
+            if (code < 0 or table.number(10, "b")) and file_format == "tflite":
+                kind = "compressed" if code >= 0 else tensor_type(code)
+                problems.append(f"{table.where} ({kind})")
+            scales = table.table(4, "quantization")
+            if scales is not None and scales.number(4, "B") > 1:
+                problems.append(f"{table.where} (quantization details {scales.number(4, 'B')})")
+        for table in graph.tables(3, "operator", f"{graph.where}, "):
+            options = table.table(4, "options")
+            index = table.number(0, "I")
+            if options is None or index >= len(codes) or codes[index] != FULLY_CONNECTED:
+                continue
+            if options.number(1, "b") == SHUFFLED16X1FLOAT32 and file_format == "tflite":
+                problems.append(f"{table.where} (weights format SHUFFLED16x1FLOAT32)")
+    if problems:
+        raise ModelError(
+            f"{model.path}: must hold only what {file_format} files have, "
+            f"but got {', '.join(problems)}. Export as {model.format}."
+        )

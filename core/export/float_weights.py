@@ -1,0 +1,124 @@
+"""A model file whose float16 and int8 weights are float32: what it computes is said without them.
+
+New buffers go in front of the old bytes (see flatbuffer_edit). In these the tensors change their
+type and lose their scales; a DEQUANTIZE of a weight is taken from the list of operators, and who
+read its output reads the weight.
+"""
+
+import struct
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from odt.core.export.flatbuffer_edit import (
+    BUFFERS,
+    SUBGRAPHS,
+    TENSORS,
+    NewTable,
+    OwnBuffer,
+    Patch,
+    absolute_offsets,
+    front,
+    name_own_buffers,
+    patched,
+)
+from odt.core.model.dequantize import Folded
+from odt.core.model.flatbuffer import Source, Table
+from odt.core.model.reader import Model, parse_model
+from odt.errors import UnsupportedError
+
+OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
+TYPE, QUANTIZATION = 1, 4  # slots of Tensor
+SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
+READ = 1  # slot of Operator: its inputs
+
+
+def removed(model: Model, folded: Folded) -> tuple[int, ...]:
+    """Positions of the operators that the file loses."""
+    left = {n.origin for n in folded.graph.nodes}
+    return tuple(n.origin for n in model.graph.nodes if n.origin not in left)
+
+
+def with_float_weights(model: Model, folded: Folded) -> Model:
+    """The model with float32 weights.
+
+    Args:
+        folded: its graph, and what was unfolded.
+
+    Raises:
+        UnsupportedError: if something reads a weight as it is stored.
+    """
+    _check_readers(model, folded)
+    source = Source(model.path, model.data)
+    root = source.root()
+    graphs = list(root.tables(SUBGRAPHS, "subgraph"))
+    patches = [*_retyped(graphs[0], folded.stored.values()), *_rewired(graphs[0], model, folded)]
+    buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
+    patches += name_own_buffers(root, buffers, [*_own_buffers(folded)])
+    identifier = bytes(model.data[4:8])
+    before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
+    patches += absolute_offsets(root, len(before))
+    data = b"".join([before, *patched(model.data, patches)])
+    return parse_model(memoryview(data), model.path)
+
+
+def _own_buffers(folded: Folded) -> Iterator[OwnBuffer]:
+    """The float32 values of each weight; tensors that shared a buffer may have other scales."""
+    for i, stored in folded.stored.items():
+        values = folded.graph.tensors[i].data
+        assert values is not None
+        yield OwnBuffer((stored,), values.astype("<f4").tobytes())
+
+
+def _check_readers(model: Model, folded: Folded) -> None:
+    stored = set(folded.stored.values())
+    for node in folded.graph.nodes:
+        for i in stored.intersection(node.inputs):
+            dtype = folded.graph.tensors[i].spec.dtype
+            if dtype != np.float32:
+                raise UnsupportedError(
+                    f"{model.path}: node {node.origin} ({node.op}): {model.graph.label(i)} must "
+                    f"be read as float32 to be written so, but got {dtype}. "
+                    "Give --export-weights as-stored."
+                )
+
+
+def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
+    """The type of each tensor that becomes float32, and its scales."""
+    for i, table in enumerate(graph.tables(TENSORS, "tensor")):
+        if i not in tensors:
+            continue
+        at = table.place(TYPE, 1)
+        if not at:
+            continue  # it is float32 already
+        yield at, b"\0"
+        scales = table.table(QUANTIZATION, "quantization")
+        for slot in (SCALE, ZERO_POINT):
+            start, length = scales.vector(slot, 1, "scales") if scales else (0, 0)
+            if length:
+                yield start - 4, struct.pack("<I", 0)
+
+
+def _rewired(graph: Table, model: Model, folded: Folded) -> Iterator[Patch]:
+    """The list of operators without those that are taken out, and who read their outputs."""
+    gone = removed(model, folded)
+    if not gone:
+        return
+    instead = {n.outputs[0]: n.inputs[0] for n in model.graph.nodes if n.origin in gone}
+    tables = list(graph.tables(OPERATORS, "operator"))
+    kept = [t.pos for k, t in enumerate(tables) if k not in gone]
+    start, _ = graph.vector(OPERATORS, 4, "operators")
+    offsets = [pos - (start + 4 * k) for k, pos in enumerate(kept)]
+    yield start - 4, struct.pack(f"<{1 + len(kept)}I", len(kept), *offsets)
+    for table, slot in [(graph, OUTPUTS), *((t, READ) for t in tables)]:
+        yield from _renumbered(table, slot, instead)
+
+
+def _renumbered(table: Table, slot: int, instead: dict[int, int]) -> Sequence[Patch]:
+    start, _ = table.vector(slot, 4, "tensors")
+    numbers = table.numbers(slot, "tensors")
+    return [
+        (start + 4 * k, struct.pack("<i", instead[i]))
+        for k, i in enumerate(numbers)
+        if i in instead
+    ]

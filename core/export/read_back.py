@@ -1,0 +1,102 @@
+"""Reads a written model back before it takes its name: it must hold what it was made from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from odt.core.model.graph import Node
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import METADATA_NAME
+from odt.errors import ModelError
+from odt.kernels.opdef import Array
+
+AT_ONCE = 1 << 20  # bytes compared, so that little of two files is in memory
+PAGES = 1 << 23  # bytes compared before the pages of both files are given back
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a written model must hold.
+
+    Attributes:
+        path: the name that the file is to have.
+        model: what it was made from; all else must be as there.
+        weights: tensor index → values that have changed, as the file stores them.
+        scales: tensor index → scales that have changed.
+        info: the training info, encoded; None if it was not written.
+    """
+
+    path: str
+    model: Model
+    weights: Mapping[int, Array] = field(default_factory=dict)
+    scales: Mapping[int, Array] = field(default_factory=dict)
+    info: bytes | None = None
+
+    def check(self, written: Path) -> None:
+        """Compares, bit for bit.
+
+        Raises:
+            ModelError: if anything differs.
+        """
+        try:
+            found = read_model(written)
+        except ModelError as e:
+            raise self._error(str(e)) from e
+        for what in self._differences(found):
+            raise self._error(f"another {what}")
+
+    def _error(self, found: str) -> ModelError:
+        return ModelError(
+            f"{self.path}: an export must read back as it was written, but got {found}. "
+            "The file was not written."
+        )
+
+    def _differences(self, found: Model) -> Iterator[str]:
+        graph, read = self.model.graph, found.graph
+        if (graph.inputs, graph.outputs) != (read.inputs, read.outputs) or (
+            [*map(_kind, graph.nodes)] != [*map(_kind, read.nodes)]
+        ):
+            yield "graph"
+        if len(graph.tensors) != len(read.tensors):
+            yield "number of tensors"
+        compared = 0
+        for i, (before, after) in enumerate(zip(graph.tensors, read.tensors, strict=True)):
+            if (before.name, before.spec) != (after.name, after.spec):
+                yield graph.label(i)
+            if not _are_same(self.weights.get(i, before.data), after.data):
+                yield f"value of {graph.label(i)}"
+            if not _are_same(self._scale(i), _scale_of(found, i)):
+                yield f"scale of {graph.label(i)}"
+            compared += before.spec.nbytes if after.data is not None else 0
+            if compared > PAGES:
+                compared = 0
+                self.model.give_pages_back()
+                found.give_pages_back()
+        if self.info is not None:
+            buffer = found.metadata.get(METADATA_NAME)
+            if buffer is None or bytes(found.buffer(buffer)) != self.info:
+                yield "training info"
+
+    def _scale(self, i: int) -> Array | None:
+        return self.scales[i] if i in self.scales else _scale_of(self.model, i)
+
+
+def _kind(node: Node) -> tuple[object, ...]:
+    return node.op, node.inputs, node.outputs, node.origin
+
+
+def _scale_of(model: Model, i: int) -> Array | None:
+    found = model.quantization.get(i)
+    return None if found is None else found.scale
+
+
+def _are_same(a: Array | None, b: Array | None) -> bool:
+    """Whether two arrays have the same bits."""
+    if a is None or b is None:
+        return a is b
+    x, y = (np.ascontiguousarray(v).reshape(-1).view(np.uint8) for v in (a, b))
+    return len(x) == len(y) and all(
+        np.array_equal(x[k : k + AT_ONCE], y[k : k + AT_ONCE]) for k in range(0, len(x), AT_ONCE)
+    )

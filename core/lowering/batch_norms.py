@@ -1,0 +1,56 @@
+"""BatchNorm as converters write it: a product of channels, and an addition, by constants."""
+
+import numpy as np
+
+from odt.core.model.graph import Graph, Node
+
+PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "BATCH_MATMUL")
+SCALES = ("MUL", "DIV")
+SHIFTS = ("ADD", "SUB")
+
+
+def norm_constants(lowered: Graph) -> set[int]:
+    """Constants of a BatchNorm behind a convolution or a matrix product.
+
+    That is MUL or DIV by one value for each channel, with ADD or SUB of such values before or
+    behind it. An ADD alone is a bias.
+
+    Args:
+        lowered: activations apart, so that none is overlooked between the two.
+    """
+    channels: dict[int, int] = {}  # of what follows a product by no more than a BatchNorm
+    behind: dict[int, tuple[int, ...]] = {}  # the constants on the way from there
+    scaled: set[int] = set()
+    found: set[int] = set()
+    for node in lowered.nodes:
+        y = node.outputs[0]
+        if node.op in PRODUCTS:
+            channels[y], behind[y] = lowered.tensors[y].spec.shape[-1], ()
+            continue
+        x = next((i for i in node.inputs if i in channels), None)
+        if x is None:
+            continue
+        if node.op == "TRANSPOSE":
+            more: tuple[int, ...] = ()
+        else:
+            constant = _of_channels(lowered, node, channels[x])
+            if constant is None:
+                continue
+            more = (constant,)
+        channels[y], behind[y] = channels[x], (*behind[x], *more)
+        if node.op in SCALES or x in scaled:
+            scaled.add(y)
+            found.update(behind[y])
+    return found
+
+
+def _of_channels(lowered: Graph, node: Node, channels: int) -> int | None:
+    """The constant that scales or shifts each channel by a value of its own."""
+    if node.op not in (*SCALES, *SHIFTS):
+        return None
+    for i in node.inputs:
+        tensor = lowered.tensors[i]
+        if tensor.data is not None and tensor.spec.dtype.kind == "f":
+            shape = tensor.spec.shape
+            return i if int(np.prod(shape)) == max(shape, default=1) == channels else None
+    return None

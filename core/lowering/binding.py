@@ -1,0 +1,77 @@
+"""Binds the names of an operator's row to the tensors of one node."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from odt.core.model.graph import ABSENT, Node
+from odt.errors import ShapeError
+from odt.kernels.opdef import OpDef
+from odt.kernels.registry import find_operator
+
+T = TypeVar("T")
+
+
+def row_of(op: str) -> OpDef:
+    """The row of an operator that is known to have one."""
+    row = find_operator(op)
+    assert row is not None, op
+    return row
+
+
+def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
+    """Names → items in order: `b?` binds as b, `xs*` takes all that later names leave, 1 or more.
+
+    Raises:
+        ShapeError: if there are too few or too many items.
+    """
+    least = sum(not n.endswith("?") for n in names)
+    starred = any(n.endswith("*") for n in names)
+    if len(items) < least or (len(items) > len(names) and not starred):
+        wanted = f"{least} or more" if starred else f"{least} to {len(names)}"
+        raise ShapeError(f"must have {wanted} tensors ({', '.join(names)}), but got {len(items)}")
+    bound: dict[str, T] = {}
+    at = 0
+    for k, name in enumerate(names):
+        if name.endswith("*"):
+            members = len(items) - at - (len(names) - k - 1)
+            for j in range(members):
+                bound[f"{name[:-1]}{j}"] = items[at + j]
+            at += members
+        elif at < len(items):
+            bound[name.rstrip("?")] = items[at]
+            at += 1
+    return bound
+
+
+def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
+    """Input name → tensor index; what is absent is left out."""
+    bound = bind(row.inputs, node.inputs)
+    needed = [n for n in row.inputs if not n.endswith(("?", "*"))]
+    needed += [n for n in bound if n not in needed and f"{n}?" not in row.inputs]
+    missing = [n for n in needed if bound.get(n, ABSENT) == ABSENT]
+    if missing:
+        raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
+    return {n: i for n, i in bound.items() if i != ABSENT}
+
+
+def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
+    """Input name → tensor index, of the inputs that kernels may see."""
+    hidden = {n.rstrip("?") for n in (*row.static, *row.zero_state)}
+    return {n: i for n, i in bind_inputs(row, node).items() if n not in hidden}
+
+
+def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
+    """Output name → tensor index."""
+    return bind(row.outputs, node.outputs)
+
+
+def expand(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
+    """A kernel's reads or writes as the names in use: absent ones left out, `xs*` spelled out."""
+    found: list[str] = []
+    for name in names:
+        if name.endswith("*"):
+            stem = name[:-1]
+            found += [k for k in known if k[: len(stem)] == stem and k[len(stem) :].isdigit()]
+        elif not name.endswith("?") or name[:-1] in known:
+            found.append(name.rstrip("?"))
+    return found

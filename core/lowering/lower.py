@@ -1,0 +1,337 @@
+"""A file's graph → the graph that is trained: batch in the shapes, one function a node.
+
+Fused activations become nodes of their own, and shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
+folded into constants. What odt cannot compute is refused here, everything at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.batch_samples import stacked
+from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
+from odt.core.lowering.endings import final_logits, move_last
+from odt.core.lowering.merge_slices import split_slices
+from odt.core.lowering.push_transposes import move_transposes
+from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.lowering.unsupported import (
+    Refusal,
+    check_made,
+    check_outputs,
+    check_tensors,
+    refused,
+    unsupported,
+)
+from odt.core.model.graph import Graph, Node, Tensor
+from odt.errors import ShapeError, UnsupportedError
+from odt.kernels.opdef import Array, OpDef, TensorSpec
+from odt.kernels.registry import find_operator
+
+# ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
+# Bytes of integers computed here, for one node and in all: shapes, positions and masks are small.
+MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
+
+ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
+
+
+@dataclass
+class World:
+    """What is known of the tensors at one batch size.
+
+    Attributes:
+        batch: the batch size.
+        specs: of every tensor that has been reached.
+        values: of constants, and of integers that follow from them or from shapes.
+        attrs: of every node, by its position.
+        batched: tensors whose leading axis grows with the batch.
+        folded: bytes of the constants computed here.
+    """
+
+    batch: int
+    specs: dict[int, TensorSpec]
+    values: dict[int, Array]
+    batched: set[int]
+    attrs: dict[int, Any] = field(default_factory=dict)
+    folded: int = 0
+
+
+def file_batch(graph: Graph) -> int:
+    """The batch the file's shapes were written for: the inputs' leading entry, usually 1.
+
+    1 too where no axis is the batch, as in a model that takes weights or scalars as inputs: what
+    the file has is then one sample. So is a vector, unless more of its values can be computed.
+    """
+    leads = {max(t.spec.shape[0], 1) if t.spec.shape else 0 for t in _inputs(graph)}
+    size = leads.pop() if len(leads) == 1 else 1
+    if size < 2:
+        return 1
+    vectors = any(len(t.spec.shape) == 1 for t in _inputs(graph))
+    if not vectors and all(graph.tensors[i].spec.shape[:1] == (size,) for i in graph.outputs):
+        return size
+    try:
+        _lower(graph, size, size)
+    except UnsupportedError:
+        return size  # whoever computes it is told why not
+    try:
+        _lower(graph, 2 * size, size)
+    except UnsupportedError:
+        return 1
+    return size
+
+
+def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
+    """The graph at a batch size, ready for a plan.
+
+    Where the file's shapes hold for one sample only, several are stacked
+    (core/lowering/batch_samples.py).
+
+    Args:
+        graph: as in the file.
+        batch: samples.
+        alike: one sample too is computed in the nodes that several are.
+
+    Raises:
+        UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
+            an input or an output does not grow with the batch.
+    """
+    lowered = split_slices(_for_samples(graph, batch, alike))
+    return move_transposes(lowered, final_logits(graph))
+
+
+def _for_samples(graph: Graph, batch: int, alike: bool) -> Graph:
+    size = file_batch(graph)
+    if size > 1:
+        return _for_groups(graph, batch, size)
+    one = _lower(graph, 1, 1)
+    if batch > 1:
+        return stacked(one, batch)
+    if not alike:
+        return one
+    try:
+        return stacked(one, 1)
+    except UnsupportedError:
+        return one
+
+
+def _for_groups(graph: Graph, batch: int, size: int) -> Graph:
+    """Of a file whose shapes were written for a batch of `size` samples."""
+    if batch == size:
+        return _lower(graph, size, size)
+    found = _lower(graph, batch, size)
+    mixing = mixing_nodes(found)
+    if not mixing:
+        return found
+    if batch % size == 0:
+        return stacked(_lower(graph, size, size), batch // size)
+    raise UnsupportedError(
+        f"{graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch depend "
+        f"on each other, so the batch must be a multiple of the file's, {size}, but got {batch}"
+    )
+
+
+def _inputs(graph: Graph) -> list[Tensor]:
+    return [graph.tensors[i] for i in graph.inputs]
+
+
+def _lower(graph: Graph, batch: int, size: int) -> Graph:
+    """The same; `size` is the batch of the file."""
+    if not graph.inputs or not graph.outputs:
+        raise UnsupportedError(
+            f"{graph.name}: must have inputs and outputs, "
+            f"but got {len(graph.inputs)} and {len(graph.outputs)}"
+        )
+    at_file = _infer(graph, _start(graph, size, size), None)
+    check_outputs(graph, at_file.specs)
+    if batch == size:
+        return move_last(_rewrite(graph, at_file))
+    world = _infer(graph, _start(graph, batch, size), at_file)
+    for i in (*graph.inputs, *graph.outputs):
+        before, now = at_file.specs[i].shape, world.specs[i].shape
+        scaled = before and now[0] * size == before[0] * batch
+        if not scaled or now[1:] != before[1:]:
+            raise UnsupportedError(
+                f"{graph.name}: {graph.label(i)}: its leading axis, and no other, must be the "
+                f"batch to compute {batch} samples together, but got {now} for {batch}, "
+                f"{before} for {size}"
+            )
+    return move_last(_rewrite(graph, world))
+
+
+def _start(graph: Graph, batch: int, size: int) -> World:
+    specs, batched = {}, set()
+    for i in graph.inputs:
+        spec = graph.tensors[i].spec
+        if spec.shape and max(spec.shape[0], 1) == size:
+            spec = TensorSpec((batch, *spec.shape[1:]), spec.dtype)
+            batched.add(i)
+        specs[i] = spec
+    values = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
+    specs.update((i, graph.tensors[i].spec) for i in values)
+    return World(batch, specs, values, batched)
+
+
+def computed_specs(graph: Graph) -> dict[int, TensorSpec]:
+    """Specs of a file's tensors, computed from its inputs': what the file says may be open."""
+    size = file_batch(graph)
+    return _infer(graph, _start(graph, size, size), None).specs
+
+
+def refusals(graph: Graph) -> list[Refusal]:
+    """All nodes of a file's graph that odt cannot compute."""
+    size = file_batch(graph)
+    return _walk(graph, _start(graph, size, size), None)
+
+
+def _infer(graph: Graph, world: World, at_file: World | None) -> World:
+    """Fills a world, node by node."""
+    found = _walk(graph, world, at_file)
+    if found:
+        raise unsupported(graph, found)
+    return world
+
+
+def _walk(graph: Graph, world: World, at_file: World | None) -> list[Refusal]:
+    """The same; gives the nodes in the way, and what is known to be wrong with those behind."""
+    found: list[Refusal] = []
+    unknown: set[int] = set()
+    for k, node in enumerate(graph.nodes):
+        row = find_operator(node.op)
+        if row is None:
+            found.append(refused(graph, node))
+        else:
+            try:
+                if unknown.intersection(node.inputs):
+                    names = {**bind_operands(row, node), **bind_outputs(row, node)}
+                    check_tensors(graph, names.values())
+                else:
+                    _infer_node(graph, k, row, world, at_file)
+            except ShapeError as e:
+                found.append(refused(graph, node, e))
+        if k not in world.attrs:
+            unknown.update(node.outputs)
+    return found
+
+
+def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World | None) -> None:
+    node = graph.nodes[k]
+    bound = bind_inputs(row, node)
+    operands = bind_operands(row, node)
+    statics = _statics(graph, row, bound, world)
+    types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
+    attrs = row.attrs({**node.options, "output_types": types}, statics)
+    outputs = bind_outputs(row, node)
+    _zero_state(graph, row, bound)
+    check_tensors(graph, (*operands.values(), *outputs.values()))
+    for i in (*operands.values(), *outputs.values()):
+        if graph.tensors[i].variable:
+            raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
+    folded = any(graph.tensors[bound[n]].data is None for n in statics)
+    grown = world.batched.intersection(bound.values())
+    if at_file is not None and row.rebatch is not None and grown and not folded:
+        before = {n: at_file.specs[i] for n, i in operands.items()}
+        if world.batch % at_file.batch:
+            raise ShapeError(
+                f"the batch must be a multiple of the file's, {at_file.batch}, "
+                f"but got {world.batch}"
+            )
+        attrs = row.rebatch(attrs, before, world.batch // at_file.batch)
+    found = row.infer(attrs, {n: world.specs[i] for n, i in operands.items()})
+    check_made(graph, outputs, found)
+    world.attrs[k] = attrs
+    for name, i in outputs.items():
+        world.specs[i] = found[name]
+    if grown:
+        world.batched.update(outputs.values())
+    _fold(row, attrs, operands, outputs, world)
+
+
+def _statics(graph: Graph, row: OpDef, bound: Mapping[str, int], world: World) -> dict[str, Array]:
+    """Values of the static inputs."""
+    statics = {}
+    for name in row.static:
+        if name in bound:
+            value = world.values.get(bound[name])
+            if value is None:
+                raise ShapeError(
+                    f"{name} must be a constant, but got {graph.label(bound[name])}, "
+                    "which is computed from the data"
+                )
+            if value.dtype.kind not in "iubf" or not np.isfinite(value).all():
+                raise ShapeError(f"{name} must hold finite numbers, but got {value.dtype} values")
+            statics[name] = value
+    return statics
+
+
+def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
+    """Refuses states that something else could have filled."""
+    for name in row.zero_state:
+        if name in bound:
+            i = bound[name]
+            readers = sum(i in node.inputs for node in graph.nodes)
+            if not graph.tensors[i].variable or i in graph.inputs or readers > 1:
+                raise ShapeError(
+                    f"{name} must be a variable of this operator alone, so that it is zero at "
+                    f"first, but got {graph.label(i)}"
+                )
+
+
+def _fold(
+    row: OpDef, attrs: Any, bound: Mapping[str, int], outputs: Mapping[str, int], world: World
+) -> None:
+    """Computes integers that are known now; floats stay nodes: their constants may train."""
+    if any(world.specs[i].dtype.kind not in "iub" for i in outputs.values()):
+        return
+    reads = expand(row.forward.reads, bound)
+    if any(bound[n] not in world.values for n in reads):
+        return
+    specs = {n: world.specs[i] for n, i in (*bound.items(), *outputs.items())}
+    writes = {n: specs[n] for n in expand(row.forward.writes, outputs)}
+    writes |= row.forward.workspace(attrs, specs)
+    size = sum(spec.nbytes for spec in writes.values())
+    world.folded += size
+    if size > MOST_FOLDED or world.folded > MOST_FOLDED_IN_ALL:
+        raise ShapeError(
+            f"integers that follow from constants must fit into {MOST_FOLDED >> 20} MiB for a "
+            f"node and {MOST_FOLDED_IN_ALL >> 20} MiB in all, "
+            f"but got {size} bytes of {world.folded}"
+        )
+    arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
+    row.forward.run(
+        attrs,
+        **{n: world.values[bound[n]] for n in reads},
+        **arrays,
+        **row.forward.prepare(attrs, specs),
+    )
+    for name, i in outputs.items():
+        arrays[name].flags.writeable = False
+        world.values[i] = arrays[name]
+        world.batched.discard(i)
+
+
+def _rewrite(graph: Graph, world: World) -> Graph:
+    """The graph with the world's specs and attrs, without folded nodes or fused activations."""
+    tensors: list[Tensor] = []
+    for i, tensor in enumerate(graph.tensors):
+        spec = world.specs.get(i, tensor.spec)
+        tensors.append(replace(tensor, spec=spec, data=world.values.get(i)))
+    nodes: list[Node] = []
+    for k, node in enumerate(graph.nodes):
+        if all(i in world.values for i in node.outputs):
+            continue
+        node = replace(node, attrs=world.attrs[k])
+        code = node.options.get("fused_activation_function", 0)
+        if not code or row_of(node.op).keeps_activation:
+            nodes.append(node)
+            continue
+        if code not in ACTIVATIONS:
+            raise UnsupportedError(
+                f"{graph.name}: node {node.origin} ({node.op}): fused_activation_function must be "
+                f"one of {', '.join(ACTIVATIONS.values())}, but got {code}"
+            )
+        (y,) = node.outputs
+        tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
+        nodes.append(replace(node, outputs=(len(tensors) - 1,)))
+        nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=world.batch)

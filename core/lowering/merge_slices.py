@@ -1,0 +1,105 @@
+"""Slices of one tensor that do not overlap become one SPLIT_V.
+
+The gradient of a slice is as large as what it was taken from. Unrolled over T steps, a recurrent
+cell takes T slices of its input: their gradients, each almost empty, and the sums of them would
+take T² steps' time. A SPLIT_V has one gradient, which is its parts' side by side.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from odt.core.lowering.binding import row_of
+from odt.core.lowering.graph_builder import Draft
+from odt.core.model.graph import Graph, Node
+from odt.kernels.opdef import Array, TensorSpec
+
+SLICES = ("SLICE", "STRIDED_SLICE")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """What a slice takes: entries [begin, end) of an axis, and all of the others."""
+
+    axis: int
+    begin: int
+    end: int
+    node: int
+
+
+def split_slices(graph: Graph) -> Graph:
+    """The graph with a SPLIT_V where two or more slices would share a tensor.
+
+    Args:
+        graph: lowered.
+    """
+    readers: dict[tuple[int, int], list[Part]] = {}
+    for k, node in enumerate(graph.nodes):
+        part = _part(graph, k) if node.op in SLICES else None
+        if part and part.axis > 0:  # axis 0 is the samples'
+            readers.setdefault((node.inputs[0], part.axis), []).append(part)
+    apart = [(x, p) for (x, _), p in readers.items() if _are_apart(p, graph.tensors[x].spec)]
+    if not apart:
+        return graph
+    gone = {part.node for _, parts in apart for part in parts}
+    first = {min(part.node for part in parts): (x, sorted(parts)) for x, parts in apart}
+    draft = Draft(graph)
+    for k, node in enumerate(graph.nodes):
+        if k in first:
+            _split(draft, graph, *first[k])
+        elif k not in gone:
+            draft.nodes.append(node)
+    return draft.graph()
+
+
+def _part(graph: Graph, k: int) -> Part | None:
+    """Of a node that cuts one axis, and takes its entries one by one."""
+    node = graph.nodes[k]
+    x = graph.tensors[node.inputs[0]]
+    if x.data is not None:
+        return None
+    entries = row_of(node.op).forward.prepare(node.attrs, {"x": x.spec})["at"]
+    cuts, axis = [], 0
+    for entry in entries:
+        if entry is None:
+            continue
+        size = x.spec.shape[axis]
+        taken = range(size)[entry] if isinstance(entry, slice) else range(size)[entry:][:1]
+        if taken.step != 1:
+            return None
+        if taken != range(size):
+            cuts.append(Part(axis, taken.start, taken.stop, k))
+        axis += 1
+    return cuts[0] if len(cuts) == 1 else None
+
+
+def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
+    """Whether there are several, none overlaps another, and they leave out less than they take."""
+    found = sorted(parts)
+    together = sum(p.end - p.begin for p in found)
+    return (
+        len(found) > 1
+        and all(a.end <= b.begin for a, b in pairwise(found))
+        and 2 * together > x.shape[found[0].axis]
+    )
+
+
+def _split(draft: Draft, graph: Graph, x: int, parts: Sequence[Part]) -> None:
+    """Adds a SPLIT_V of tensor x, and a view of each part in the shape that its slice had."""
+    spec, axis = graph.tensors[x].spec, parts[0].axis
+    ends = sorted({0, spec.shape[axis], *(p.begin for p in parts), *(p.end for p in parts)})
+    sizes = np.diff(np.array(ends, np.int32))
+    statics: dict[str, Array] = {"sizes": sizes, "axis": np.array(axis, np.int32)}
+    inputs = [x, *map(draft.constant, statics.values())]
+    at = {}
+    for begin, n in zip(ends, sizes.tolist(), strict=False):
+        shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
+        at[begin] = draft.tensor(f"{graph.tensors[x].name}/part", shape, spec)
+    origin = graph.nodes[min(p.node for p in parts)].origin
+    attrs = row_of("SPLIT_V").attrs({}, statics)
+    draft.nodes.append(Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs))
+    for part in parts:
+        node = graph.nodes[part.node]
+        draft.view(at[part.begin], node.outputs[0], node.origin)

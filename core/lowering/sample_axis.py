@@ -1,0 +1,50 @@
+"""Samples in a lowered graph: where they meet, and what one of them is."""
+
+from odt.core.lowering.binding import bind_operands, row_of
+from odt.core.model.graph import Graph, Node
+from odt.errors import UnsupportedError
+from odt.kernels.opdef import TensorSpec, always
+
+
+def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
+    """Nodes of a lowered graph in which the samples of a batch depend on each other."""
+    batched = set(graph.inputs)
+    mixing = []
+    for node in graph.nodes:
+        if not batched.intersection(node.inputs):
+            continue
+        row = row_of(node.op)
+        bound = bind_operands(row, node)
+        specs = {n: graph.tensors[i].spec for n, i in bound.items()}
+        growing = frozenset(n for n, i in bound.items() if i in batched)
+        batched.update(node.outputs)
+        if row.forward.view is always:  # the order of values stays, so whole samples stay whole
+            made = [graph.tensors[i].spec.shape for i in node.outputs]
+            mixes = any(not shape or shape[0] % graph.samples for shape in made)
+        else:
+            mixes = row.mixes(node.attrs, specs, growing)
+        if mixes:
+            mixing.append(node)
+    return tuple(mixing)
+
+
+def mixed(graph: Graph) -> tuple[Node, ...]:
+    """The same, of the samples that there are: a single one depends on no other."""
+    return mixing_nodes(graph) if graph.samples > 1 else ()
+
+
+def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
+    """The spec of one sample of a tensor that is filled or read from outside.
+
+    Raises:
+        UnsupportedError: if its leading axis is not made of whole samples.
+    """
+    if batch == 1 and not spec.shape:
+        return spec
+    if not spec.shape or spec.shape[0] % batch:
+        raise UnsupportedError(
+            f"{graph.name}: {name}: its leading axis must hold whole samples, "
+            f"but got {spec} at batch {batch}"
+        )
+    lead = spec.shape[0] // batch
+    return TensorSpec((lead, *spec.shape[1:])[lead == 1 :], spec.dtype)

@@ -1,0 +1,136 @@
+"""Nodes that odt cannot compute, and why."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Node
+from odt.errors import ShapeError, UnsupportedError
+from odt.kernels.opdef import Specs, TensorSpec
+
+MOST_LISTED = 250  # characters of the refusals in one message
+# Families of operators without a row; the others are simply not there.
+_CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
+_STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+_TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A node that cannot be computed.
+
+    Attributes:
+        node: as in the file.
+        where: how messages name it, with the tensor that it makes.
+        reason: why not.
+    """
+
+    node: Node
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+def refused(graph: Graph, node: Node, error: ShapeError | None = None) -> Refusal:
+    """A node that its row refuses with an error, or that has no row."""
+    where = f"node {node.origin} ({node.op})"
+    if node.outputs:
+        where += f", {graph.label(node.outputs[0])}"
+    if error is not None:
+        return Refusal(node, where, str(error))
+    return Refusal(node, where, _without_row(node.op))
+
+
+def unsupported(graph: Graph, found: Sequence[Refusal]) -> UnsupportedError:
+    """All refusals as one error, which names as many as fit its line."""
+    reasons = [str(refusal) for refusal in found]
+    lengths = accumulate(len(reason) + 2 for reason in reasons)
+    shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
+    left = len(reasons) - shown
+    more = f"; and {left} more. odt -v names them" * (left > 0)
+    return UnsupportedError(
+        f"{graph.name}: operators must be ones odt computes, "
+        f"but got {'; '.join(reasons[:shown])}{more}.",
+        "\n".join(reasons),
+    )
+
+
+def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
+    """Looks at what can be said of tensors before any shape is known.
+
+    Raises:
+        ShapeError: if a tensor holds no real numbers, or stands for others than it holds.
+    """
+    for i in tensors:
+        tensor = graph.tensors[i]
+        if tensor.quantized and tensor.spec.dtype.kind in "iu":
+            raise ShapeError(
+                f"tensors must be float, but got {graph.label(i)} quantized to {tensor.spec.dtype}"
+            )
+        if tensor.spec.dtype.kind not in "fiub":
+            kind = (tensor.spec.dtype.names or [str(tensor.spec.dtype)])[0]
+            raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
+
+
+def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
+    """Compares a node's outputs with what its operator computes.
+
+    Args:
+        graph: as in the file.
+        outputs: name → tensor, as the node lists them.
+        made: name → spec, as the operator's row infers them.
+
+    Raises:
+        ShapeError: if there are more or fewer, or one of another type or that no array can be.
+    """
+    if outputs.keys() != made.keys():
+        raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
+    for name, spec in made.items():
+        if len(spec.shape) > MOST_AXES or min(spec.shape, default=0) < 0:
+            raise ShapeError(
+                f"{name} must have at most {MOST_AXES} axes, none below 0, "
+                f"but got {len(spec.shape)}: {spec.shape[:8]}"
+            )
+        declared = graph.tensors[outputs[name]].spec.dtype
+        if spec.dtype != declared:
+            raise ShapeError(f"{name} must be {spec.dtype}, but got {declared} in the file")
+        if spec.nbytes > MOST_BYTES:
+            raise ShapeError(f"{name} must fit into {MOST_BYTES} bytes, but got {spec}")
+
+
+def check_outputs(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
+    """Compares the shapes that a file gives its outputs with those computed for its batch.
+
+    What the file leaves open (no axes, or −1) may be anything.
+
+    Raises:
+        UnsupportedError: if they contradict each other.
+    """
+    for i in graph.outputs:
+        tensor, computed = graph.tensors[i], specs[i].shape
+        declared = tensor.signature or tensor.spec.shape
+        fits = len(declared) == len(computed) and all(
+            n in (-1, m) for n, m in zip(declared, computed, strict=True)
+        )
+        if declared and not fits:
+            raise UnsupportedError(
+                f"{graph.name}: output {graph.label(i)}: its shape must be the computed one, "
+                f"{computed}, but got {declared} in the file"
+            )
+
+
+def _without_row(op: str) -> str:
+    kind, _, name = op.partition(":")
+    if kind == "CUSTOM" and name.startswith("Flex"):
+        return "is TensorFlow's own (Flex), which only TensorFlow computes"
+    if kind == "CUSTOM":
+        return "is a custom operator, which only its own library computes"
+    if op in _CONTROL_FLOW:
+        return "is control flow, which has no plan of memory and no gradient here"
+    if op in _STATE:
+        return "keeps weights in a variable, which is no constant of the file"
+    if op in _TABLES:
+        return "keeps a table between runs"
+    return "has no row"

@@ -1,0 +1,101 @@
+"""nnpackages: folders with one model, and metadata/MANIFEST, which names it.
+
+{"major-version": "1", "minor-version": "2", "patch-version": "0",
+ "configs": [""], "models": ["m.circle"], "model-types": ["circle"]}
+
+Only models and model-types must be there, as in onert.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from odt.core.storage.atomic_files import AtomicFile, write_atomically
+from odt.core.storage.reading import open_input, read_input, reading
+from odt.errors import ModelError
+
+MANIFEST = Path("metadata", "MANIFEST")
+VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
+TYPES = ("circle", "tflite")
+MOST_BYTES = 1 << 20  # of a MANIFEST
+
+
+def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
+    """The model file of a package, and its type.
+
+    Raises:
+        ModelError: if the folder is no package, or its MANIFEST breaks a rule.
+    """
+    path = Path(package, MANIFEST)
+    if not path.exists():
+        raise ModelError(
+            f"{os.fspath(package)}: a model must be a file, but got a folder without {MANIFEST}. "
+            "Give a model file or an nnpackage."
+        )
+    with (
+        open_input(path, "a file of JSON", ModelError) as file,
+        reading(str(path), "must be a file of JSON", ModelError),
+    ):
+        content = json.loads(file.read(MOST_BYTES))
+    if not isinstance(content, dict):
+        raise ModelError(f"{path}: must be an object, but got {_show(content)}")
+    major = content.get("major-version", "1")
+    if str(major) != "1":
+        raise ModelError(f"{path}: major-version must be 1, but got {_show(major)}")
+    name = _only(content, "models", path)
+    if name in {"", ".", ".."} or Path(name).name != name or not name.isprintable():
+        raise ModelError(f"{path}: models must name a file of the package, but got {_show(name)}")
+    kind = _only(content, "model-types", path)
+    if kind not in TYPES:
+        raise ModelError(f"{path}: model-types must be {' or '.join(TYPES)}, but got {_show(kind)}")
+    return os.path.join(os.fspath(package), name), kind
+
+
+def write_package(model: Path, kind: str, folder: Path, config: Path | None = None) -> None:
+    """Makes a package of a model file; what is in the folder already stays.
+
+    Args:
+        model: the file; the package has a copy under the same name.
+        kind: circle or tflite.
+        folder: of the package; it is made, its parents too.
+        config: a file of key=value lines that goes with the model.
+
+    Raises:
+        ModelError: if something cannot be read or written.
+    """
+    copies = {folder / model.name: model}
+    if config is not None:
+        copies[folder / "metadata" / config.name] = config
+    content = {
+        **VERSION,
+        "configs": [config.name if config else ""],
+        "models": [model.name],
+        "model-types": [kind],
+    }
+    held = {target: read_input(source, error=ModelError) for target, source in copies.items()}
+    try:
+        (folder / "metadata").mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ModelError(
+            f"{folder}: must become a package, but got: {e.strerror} at {e.filename}. "
+            "Give another --out-dir."
+        ) from e
+    for target, data in held.items():
+        write_atomically(target, [data])
+    with AtomicFile(folder / MANIFEST) as file:
+        file.write(json.dumps(content, indent=2).encode() + b"\n")
+
+
+def _only(content: Mapping[str, Any], key: str, path: Path) -> str:
+    values = content.get(key)
+    if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], str):
+        got = "nothing" if values is None else _show(values)
+        raise ModelError(f"{path}: {key} must be a list of one text, but got {got}")
+    return values[0]
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,34 @@
+"""Puts the operators of a file into an order in which they can run."""
+
+import heapq
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from odt.core.model.graph import Node
+
+
+def in_running_order(nodes: Sequence[Node], known: AbstractSet[int]) -> tuple[Node, ...]:
+    """Each node after those whose outputs it reads; otherwise as they stand.
+
+    Nodes in a circle keep their place, for the graph to refuse.
+
+    Args:
+        known: tensors that no node needs to make.
+    """
+    producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in known}
+    readers: dict[int, list[int]] = {}
+    missing = [0] * len(nodes)
+    for k, node in enumerate(nodes):
+        for source in {producer[i] for i in node.inputs if i in producer}:
+            readers.setdefault(source, []).append(k)
+            missing[k] += 1
+    ready = [k for k, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        k = heapq.heappop(ready)
+        order.append(k)
+        for reader in readers.get(k, ()):
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    return tuple(nodes[k] for k in order) if len(order) == len(nodes) else tuple(nodes)

@@ -1,0 +1,255 @@
+"""How a model is trained: loss, optimizer, batch size, what trains.
+
+A circle+ carries this as a flatbuffer of its own, in the buffer that its metadata names
+CIRCLE_TRAINING. Schema: schemas/circle_traininfo.fbs.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from odt.core.model.flatbuffer import Source, Table
+from odt.core.model.reader import Model
+from odt.errors import ModelError, OptionError
+from odt.schemas import circle_traininfo as schema
+
+OPTIMIZERS = ("sgd", "adam", "adamw")
+LOSSES = (
+    *("categorical_crossentropy", "sparse_categorical_crossentropy", "binary_crossentropy"),
+    "mean_squared_error",
+)
+REDUCTIONS = ("sum_over_batch_size", "sum")
+
+METADATA_NAME = "CIRCLE_TRAINING"
+
+# What a circle+ can say, by the schema's numbers.
+STORABLE_OPTIMIZERS = ("sgd", "adam")
+_LOSSES = tuple(name.lower() for name in schema.LOSSES)
+_OPTIONS = {"sgd": "SGDOptions", "adam": "AdamOptions"}
+_LOSS_OPTIONS = dict(zip(_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingInfo:
+    """All that training needs to know beside model and data; the defaults are odt's.
+
+    Attributes:
+        optimizer: one of OPTIMIZERS.
+        hyper_parameters: of the optimizer, by name; those left out have its defaults.
+        learning_rate: of the optimizer.
+        loss: one of LOSSES; None lets the output say.
+        output_losses: of single outputs, by name or number: one of LOSSES, or none.
+        loss_weights: of single outputs, by name or number; 1 for the others.
+        reduction: one of REDUCTIONS.
+        from_logits: what the file says; the graph decides.
+        batch_size: samples in a step.
+        trainable_ops: positions of the operators that train; None for all.
+        trainable_tensors: of their weights those that train; None for all.
+        sparse: of these filters, by tensor, only these output channels train.
+    """
+
+    optimizer: str = "adam"
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    learning_rate: float = 0.001
+    loss: str | None = None
+    reduction: str = "sum_over_batch_size"
+    from_logits: bool | None = None
+    batch_size: int = 32
+    trainable_ops: tuple[int, ...] | None = None
+    trainable_tensors: tuple[int, ...] | None = None
+    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    output_losses: tuple[tuple[str, str], ...] = ()
+    loss_weights: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredInfo:
+    """What a circle+ says; None where it says nothing. Attributes are those of TrainingInfo.
+
+    Optimizer, loss and reduction are always said: a field that is not there means the first of
+    the schema's values. No trainable_ops means, as in onert, that none trains.
+    """
+
+    optimizer: str
+    hyper_parameters: Mapping[str, float]
+    learning_rate: float | None
+    loss: str
+    reduction: str
+    from_logits: bool | None
+    batch_size: int | None
+    trainable_ops: tuple[int, ...]
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are said, by name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def stored_training_info(model: Model) -> StoredInfo | None:
+    """What a circle+ says of its training; None for a model that says nothing.
+
+    Raises:
+        ModelError: if what it says breaks a rule.
+    """
+    buffer = model.metadata.get(METADATA_NAME)
+    if buffer is None:
+        return None
+    name = f"{model.path}: metadata {METADATA_NAME}"
+    return decode_training_info(model.buffer(buffer), name, len(model.graph.nodes))
+
+
+def decode_training_info(data: memoryview | bytes, name: str, operators: int) -> StoredInfo:
+    """The flatbuffer of a circle+.
+
+    Args:
+        name: how messages name it.
+        operators: how many the model has.
+
+    Raises:
+        ModelError: if it is none, or breaks a rule.
+    """
+    source = Source(name, memoryview(data))
+    if bytes(source.data[4:8]) != schema.IDENTIFIER:
+        raise ModelError(
+            f"{name}: bytes 4 to 7 must be {schema.IDENTIFIER.decode()}, "
+            f"but got {bytes(source.data[4:8])!r}"
+        )
+    root = source.root()
+    optimizer = STORABLE_OPTIMIZERS[_choice(root, "optimizer", len(STORABLE_OPTIMIZERS))]
+    loss = _LOSSES[_choice(root, "lossfn", len(_LOSSES))]
+    rates = _union(root, "optimizer_opt", _OPTIONS[optimizer], schema.OPTIMIZER_OPTIONS)
+    options = _union(root, "lossfn_opt", _LOSS_OPTIONS[loss], schema.LOSS_OPTIONS)
+    hyper_parameters = {} if rates is None else _numbers(rates, _OPTIONS[optimizer])
+    batch_size = root.number(_slot("batch_size"))
+    if batch_size < 0:
+        raise root.error(f"batch_size must be 1 or more, but got {batch_size}")
+    trainable = root.numbers(_slot("trainable_ops"), "trainable_ops")
+    unknown = [n for n in trainable if not 0 <= n < operators]
+    if unknown:
+        raise root.error(
+            f"trainable_ops must be positions of the model's {operators} operators, "
+            f"but got {unknown[0]}"
+        )
+    return StoredInfo(
+        optimizer=optimizer,
+        learning_rate=hyper_parameters.pop("learning_rate", 0.0) or None,
+        hyper_parameters=hyper_parameters,
+        loss=loss,
+        reduction=REDUCTIONS[_choice(root, "loss_reduction_type", len(REDUCTIONS))],
+        from_logits=_from_logits(options, _LOSS_OPTIONS[loss]),
+        batch_size=batch_size or None,
+        trainable_ops=tuple(sorted(set(trainable))),
+    )
+
+
+def _slot(name: str) -> int:
+    return schema.slot("ModelTraining", name)
+
+
+def _choice(root: Table, name: str, count: int) -> int:
+    value = root.number(_slot(name), "b")
+    if not 0 <= value < count:
+        raise root.error(f"{name} must be below {count}, but got {value}")
+    return value
+
+
+def _union(root: Table, name: str, wanted: str, names: tuple[str, ...]) -> Table | None:
+    code = root.number(_slot(f"{name}_type"), "B")
+    found = names[code] if code < len(names) else f"type {code}"
+    if found not in ("NONE", wanted):
+        raise root.error(f"{name} must be {wanted}, but got {found}")
+    return root.table(_slot(name), name) if found == wanted else None
+
+
+def _numbers(table: Table, name: str) -> dict[str, float]:
+    """The numbers that are there, as the shortest decimals that mean the same float32."""
+    found = {}
+    for slot, field_name in enumerate(schema.SLOTS[name]):
+        value = table.real(slot)
+        if value is None:
+            continue
+        if not 0 <= value < math.inf or (field_name.startswith("beta") and value >= 1):
+            rule = "at least 0 and below 1" if field_name.startswith("beta") else "0 or more"
+            raise table.error(f"{field_name} must be {rule}, but got {value:g}")
+        found[field_name] = float(str(np.float32(value)))
+    return found
+
+
+def _from_logits(options: Table | None, name: str) -> bool | None:
+    if options is None or "from_logits" not in schema.SLOTS[name]:
+        return None
+    slot = schema.slot(name, "from_logits")
+    return bool(options.number(slot, "B")) if options.place(slot, 1) else None
+
+
+def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
+    """The flatbuffer of a circle+.
+
+    Args:
+        operators: how many the model has; all that train are listed.
+
+    Raises:
+        OptionError: for what a circle+ cannot say.
+    """
+    if info.optimizer not in STORABLE_OPTIMIZERS:
+        raise OptionError(
+            f"a circle+ must have one of the optimizers {', '.join(STORABLE_OPTIMIZERS)}, "
+            f"but got {info.optimizer}"
+        )
+    if info.output_losses or info.loss_weights:
+        raise OptionError(
+            "a circle+ must have one loss for all outputs, but got --output-loss or --loss-weight. "
+            "Export a Circle model, and give them again."
+        )
+    if info.loss is None:
+        raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")
+    if info.loss not in _LOSSES:
+        raise OptionError(
+            f"a circle+ must have one of the losses {', '.join(_LOSSES)}, but got {info.loss}. "
+            "Export a Circle model, and give --loss again."
+        )
+    if info.trainable_tensors is not None or info.sparse:
+        raise OptionError(
+            "a circle+ must train all weights of an operator or none, but got some of them. "
+            "Export a Circle model, and give --trainable, --freeze, --bias-only or --sparse again."
+        )
+    names = schema.SLOTS[_OPTIONS[info.optimizer]]
+    numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}
+    unknown = [n for n, value in numbers.items() if n not in names and value]
+    if unknown:
+        raise OptionError(
+            f"a circle+ with {info.optimizer} must have only {', '.join(names)}, "
+            f"but got {', '.join(unknown)}"
+        )
+    trainable = range(operators) if info.trainable_ops is None else info.trainable_ops
+    builder = flatbuffers.Builder(256)
+    listed = builder.CreateNumpyVector(np.array(trainable, np.int32))
+    builder.StartObject(len(names))
+    for slot, name in enumerate(names):
+        if name in numbers:
+            builder.PrependFloat32Slot(slot, float(numbers[name]), None)  # None: 0 is written too
+    rates = builder.EndObject()
+    loss_options = _LOSS_OPTIONS[info.loss]
+    builder.StartObject(len(schema.SLOTS[loss_options]))
+    if schema.SLOTS[loss_options] and info.from_logits is not None:
+        builder.PrependBoolSlot(0, info.from_logits, None)
+    options = builder.EndObject()
+    builder.StartObject(len(schema.SLOTS["ModelTraining"]))
+    builder.PrependUOffsetTRelativeSlot(_slot("trainable_ops"), listed, 0)
+    builder.PrependInt32Slot(_slot("batch_size"), info.batch_size, 0)
+    builder.PrependUOffsetTRelativeSlot(_slot("lossfn_opt"), options, 0)
+    builder.PrependUOffsetTRelativeSlot(_slot("optimizer_opt"), rates, 0)
+    for name, value in (
+        ("optimizer", STORABLE_OPTIMIZERS.index(info.optimizer)),
+        ("optimizer_opt_type", schema.OPTIMIZER_OPTIONS.index(_OPTIONS[info.optimizer])),
+        ("lossfn", _LOSSES.index(info.loss)),
+        ("lossfn_opt_type", schema.LOSS_OPTIONS.index(loss_options)),
+        ("loss_reduction_type", REDUCTIONS.index(info.reduction)),
+    ):
+        builder.PrependUint8Slot(_slot(name), value, 0)
+    builder.Finish(builder.EndObject(), file_identifier=schema.IDENTIFIER)
+    return bytes(builder.Output())

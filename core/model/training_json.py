@@ -1,0 +1,221 @@
+"""Training info as JSON, as circle_plus_gen reads and prints it.
+
+{"optimizer": {"type": "adam", "args": {"learningRate": 0.001}},
+ "loss": {"type": "cce", "args": {"fromLogits": true, "reduction": "sum over batch size"}},
+ "batchSize": 32, "fineTuning": 0}
+
+fineTuning: 0 all operators train, -1 none, N the last N; trainableOps, which is ours, lists them
+where they are no such set. Keys and words may be in any case, with spaces, hyphens or underscores.
+Other than circle_plus_gen, reduction counts in either place, and a key that means nothing is
+refused.
+"""
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from odt.core.model.training_info import REDUCTIONS, StoredInfo, TrainingInfo
+from odt.core.storage.reading import read_input, reading
+from odt.errors import OptionError
+
+# Each word's first spelling is the one that is printed.
+OPTIMIZER_WORDS = {
+    "sgd": ("sgd", "stochastic gradient descent", "stocastic gradient descent"),
+    "adam": ("adam",),
+}
+LOSS_WORDS = {
+    "sparse_categorical_crossentropy": ("sparse categorical crossentropy", "sparse cce"),
+    "categorical_crossentropy": ("categorical crossentropy", "cce"),
+    "mean_squared_error": ("mean squared error", "mse"),
+}
+REDUCTION_WORDS = {name: (name.replace("_", " "),) for name in REDUCTIONS}
+OPTIMIZER_ARGS = {
+    "sgd": ("learningRate",),
+    "adam": ("learningRate", "beta1", "beta2", "epsilon"),
+}
+FLOAT32_MAX = 3.4e38
+MISSPELLED = "fineFuning"  # fineTuning, in the example that comes with circle_plus_gen
+HYPER_PARAMETERS = {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"}
+
+
+def _no_warning(line: str) -> None:
+    pass
+
+
+def read_training_json(
+    path: str | os.PathLike[str], operators: int, warn: Callable[[str], None] = _no_warning
+) -> TrainingInfo:
+    """A file of JSON.
+
+    Args:
+        operators: how many the model has.
+        warn: takes a line about what is read as another word than it is.
+
+    Raises:
+        OptionError: if it cannot be read or says what cannot be.
+    """
+    data = read_input(path, "a file of JSON", OptionError)
+    with reading(str(path), "must be a file of JSON", OptionError):
+        text = data.decode()
+    return parse_training_json(text, str(path), operators, warn)
+
+
+def parse_training_json(
+    text: str, where: str, operators: int, warn: Callable[[str], None] = _no_warning
+) -> TrainingInfo:
+    """The same from text; where is how messages name it."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise OptionError(f"{where}: must be JSON, but got: {e}") from e
+    legal = ("optimizer", "loss", "batchSize", "fineTuning", "trainableOps")
+    if isinstance(content, dict) and MISSPELLED in content and "fineTuning" not in content:
+        content["fineTuning"] = content.pop(MISSPELLED)
+        warn(f"{where}: {MISSPELLED} is read as fineTuning")
+    fields = _fields(content, where, legal, required=legal[:3])
+    optimizer = _fields(fields["optimizer"], f"{where}: optimizer", ("type", "args"), ("type",))
+    kind = _word(optimizer["type"], f"{where}: optimizer.type", OPTIMIZER_WORDS)
+    numbers = {
+        name: _number(value, f"{where}: optimizer.args.{name}", name)
+        for name, value in _fields(
+            optimizer.get("args", {}), f"{where}: optimizer.args", OPTIMIZER_ARGS[kind]
+        ).items()
+    }
+    given: dict[str, Any] = {}
+    if "learningRate" in numbers:
+        given["learning_rate"] = numbers.pop("learningRate")
+    return TrainingInfo(
+        optimizer=kind,
+        hyper_parameters={HYPER_PARAMETERS[n]: value for n, value in numbers.items()},
+        batch_size=_integer(fields["batchSize"], f"{where}: batchSize", 1, 2**31 - 1),
+        trainable_ops=_trainable(fields, where, operators),
+        **given,
+        **_loss(fields["loss"], f"{where}: loss"),
+    )
+
+
+def _loss(value: Any, where: str) -> dict[str, Any]:
+    loss = _fields(value, where, ("type", "args", "reduction"), ("type",))
+    kind = _word(loss["type"], f"{where}.type", LOSS_WORDS)
+    legal = ("reduction",) if kind == "mean_squared_error" else ("fromLogits", "reduction")
+    args = _fields(loss.get("args", {}), f"{where}.args", legal)
+    given: dict[str, Any] = {"loss": kind}
+    if "fromLogits" in args:
+        given["from_logits"] = args["fromLogits"]
+        if not isinstance(args["fromLogits"], bool):
+            raise _wrong(f"{where}.args.fromLogits", "true or false", args["fromLogits"])
+    places = {f"{where}.args.reduction": args, f"{where}.reduction": loss}
+    found = {
+        place: _word(at["reduction"], place, REDUCTION_WORDS)
+        for place, at in places.items()
+        if "reduction" in at
+    }
+    if len(set(found.values())) > 1:
+        raise _wrong(f"{where}.reduction", "as in args", loss["reduction"])
+    if found:
+        given["reduction"] = next(iter(found.values()))
+    return given
+
+
+def _trainable(fields: Mapping[str, Any], where: str, operators: int) -> tuple[int, ...] | None:
+    if "trainableOps" in fields:
+        listed = fields["trainableOps"]
+        if "fineTuning" in fields or not isinstance(listed, list):
+            raise _wrong(f"{where}: trainableOps", "a list, without fineTuning", listed)
+        place = f"{where}: trainableOps"
+        return tuple(_integer(n, place, 0, operators - 1) for n in listed)
+    last = _integer(fields.get("fineTuning", 0), f"{where}: fineTuning", -1, operators)
+    return None if last == 0 else tuple(range(operators - max(last, 0), operators))
+
+
+def format_training_json(info: StoredInfo, operators: int) -> str:
+    """What a circle+ says, as JSON; what it leaves open is left out."""
+    args = {"learningRate": info.learning_rate}
+    args |= {name: info.hyper_parameters.get(key) for name, key in HYPER_PARAMETERS.items()}
+    loss_args = {"fromLogits": info.from_logits, "reduction": REDUCTION_WORDS[info.reduction][0]}
+    content: dict[str, Any] = {
+        "optimizer": {"type": OPTIMIZER_WORDS[info.optimizer][0], "args": _said(args)},
+        "loss": {"type": LOSS_WORDS[info.loss][0], "args": _said(loss_args)},
+        "batchSize": info.batch_size,
+        "fineTuning": _fine_tuning(info.trainable_ops, operators),
+    }
+    if content["fineTuning"] is None:
+        content["trainableOps"] = list(info.trainable_ops)
+    return json.dumps(_said(content), indent=4)
+
+
+def _fine_tuning(trainable: tuple[int, ...], operators: int) -> int | None:
+    count = len(trainable)
+    if trainable != tuple(range(operators - count, operators)):
+        return None
+    return {0: -1, operators: 0}.get(count, count)
+
+
+def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[-_ ]", "", word).lower()
+
+
+def _fields(
+    value: Any, where: str, legal: tuple[str, ...], required: Iterable[str] = ()
+) -> dict[str, Any]:
+    """An object's fields under their legal names."""
+    if not isinstance(value, dict):
+        raise _wrong(where, "an object", value)
+    names = {_plain(name): name for name in legal}
+    found: dict[str, Any] = {}
+    for key, field in value.items():
+        name = names.get(_plain(key))
+        if name is None or name in found:
+            close = difflib.get_close_matches(_plain(key), names, n=1)
+            hint = f" Did you mean {names[close[0]]}?" if close and name is None else ""
+            twice = " twice" if name else ""
+            rule = f"must have only {', '.join(legal)}, but got {_show(key)}{twice}"
+            raise OptionError(f"{where}: {rule}.{hint}")
+        found[name] = field
+    missing = [name for name in required if name not in found]
+    if missing:
+        got = ", ".join(found) or "nothing"
+        raise OptionError(f"{where}: must have {', '.join(missing)}, but got {got}")
+    return found
+
+
+def _word(value: Any, where: str, words: Mapping[str, tuple[str, ...]]) -> str:
+    names = {_plain(word): name for name, spelled in words.items() for word in spelled}
+    if isinstance(value, str) and _plain(value) in names:
+        return names[_plain(value)]
+    legal = ", ".join(word for spelled in words.values() for word in spelled)
+    close = difflib.get_close_matches(_plain(str(value)), names, n=1)
+    hint = f" Did you mean {words[names[close[0]]][0]}?" if close else ""
+    raise OptionError(f"{where}: must be one of {legal}, but got {_show(value)}.{hint}")
+
+
+def _number(value: Any, where: str, name: str) -> float:
+    beta = name.startswith("beta")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(where, "a number", value)
+    if not 0 <= value < (1 if beta else FLOAT32_MAX) or (name == "learningRate" and not value):
+        rule = "at least 0 and below 1" if beta else "0 or more"
+        raise _wrong(where, "above 0" if name == "learningRate" else rule, value)
+    return float(value)
+
+
+def _integer(value: Any, where: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise _wrong(where, f"a whole number from {low} to {high}", value)
+    return value
+
+
+def _wrong(where: str, rule: str, value: Any) -> OptionError:
+    return OptionError(f"{where}: must be {rule}, but got {_show(value)}")
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,1 @@
+"""Plans: what a micro-batch computes, in which order, at which offsets. Allocates nothing."""

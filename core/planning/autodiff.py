@@ -1,0 +1,339 @@
+"""A lowered graph → a plan: forward calls, losses, and one call for each wanted gradient.
+
+A gradient that nobody wants has no call, a tensor that nobody reads is not computed, and nothing
+below the deepest trainable operator has a backward. Kernels write and never add: a second
+contribution to a gradient goes to a value of its own, and a call of ADD adds it.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
+from odt.core.lowering.sample_axis import mixed
+from odt.core.model.graph import Graph, Node
+from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.core.planning.trainable import gradient_of, trainable_tensors
+from odt.kernels.families.output_channels import counted, narrowed, of_channels
+from odt.kernels.native.library import compiled_of
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
+from odt.kernels.registry import find_loss, find_target
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss on one output.
+
+    Attributes:
+        name: of the loss's row.
+        tensor: the tensor it reads: the output, or the input of a final SOFTMAX or LOGISTIC.
+        options: what the row's attrs are made of.
+        weight: its share in the sum of losses.
+        output: the position of its output among the model's.
+    """
+
+    name: str
+    tensor: int
+    options: Mapping[str, object]
+    weight: float = 1.0
+    output: int = 0
+
+
+def _zero(attrs: Attrs, *, y: Array) -> None:
+    y.fill(0)
+
+
+ZERO = Kernel(_zero, reads=(), writes=("y",))
+
+
+def inference_plan(graph: Graph) -> Plan:
+    """Computes the model's outputs and nothing else."""
+    return _Builder(graph, frozenset()).finish(graph.outputs, ())
+
+
+def training_plan(
+    graph: Graph,
+    losses: Sequence[Loss],
+    trainable: frozenset[int],
+    *,
+    only: Collection[int] | None = None,
+    sparse: Sequence[tuple[int, Sequence[int]]] = (),
+    backward: bool = True,
+    outputs: bool = False,
+) -> Plan:
+    """Computes losses and the gradient of their sum for what is trained.
+
+    Args:
+        graph: lowered.
+        losses: one for each output that has one.
+        trainable: positions in the file of the operators that train.
+        only: the tensors of theirs that train; None for all.
+        sparse: filters of which only these output channels train.
+        backward: False gives the losses only.
+        outputs: whether the model's outputs are wanted too, for a metric.
+    """
+    wanted = trainable if backward else frozenset()
+    return _Builder(graph, wanted, only, sparse).finish(graph.outputs if outputs else (), losses)
+
+
+class _Builder:
+    """Grows the plan; thrown away when it is done."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        trainable: frozenset[int],
+        only: Collection[int] | None = None,
+        sparse: Sequence[tuple[int, Sequence[int]]] = (),
+    ) -> None:
+        self.graph = graph
+        self.steps: list[Call | Delivery] = []
+        self.values: dict[str, Value] = {}
+        self.parameters = frozenset(trainable_tensors(graph, trainable, only))
+        self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
+        self.gradients: dict[int, str] = {}
+        self.made: Counter[int] = Counter()  # values that are gradients of a tensor
+        self.aux: dict[tuple[int, str], str] = {}
+        self.losses: list[str] = []
+        self.targets: list[str] = []
+        self.scales: list[str] = []
+
+    def finish(self, outputs: Sequence[int], losses: Sequence[Loss]) -> Plan:
+        inputs = [self.tensor(i) for i in self.graph.inputs]
+        needed = self._needed({*outputs, *(loss.tensor for loss in losses)})
+        for node in needed:
+            self._forward(node)
+        kept = [self.tensor(i) for i in outputs]
+        rows = [self._loss(k, loss) for k, loss in enumerate(losses)]
+        wanted = self._wanted(needed)
+        for k, (loss, (row, attrs)) in enumerate(zip(losses, rows, strict=True)):
+            if loss.tensor in wanted:
+                self._loss_gradient(k, loss, row, attrs)
+        reached = self._reached(needed, wanted)
+        for node in reversed(reached):
+            self._backward(node, wanted, reached)
+        return Plan(
+            self.graph,
+            tuple(self.steps),
+            self.values,
+            tuple(inputs),
+            tuple(self.targets),
+            tuple(self.scales),
+            tuple(self.losses),
+            tuple(kept),
+            tuple(f"{n.op} (node {n.origin})" for n in mixed(self.graph)),
+        )
+
+    def tensor(self, i: int) -> str:
+        """The value of a graph's tensor."""
+        name = f"t{i}"
+        if name not in self.values:
+            if self.graph.tensors[i].data is not None:
+                region = Region.PARAMETER if i in self.parameters else Region.CONSTANT
+            else:
+                region = Region.INPUT if i in self.graph.inputs else Region.ARENA
+            self.values[name] = Value(name, self.graph.tensors[i].spec, region, tensor=i)
+        return name
+
+    def _needed(self, wanted: set[int]) -> list[Node]:
+        """Nodes that what is wanted depends on, in order."""
+        needed = []
+        for node in reversed(self.graph.nodes):
+            if wanted.intersection(node.outputs):
+                needed.append(node)
+                wanted.update(node.inputs)
+        return needed[::-1]
+
+    def _wanted(self, nodes: Sequence[Node]) -> set[int]:
+        """Tensors whose gradient is wanted: parameters, and all between them and the losses."""
+        wanted = set(self.parameters)
+        for node in nodes:
+            row = row_of(node.op)
+            if any(i in wanted and gradient_of(row, n) for n, i in bind_inputs(row, node).items()):
+                wanted.update(i for i in node.outputs if self._is_float(i))
+        return wanted
+
+    def _reached(self, nodes: Sequence[Node], wanted: set[int]) -> list[Node]:
+        """Nodes that pass a wanted gradient on, in forward order."""
+        with_gradient = set(self.gradients)
+        reached = []
+        for node in reversed(nodes):
+            if with_gradient.intersection(node.outputs):
+                bound = bind_inputs(row_of(node.op), node).items()
+                passed = {i for n, i in bound if i in wanted and gradient_of(row_of(node.op), n)}
+                if passed:
+                    reached.append(node)
+                    with_gradient |= passed
+        return reached[::-1]
+
+    def _is_float(self, i: int) -> bool:
+        return self.graph.tensors[i].spec.dtype.kind == "f"
+
+    def _new(
+        self, name: str, spec: TensorSpec, region: Region = Region.ARENA, base: str | None = None
+    ) -> str:
+        assert name not in self.values, name
+        self.values[name] = Value(name, spec, region, base)
+        return name
+
+    def _call(
+        self,
+        label: str,
+        phase: Phase,
+        kernel: Kernel,
+        attrs: Attrs,
+        arrays: Mapping[str, str],
+        row: OpDef | None = None,
+    ) -> None:
+        """Adds a call, with values for its workspace.
+
+        A gradient by one factor of a product takes as much arithmetic as the product; one that
+        reads nothing beside dy takes about one operation an element.
+        """
+        reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
+        bound = {n: arrays[n] for n in (*reads, *writes)}
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        compiled = compiled_of(kernel, attrs, specs)
+        scratch = (compiled or kernel).workspace(attrs, specs)
+        number = len(self.steps)
+        for name, spec in scratch.items():
+            bound[name] = self._new(f"{number}.{name}", spec)
+        names = tuple(reads), tuple(writes), tuple(scratch)
+        if row is not None and (phase is Phase.FORWARD or len(reads) > 1):
+            flops = row.flops(attrs, specs)
+        else:
+            flops = max((self.values[v].spec.size for v in bound.values()), default=0)
+        self.steps.append(
+            Call(label, phase, kernel, attrs, bound, *names, {**specs, **scratch}, flops, compiled)
+        )
+
+    def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
+        """The node's inputs, outputs and auxiliary values under the row's names."""
+        arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
+        arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        for name, spec in row.aux(node.attrs, specs).items():
+            key = (node.outputs[0], name)
+            if key not in self.aux:
+                self.aux[key] = self._new(f"t{node.outputs[0]}.{name}", spec)
+            arrays[name] = self.aux[key]
+        return arrays
+
+    def _forward(self, node: Node) -> None:
+        row = row_of(node.op)
+        bound = bind_operands(row, node)
+        specs = {n: self.graph.tensors[i].spec for n, i in bound.items()}
+        if row.forward.view(node.attrs, specs):
+            (y,) = node.outputs
+            base = self.tensor(bound[row.forward.reads[0]])
+            spec, region = self.graph.tensors[y].spec, self.values[base].region
+            self.values[f"t{y}"] = Value(f"t{y}", spec, region, base, tensor=y)
+            return
+        label = f"{node.origin} {node.op}"
+        self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node), row)
+
+    def _loss(self, k: int, loss: Loss) -> tuple[OpDef, Attrs]:
+        row = find_loss(loss.name)
+        x = self.graph.tensors[loss.tensor].spec
+        attrs = row.attrs(loss.options, {})
+        arrays = self._loss_arrays(k, loss)
+        self._new(arrays["t"], find_target(loss.name)(x), Region.INPUT)
+        self._new(arrays["scale"], TensorSpec((1,), x.dtype), Region.INPUT)
+        specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
+        self._new(arrays["loss"], row.infer(attrs, specs)["loss"])
+        specs["loss"] = self.values[arrays["loss"]].spec
+        for name, spec in row.aux(attrs, specs).items():
+            self.aux[(-1 - k, name)] = arrays[name] = self._new(f"loss{k}.{name}", spec)
+        self._call(f"loss {k} {loss.name}", Phase.FORWARD, row.forward, attrs, arrays)
+        self.losses.append(arrays["loss"])
+        self.targets.append(arrays["t"])
+        self.scales.append(arrays["scale"])
+        return row, attrs
+
+    def _loss_arrays(self, k: int, loss: Loss) -> dict[str, str]:
+        names = {"t": f"target{k}", "scale": f"scale{k}", "loss": f"loss{k}"}
+        names.update((n, v) for (i, n), v in self.aux.items() if i == -1 - k)
+        return {"x": self.tensor(loss.tensor), **names}
+
+    def _loss_gradient(self, k: int, loss: Loss, row: OpDef, attrs: Attrs) -> None:
+        kernel = row.grads["x"]
+        assert isinstance(kernel, Kernel)
+        label = f"loss {k} {loss.name} d.x"
+        self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
+
+    def _backward(self, node: Node, wanted: set[int], reached: Sequence[Node]) -> None:
+        """Gradients of the node's inputs, those of activations last.
+
+        So an activation's gradient stands beside what the node before does with it, which may
+        then be one call. Deliveries follow all of them: no later call reads the parameter.
+        """
+        row = row_of(node.op)
+        arrays = self._arrays(row, node)
+        for name, i in bind_outputs(row, node).items():
+            if i not in self.gradients and self._is_float(i):
+                self._zero_gradient(i)
+            if i in self.gradients:
+                arrays[f"d{name}"] = self.gradients[i]
+        if row.backward is not None:
+            self._shared(node, row, row.backward, arrays)
+        bound = [(n, i) for n, i in bind_inputs(row, node).items() if i in wanted]
+        for name, i in sorted(bound, key=lambda item: item[1] not in self.parameters):
+            kernel = gradient_of(row, name)
+            if kernel is not None:
+                label = f"{node.origin} {node.op} d.{name}"
+                self._contribute(i, label, kernel, node.attrs, arrays, name, row)
+        for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
+            if next(n for n in reached if i in n.inputs) is node:
+                self.steps.append(Delivery(f"t{i}", self.gradients[i]))
+
+    def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
+        """Adds the call that makes what the node's gradients share."""
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        for name, spec in row.shared(node.attrs, specs).items():
+            arrays[name] = self._new(f"t{node.outputs[0]}.{name}", spec)
+        label = f"{node.origin} {node.op} backward"
+        self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, row)
+
+    def _zero_gradient(self, i: int) -> None:
+        """An output that no loss depends on, of a node with others that one does."""
+        spec = self.graph.tensors[i].spec
+        self.gradients[i] = self._new(f"d.t{i}", spec)
+        self.made[i] += 1
+        self._call(f"zero d.t{i}", Phase.BACKWARD, ZERO, None, {"y": f"d.t{i}"})
+
+    def _contribute(
+        self,
+        i: int,
+        label: str,
+        kernel: Kernel,
+        attrs: Attrs,
+        arrays: Mapping[str, str],
+        name: str,
+        row: OpDef | None = None,
+    ) -> None:
+        """Adds the call that makes a gradient, and adds its result to what is there already."""
+        spec = self.graph.tensors[i].spec
+        if i in self.channels:
+            spec = narrowed("w", spec, len(self.channels[i]))
+            kernel = of_channels(kernel, self.channels[i])
+            row = row and counted(row, spec.shape[0])
+        before = self.gradients.get(i)
+        count = self.made[i]
+        made = f"d.t{i}#{count}" if count else f"d.t{i}"
+        specs = {n: self.values[v].spec for n, v in arrays.items()}
+        if kernel.view(attrs, specs):
+            self._new(made, spec, base=arrays[kernel.reads[0]])
+        else:
+            self._new(made, spec)
+            self._call(label, Phase.BACKWARD, kernel, attrs, {**arrays, f"d{name}": made}, row)
+        self.made[i] += 1
+        if before is None:
+            self.gradients[i] = made
+            return
+        total = self._new(f"d.t{i}#{count + 1}", spec)
+        arrays = {"a": before, "b": made, "y": total}
+        self._call(f"{label} +", Phase.BACKWARD, row_of("ADD").forward, None, arrays)
+        self.made[i] += 1
+        self.gradients[i] = total

@@ -1,0 +1,1 @@
+"""Forecasts of memory, and the fastest way to train within a budget."""

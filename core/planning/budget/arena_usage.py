@@ -1,0 +1,39 @@
+"""What is alive in the arenas at each step of a plan, by kind."""
+
+from odt.core.planning.lifetimes import lifetimes, replacements
+from odt.core.planning.plan import Call, Phase, Plan, Region
+
+
+def timeline(plan: Plan, workers: int) -> dict[str, list[int]]:
+    """Bytes at each step, of all workers together, by kind.
+
+    A value that takes over another's place counts from then on in its stead.
+
+    Returns:
+        "data", "activations", "gradients" and "workspace" → one number for each step.
+    """
+    alive = lifetimes(plan)
+    ends = {name: life.last for name, life in alive.items()}
+    for old in replacements(plan, alive).values():
+        ends[old] -= 1
+    kinds = _kinds(plan)
+    found = {
+        kind: [0] * len(plan.steps) for kind in ("data", "activations", "gradients", "workspace")
+    }
+    for name, life in alive.items():
+        row = found[kinds.get(name, "data")]
+        for k in range(max(life.first, 0), min(ends[name] + 1, len(row))):
+            row[k] += plan.values[name].spec.nbytes * workers
+    return found
+
+
+def _kinds(plan: Plan) -> dict[str, str]:
+    """Of every value that a call makes."""
+    kinds = {}
+    for step in plan.steps:
+        if isinstance(step, Call):
+            again = step.label.endswith(" again")
+            made = "activations" if step.phase is Phase.FORWARD or again else "gradients"
+            kinds.update(dict.fromkeys(step.values(step.writes), made))
+            kinds.update(dict.fromkeys(step.values(step.workspace), "workspace"))
+    return {n: k for n, k in kinds.items() if plan.values[n].region is Region.ARENA}

@@ -1,0 +1,134 @@
+"""Places the values of a plan in one arena.
+
+`ODT_PLANNER=none` gives every value its own memory: the first question for any bug.
+"""
+
+import os
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
+from odt.core.planning.plan import Plan
+from odt.errors import OptionError
+
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Memory that one value after the other lives in.
+
+    Attributes:
+        values: in the order they live there.
+        nbytes: of the largest.
+        lifetime: from the first value's first step to the last one's last.
+    """
+
+    values: tuple[str, ...]
+    nbytes: int
+    lifetime: Lifetime
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Where each value lies.
+
+    Attributes:
+        offsets: of every value that is not a view, in bytes, multiples of ALIGNMENT.
+        nbytes: of the arena.
+        separate: what the same values would take if each had its own memory.
+    """
+
+    offsets: Mapping[str, int]
+    nbytes: int
+    separate: int
+
+    def __str__(self) -> str:
+        lines = [f"arena of {self.nbytes} bytes, {self.separate} without reuse"]
+        return "\n".join([*lines, *(f"{at} {name}" for name, at in self.offsets.items())])
+
+
+def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True) -> MemoryPlan:
+    """Places all values of the plan's arena, and its inputs.
+
+    Args:
+        plan: what is computed.
+        planner: "none" (every value its own memory), "first_fit", or None for what the
+            environment variable ODT_PLANNER says, else first_fit.
+        overlays: whether a call's result may take over the place of what it reads.
+
+    Raises:
+        OptionError: if there is no planner of that name.
+    """
+    planner = planner or os.environ.get("ODT_PLANNER") or "first_fit"
+    if planner not in ("none", "first_fit"):
+        raise OptionError(f"ODT_PLANNER: must be none or first_fit, but got {planner}")
+    alive = lifetimes(plan)
+    sizes = {name: plan.values[name].spec.nbytes for name in alive}
+    separate = sum(aligned(n) for n in sizes.values())
+    if planner == "none":
+        forever = Lifetime(min((t.first for t in alive.values()), default=0), len(plan.steps))
+        blocks = [Block((name,), sizes[name], forever) for name in alive]
+        offsets, nbytes = place(blocks)
+    else:
+        blocks = _blocks(alive, sizes, replacements(plan, alive) if overlays else {})
+        offsets, nbytes = min((place(order) for order in _orders(blocks)), key=lambda o: o[1])
+    return MemoryPlan(offsets, nbytes, separate)
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def place(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
+    """Puts each block, in the order given, at the lowest offset that is free all its life.
+
+    Returns:
+        The offset of every value, and the arena's size, in bytes.
+    """
+    offsets: dict[str, int] = {}
+    placed: list[tuple[int, int, Lifetime]] = []
+    end = 0
+    for block in blocks:
+        offset = 0
+        size = aligned(block.nbytes)
+        for start, stop, life in placed:  # by offset
+            if life.meets(block.lifetime):
+                if start - offset >= size:
+                    break
+                offset = max(offset, stop)
+        insort(placed, (offset, offset + size, block.lifetime), key=lambda p: p[0])
+        offsets.update((name, offset) for name in block.values)
+        end = max(end, offset + size)
+    return offsets, end
+
+
+def _blocks(
+    alive: Mapping[str, Lifetime], sizes: Mapping[str, int], taken: Mapping[str, str]
+) -> list[Block]:
+    followers = {old: new for new, old in taken.items()}
+    blocks = []
+    for name, life in alive.items():
+        if name in taken:
+            continue
+        chain = [name]
+        while chain[-1] in followers:
+            chain.append(followers[chain[-1]])
+        nbytes = max(sizes[n] for n in chain)
+        blocks.append(Block(tuple(chain), nbytes, Lifetime(life.first, alive[chain[-1]].last)))
+    return blocks
+
+
+def _orders(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Orders worth trying; which one wastes least depends on the network."""
+
+    def length(block: Block) -> int:
+        return block.lifetime.last - block.lifetime.first + 1
+
+    return [
+        sorted(blocks, key=lambda b: (-b.nbytes, b.lifetime.first)),
+        sorted(blocks, key=lambda b: (-b.nbytes * length(b), b.lifetime.first)),
+        sorted(blocks, key=lambda b: (-length(b), -b.nbytes)),
+        sorted(blocks, key=lambda b: (b.lifetime.first, -b.nbytes)),
+    ]

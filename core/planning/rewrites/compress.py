@@ -1,0 +1,113 @@
+"""Digests in place of forward values: bits of a clamp, bytes of a pooling window.
+
+Where a gradient's second form (`Compact`) reads fewer bytes than the forward values that are kept
+for it alone, a call of the forward phase makes the digest, and the gradient reads that.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
+from odt.kernels.native.library import compiled_of
+from odt.kernels.opdef import Compact, Kernel, TensorSpec
+
+
+def compact(plan: Plan, chosen: Collection[str]) -> Plan:
+    """The plan with the second form of some gradients.
+
+    Args:
+        plan: of a training step.
+        chosen: gradients by name.
+    """
+    made: dict[str, int] = {}
+    before: dict[int, list[Call]] = {}
+    values = dict(plan.values)
+    steps: dict[int, Call | Delivery] = dict(enumerate(plan.steps))
+    for k, step in enumerate(plan.steps):
+        if not isinstance(step, Call):
+            continue
+        form = _form(step)
+        if form is None or step.arrays["dx"] not in chosen:
+            if k < plan.forward_steps:
+                made.update((name, k) for name in step.values(step.writes))
+            continue
+        for name in step.values(step.workspace):
+            del values[name]
+        digest = f"{step.arrays['dx']}.kept"
+        spec = form.spec(step.attrs, step.specs)
+        values[digest] = Value(digest, spec, Region.ARENA)
+        keep = _call(step, form.keep, Phase.FORWARD, digest, spec, values)
+        last = max(made.get(plan.root(name), 0) for name in keep.values(keep.reads))
+        before.setdefault(last + 1, []).append(replace(keep, label=f"{step.label} kept"))
+        steps[k] = _call(step, form.back, Phase.BACKWARD, digest, spec, values)
+    order = (s for k, step in steps.items() for s in (*before.get(k, ()), step))
+    return replace(plan, steps=tuple(order), values=values)
+
+
+def choose_compact(plan: Plan) -> frozenset[str]:
+    """Gradients, by name, whose second form frees more than its digest takes."""
+    calls = {
+        step.arrays["dx"]: step
+        for step in plan.steps
+        if isinstance(step, Call) and _form(step) is not None
+    }
+    forward = {
+        plan.root(v)
+        for step in plan.steps[: plan.forward_steps]
+        if isinstance(step, Call)
+        for v in step.values(step.writes)
+    }
+    chosen = set(calls)
+    while True:
+        others = (
+            s
+            for s in plan.steps[plan.forward_steps :]
+            if isinstance(s, Call) and s.arrays.get("dx") not in chosen
+        )
+        kept = {plan.root(v) for step in others for v in step.values(step.reads)}
+        vain = {n for n in chosen if not _frees(plan, calls[n], forward - kept)}
+        if not vain:
+            return frozenset(chosen)
+        chosen -= vain
+
+
+def _frees(plan: Plan, call: Call, free: Collection[str]) -> bool:
+    form = _form(call)
+    assert form is not None
+    roots = {plan.root(v) for v in call.values(call.reads)}
+    freed = sum(plan.values[r].spec.nbytes for r in roots if r in free)
+    return freed > form.spec(call.attrs, call.specs).nbytes
+
+
+def _form(call: Call) -> Compact | None:
+    form = call.kernel.compact
+    return form if form is not None and form.fits(call.attrs, call.specs) else None
+
+
+def _call(
+    call: Call,
+    kernel: Kernel,
+    phase: Phase,
+    digest: str,
+    spec: TensorSpec,
+    values: dict[str, Value],
+) -> Call:
+    """A call of one of a form's kernels, with values for its workspace."""
+    specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "kept": spec}
+    arrays = {n: {**call.arrays, "kept": digest}[n] for n in (*kernel.reads, *kernel.writes)}
+    compiled = compiled_of(kernel, call.attrs, specs)
+    scratch = (compiled or kernel).workspace(call.attrs, specs)
+    for name, its in scratch.items():
+        arrays[name] = f"{digest}.{phase.value}.{name}"
+        values[arrays[name]] = Value(arrays[name], its, Region.ARENA)
+    return replace(
+        call,
+        phase=phase,
+        kernel=kernel,
+        arrays=arrays,
+        reads=kernel.reads,
+        writes=kernel.writes,
+        workspace=tuple(scratch),
+        specs={**specs, **scratch},
+        compiled=compiled,
+    )

@@ -1,0 +1,232 @@
+"""Activations that backward reads, dropped after the forward phase and computed again.
+
+A call of the forward phase is repeated right before the first call of the backward phase that
+needs what it made; what it needs itself is repeated with it, unless it was kept. What has been
+repeated stays until its last reader, so no call is repeated twice. All this happens before the
+weights it reads are updated: backward visits the nodes in reverse order.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from odt.core.planning.cost import call_seconds
+from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
+
+Order = list[tuple[int, bool]]  # steps of the plan; True where a forward call is made again
+
+
+def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
+    """The plan with some values dropped and computed again.
+
+    Args:
+        plan: of a training step.
+        dropped: values made in the forward phase; with a call's one, all that it makes.
+    """
+    return _Rewriter(plan).plan(_Droppable(plan).order(dropped))
+
+
+def choose_dropped(plan: Plan, target: int) -> frozenset[str]:
+    """Values to drop so that fewer bytes are alive at once than `target`, at little cost.
+
+    Where most is alive, the value goes that frees the most bytes for each second it takes to
+    compute it again; then the next, until it fits or nothing helps. At last those are kept after
+    all that need not go.
+    """
+    droppable = _Droppable(plan)
+    worth = droppable.worth()
+    dropped: set[str] = set()
+    vain: set[str] = set()
+    most, at = droppable.most_alive(dropped)
+    while most > target:
+        open_ = [n for n in droppable.idle(dropped, at) if n in worth and n not in vain]
+        if not open_:
+            break
+        name = max(open_, key=worth.__getitem__)
+        now, where = droppable.most_alive({*dropped, name})
+        if now > most:
+            vain.add(name)
+            continue
+        dropped.add(name)
+        most, at = now, where
+    for name in sorted(sorted(dropped), key=worth.__getitem__):
+        if droppable.most_alive(dropped - {name})[0] <= max(most, target):
+            dropped.remove(name)
+    return frozenset(dropped)
+
+
+class _Droppable:
+    """A training plan's steps as sets of roots in the arena: what is alive when."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.forward = plan.forward_steps
+        self.reads: list[set[str]] = []
+        self.writes: list[set[str]] = []
+        self.overlays: list[list[tuple[str, str]]] = []
+        for step in plan.steps:
+            if isinstance(step, Delivery):
+                self.reads.append(self._roots((step.gradient,)))
+                self.writes.append(set())
+                self.overlays.append([])
+            else:
+                self.reads.append(self._roots(step.values(step.reads)))
+                self.writes.append(self._roots(step.values((*step.writes, *step.workspace))))
+                self.overlays.append(_overlays(plan, step))
+        self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
+        later = set().union(*self.reads[self.forward :])
+        self.saved = [n for n in self.maker if n in later]  # in order: ties must fall alike
+        self.sizes = {
+            name: v.spec.nbytes
+            for name, v in plan.values.items()
+            if v.base is None and v.region in (Region.ARENA, Region.INPUT)
+        }
+
+    def _roots(self, names: Iterable[str]) -> set[str]:
+        roots = {self.plan.root(n) for n in names}
+        return {n for n in roots if self.plan.values[n].region in (Region.ARENA, Region.INPUT)}
+
+    def worth(self) -> dict[str, float]:
+        """Bytes for each second, by value that may be dropped."""
+        found = {}
+        for name in self.saved:
+            call = self.plan.steps[self.maker[name]]
+            assert isinstance(call, Call)
+            if not self.writes[self.maker[name]].intersection(self.plan.losses):
+                found[name] = self.sizes[name] / call_seconds(self.plan, call)
+        return found
+
+    def order(self, dropped: Collection[str]) -> Order:
+        """The plan's steps, and before each that needs it what is made again."""
+        gone = {self.maker[name] for name in dropped if name in self.maker}
+        order = [(k, False) for k in range(self.forward)]
+        again: set[int] = set()
+        for k in range(self.forward, len(self.plan.steps)):
+            wanted = [self.maker[n] for n in self.reads[k] if n in self.maker]
+            found = {c for c in wanted if c in gone and c not in again}
+            ask = list(found)
+            while ask:
+                for name in self.reads[ask.pop()]:
+                    c = self.maker.get(name, -1)
+                    kept = name in self.saved and c not in gone
+                    if c >= 0 and not kept and c not in again and c not in found:
+                        found.add(c)
+                        ask.append(c)
+            order += [(c, True) for c in sorted(found)]
+            again |= found
+            order.append((k, False))
+        return order
+
+    def lives(self, order: Order) -> dict[tuple[str, bool], tuple[int, int]]:
+        """First and last place in the order of each value, the repeated ones apart."""
+        found: dict[tuple[str, bool], tuple[int, int]] = {}
+        again: set[int] = set()
+        for place, (k, repeated) in enumerate(order):
+            if repeated:
+                again.add(k)
+            for name in self.reads[k]:
+                key = (name, self.maker.get(name, -1) in again)
+                found[key] = (found.get(key, (0, 0))[0], place)
+            for name in self.writes[k]:
+                found[(name, repeated)] = (place, place)
+        for name in self.plan.losses:
+            found[(name, False)] = (found[(name, False)][0], len(order) - 1)
+        for name in self.plan.outputs:
+            key = (self.plan.root(name), False)
+            if key in found:
+                first, last = found[key]
+                found[key] = (first, max(last, self.forward))
+        return found
+
+    def most_alive(self, dropped: Collection[str]) -> tuple[int, int]:
+        """The most bytes that are alive at once, and at which place in the order."""
+        order = self.order(dropped)
+        lives = self.lives(order)
+        change = [0] * (len(order) + 1)
+        for (name, _), (first, last) in lives.items():
+            change[first] += self.sizes[name]
+            change[last + 1] -= self.sizes[name]
+        alive, most, at = 0, 0, 0
+        again: set[int] = set()
+        for place, (k, repeated) in enumerate(order):
+            if repeated:
+                again.add(k)
+            alive += change[place]
+            over = 0
+            for written, read in self.overlays[k]:
+                key = (read, self.maker.get(read, -1) in again)
+                if lives[key][1] == place and self.sizes[written] <= self.sizes[read]:
+                    over += self.sizes[written]
+            if alive - over > most:
+                most, at = alive - over, place
+        return most, at
+
+    def idle(self, dropped: Collection[str], at: int) -> list[str]:
+        """Values that are kept at a place in the order only for a later one."""
+        order = self.order(dropped)
+        before: set[str] = set()
+        for k, _ in order[: at + 1]:
+            before |= self.writes[k]
+        near = self.reads[order[at][0]] | self.writes[order[at][0]]
+        after: set[str] = set()
+        for k, repeated in order[at + 1 :]:
+            if k < self.forward and not repeated:
+                near = near | self.reads[k]
+            after |= self.reads[k]
+        used = {n for k, r in order[self.forward : at] if not r for n in self.reads[k]}
+        return [
+            n for n in self.saved if n in before & after and n not in near | used | set(dropped)
+        ]
+
+
+def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
+    """Of each value written, one that it may take the place of, if nothing else reads that."""
+    found = []
+    for written in call.writes:
+        for read in call.reads:
+            if (written, read) in call.kernel.may_alias:
+                found.append((plan.root(call.arrays[written]), plan.root(call.arrays[read])))
+                break
+    return [(w, r) for w, r in found if plan.values[r].region in (Region.ARENA, Region.INPUT)]
+
+
+class _Rewriter:
+    """Makes a plan of an order; thrown away when it is done."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.old = plan
+        self.values = dict(plan.values)
+        self.again: dict[str, str] = {}
+
+    def plan(self, order: Order) -> Plan:
+        steps: list[Call | Delivery] = []
+        for k, repeated in order:
+            step = self.old.steps[k]
+            if isinstance(step, Delivery):
+                steps.append(step)
+                continue
+            arrays = {n: self._now(v) for n, v in step.arrays.items()}
+            label, phase = step.label, step.phase
+            if repeated:
+                label, phase = f"{label} again", Phase.BACKWARD
+                for name in (*step.writes, *step.workspace):
+                    arrays[name] = self._made_again(step.arrays[name])
+            steps.append(replace(step, label=label, phase=phase, arrays=arrays))
+        return replace(self.old, steps=tuple(steps), values=self.values)
+
+    def _made_again(self, name: str) -> str:
+        again = f"{name}'"
+        self.again[name] = again
+        self.values[again] = replace(self.values[name], name=again)
+        return again
+
+    def _now(self, name: str) -> str:
+        """The value, or what was made again of it; a view of such is a view of that."""
+        value = self.values[name]
+        if value.base is None or name in self.again:
+            return self.again.get(name, name)
+        base = self._now(value.base)
+        if base == value.base:
+            return name
+        self.again[name] = f"{name}'"
+        self.values[f"{name}'"] = Value(f"{name}'", value.spec, value.region, base, value.tensor)
+        return f"{name}'"

@@ -1,0 +1,163 @@
+"""Another order of a plan's calls, in which fewer bytes are alive at once.
+
+Where branches meet, one may be computed to its end before the next begins, or all step by step;
+a gradient may be used at once, or lie there until its neighbours are done. Which order is best is a
+hard problem; here it is built call by call, from the front or from the back, always by the one
+that leaves the least alive. The numbers stay the same, bit for bit.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.plan import Call, Delivery, Plan, Region
+
+Edges = list[set[int]]
+
+
+def reorder(plan: Plan, order: Sequence[str]) -> Plan:
+    """The plan with its steps in this order.
+
+    Args:
+        plan: of a training step.
+        order: the names of its steps (`step_name`); empty for the order it has.
+    """
+    if not order:
+        return plan
+    rank = {name: k for k, name in enumerate(order)}
+    steps = sorted(plan.steps, key=lambda step: rank[step_name(step)])
+    return replace(plan, steps=tuple(steps))
+
+
+def step_name(step: Call | Delivery) -> str:
+    """Of a step, the same whatever the batch: what it makes first, or delivers."""
+    if isinstance(step, Delivery):
+        return f"deliver {step.gradient}"
+    return step.arrays[step.writes[0]]
+
+
+def choose_order(plan: Plan) -> tuple[str, ...]:
+    """The best order found, by names of steps; empty where it is the one the plan has."""
+    names = [step_name(step) for step in plan.steps]
+    chosen: tuple[str, ...] = ()
+    least = plan_memory(plan).nbytes
+    segments = _Segments(plan)
+    for back in (False, True):
+        order = tuple(names[k] for k in segments.order(back=back))
+        nbytes = plan_memory(reorder(plan, order)).nbytes
+        if nbytes < least:
+            chosen, least = order, nbytes
+    return chosen
+
+
+class _Segments:
+    """A plan's phases as steps: what each touches, and what waits for it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.count = len(plan.steps)
+        self.reads = [self._roots(_reads(step)) for step in plan.steps]
+        self.makes = [self._roots(_makes(step)) for step in plan.steps]
+        self.sizes = {
+            name: v.spec.nbytes
+            for name, v in plan.values.items()
+            if v.base is None and v.region in (Region.ARENA, Region.INPUT)
+        }
+        self.maker = {name: k for k, names in enumerate(self.makes) for name in names}
+        self.after: Edges = [set() for _ in plan.steps]
+        for k, names in enumerate(self.reads):
+            for name in names & self.maker.keys():
+                self.after[self.maker[name]].add(k)
+        self._hold_updates()
+
+    def _roots(self, names: Iterable[str]) -> set[str]:
+        return {self.plan.root(n) for n in names}
+
+    def _hold_updates(self) -> None:
+        """A parameter changes only after what reads it, or anything that was made with it.
+
+        The latter because such values may be computed again.
+        """
+        steps, forward = self.plan.steps, self.plan.forward_steps
+        for k, step in enumerate(steps):
+            if not isinstance(step, Delivery):
+                continue
+            parameter = self.plan.root(step.parameter)
+            made: set[str] = {parameter}
+            for c in range(forward):
+                if self.reads[c] & made:
+                    made |= self.makes[c]
+            for c in range(forward, self.count):
+                if c != k and isinstance(steps[c], Call) and self.reads[c] & made:
+                    self.after[c].add(k)
+
+    def order(self, *, back: bool) -> list[int]:
+        """Both phases, each built from its front or its back."""
+        forward = self.plan.forward_steps
+        return [
+            k
+            for first, last in ((0, forward), (forward, self.count))
+            for k in self._segment(range(first, last), back)
+        ]
+
+    def _segment(self, steps: range, back: bool) -> list[int]:
+        following, waiting = self._edges(steps, back)
+        left, alive, stays = self._touches(steps, back)
+        ready = [k for k in steps if not waiting[k]]
+        found: list[int] = []
+
+        def grows(k: int) -> int:
+            """Bytes that are alive after the step and were not before."""
+            names = (self.reads[k] | self.makes[k]) & self.sizes.keys()
+            new = sum(self.sizes[n] for n in names - alive)
+            return new - sum(self.sizes[n] for n in names - stays if left[n] == 1)
+
+        while ready:
+            k = min(ready, key=lambda k: (grows(k), -k if back else k))
+            ready.remove(k)
+            found.append(k)
+            for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():
+                left[n] -= 1
+                alive.add(n)
+            for other in following[k]:
+                waiting[other] -= 1
+                if not waiting[other]:
+                    ready.append(other)
+        return found[::-1] if back else found
+
+    def _edges(self, steps: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
+        """For each step those that wait for it, and for how many it waits itself."""
+        following: dict[int, set[int]] = {k: set() for k in steps}
+        for k in steps:
+            for other in self.after[k]:
+                if other in steps:
+                    following[other if back else k].add(k if back else other)
+        waiting = dict.fromkeys(steps, 0)
+        for others in following.values():
+            for k in others:
+                waiting[k] += 1
+        return following, waiting
+
+    def _touches(self, steps: range, back: bool) -> tuple[dict[str, int], set[str], set[str]]:
+        """How many steps touch each value; those alive at the beginning; those at the end."""
+        left: dict[str, int] = {}
+        for k in steps:
+            for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():
+                left[n] = left.get(n, 0) + 1
+        before = {n for n in left if self.maker.get(n, -1) not in steps}
+        outside = set(range(steps.stop, self.count))
+        later = {n for k in outside for n in self.reads[k]} | set(self.plan.losses)
+        later |= self._roots(self.plan.outputs)
+        return (left, later, before) if back else (left, before, later)
+
+
+def _reads(step: Call | Delivery) -> tuple[str, ...]:
+    if isinstance(step, Delivery):
+        return (step.gradient,)
+    return step.values(step.reads)
+
+
+def _makes(step: Call | Delivery) -> tuple[str, ...]:
+    if isinstance(step, Delivery):
+        return ()
+    return step.values((*step.writes, *step.workspace))

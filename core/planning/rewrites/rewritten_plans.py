@@ -1,0 +1,44 @@
+"""Plans in another order, that keep less from the forward phase for the backward phase."""
+
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.rewrites.compress import compact
+from odt.core.planning.rewrites.recompute import recompute
+from odt.core.planning.rewrites.reorder import reorder
+from odt.core.planning.work import Plans, Work
+
+
+class LeanPlans(Plans):
+    """Another's plans, those of training rewritten.
+
+    What is saved is said by the names of values, so that it is the same for a batch's shorter rest.
+
+    Attributes:
+        usual: the others.
+        order: of the calls, by name; empty for the usual one.
+        compacted: gradients that read a digest.
+        dropped: values that are computed again.
+    """
+
+    def __init__(
+        self,
+        plans: Plans,
+        order: tuple[str, ...] = (),
+        compacted: frozenset[str] = frozenset(),
+        dropped: frozenset[str] = frozenset(),
+    ) -> None:
+        super().__init__(plans.graph)
+        self.order, self.compacted, self.dropped = order, compacted, dropped
+        self.usual = plans
+        self._lean: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
+
+    def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+        found = self.usual.at(work, batch)
+        if not work.backward:
+            return found
+        key = (repr(work), batch)
+        if key not in self._lean:
+            plan = compact(reorder(found[0], self.order), self.compacted)
+            plan = recompute(plan, self.dropped)
+            self._lean[key] = plan, plan_memory(plan)
+        return self._lean[key]

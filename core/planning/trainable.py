@@ -1,0 +1,59 @@
+"""Which constants of a graph train, and whether there is a gradient for them."""
+
+from collections.abc import Collection, Iterator
+from fnmatch import fnmatchcase
+
+from odt.core.lowering.binding import bind_inputs, row_of
+from odt.core.model.graph import Graph, Tensor
+from odt.kernels.opdef import Kernel, OpDef
+
+# What tico calls constants that are no parameters of the module, first states of recurrent ones.
+CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
+
+
+def is_of_formula(tensor: Tensor) -> bool:
+    """Whether a constant is no weight: a number without axes (an ε, a factor), or by its name."""
+    return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in CONVERTED)
+
+
+def trainable_tensors(
+    graph: Graph, trainable: Collection[int], only: Collection[int] | None = None
+) -> tuple[int, ...]:
+    """Constants that train: float inputs with a gradient, of operators that are trainable.
+
+    Args:
+        graph: lowered.
+        trainable: positions of the operators in the file.
+        only: tensors to choose from; None for all but those that belong to a formula.
+    """
+    return tuple(dict.fromkeys(i for _, i in trainable_by_operator(graph, trainable, only)))
+
+
+def trainable_by_operator(
+    graph: Graph, trainable: Collection[int] | None = None, only: Collection[int] | None = None
+) -> Iterator[tuple[int, int]]:
+    """The same as pairs of an operator's position and a tensor that it trains; None for all."""
+    for node in graph.nodes:
+        if trainable is not None and node.origin not in trainable:
+            continue
+        row = row_of(node.op)
+        for name, i in bind_inputs(row, node).items():
+            tensor = graph.tensors[i]
+            if (
+                tensor.data is not None
+                and tensor.spec.dtype.kind == "f"
+                and gradient_of(row, name)
+                and (not is_of_formula(tensor) if only is None else i in only)
+            ):
+                yield node.origin, i
+
+
+def gradient_of(row: OpDef, name: str) -> Kernel | None:
+    """The kernel of the gradient by an input, with the index of a variadic one filled in."""
+    found = row.grads.get(name)
+    if isinstance(found, Kernel):
+        return found
+    for stem, member in row.grads.items():
+        if stem.endswith("*") and name.startswith(stem[:-1]) and callable(member):
+            return member(int(name[len(stem) - 1 :]))
+    return None

@@ -1,0 +1,119 @@
+"""Checks a memory plan against its plan, knowing nothing of lifetimes: by who wrote which bytes.
+
+Every program is bound to a memory plan that has passed this check.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from odt.core.planning.memory import ALIGNMENT, MemoryPlan
+from odt.core.planning.plan import Call, Delivery, Plan, Region
+
+Bytes = tuple[int, int]  # the first, and the one behind the last
+
+
+def verify(plan: Plan, memory: MemoryPlan) -> None:
+    """Raises AssertionError, a bug of the planner, if the plan would not run right there."""
+    found = faults(plan, memory)
+    if found:
+        raise AssertionError(f"{plan.graph.name}: memory plan: {'; '.join(found[:3])}")
+
+
+def faults(plan: Plan, memory: MemoryPlan) -> list[str]:
+    """Every way in which running the plan in this memory would go wrong; empty if it is sound.
+
+    A value may be read only while no other has been written into its bytes. An update that owns
+    its gradient destroys it.
+    """
+    return _Check(plan, memory).run()
+
+
+class _Check:
+    def __init__(self, plan: Plan, memory: MemoryPlan) -> None:
+        self.plan, self.memory = plan, memory
+        self.found: list[str] = []
+        self.intact: dict[str, Bytes] = {}
+        self.starts: list[int] = []  # of the intact values, which do not overlap, in order
+        self.names: list[str] = []
+        self.roots = {name: plan.root(name) for name in plan.values}
+        self.places = {
+            name: self._place(name)
+            for name in dict.fromkeys(self.roots.values())
+            if plan.values[name].region in (Region.ARENA, Region.INPUT) and name in memory.offsets
+        }
+
+    def run(self) -> list[str]:
+        plan = self.plan
+        for name in (*plan.inputs, *plan.targets, *plan.scales):
+            if name in self.places:
+                self._write(name)
+        for k, step in enumerate(plan.steps):
+            if isinstance(step, Delivery):
+                self._must_be_intact((step.gradient,), f"delivery of {step.gradient}")
+                root = self.roots[step.gradient]
+                if plan.owners.get(root) == k and root in self.intact:
+                    self._remove(root)
+                continue
+            self._must_be_intact(step.values(step.reads), step.label)
+            self._apply(step)
+            if k == plan.forward_steps - 1:
+                self._must_be_intact(plan.outputs, "the end of the forward phase")
+        self._must_be_intact(plan.losses, "the end")
+        return self.found
+
+    def _place(self, name: str) -> Bytes:
+        start = self.memory.offsets[name]
+        stop = start + self.plan.values[name].spec.nbytes
+        if start % ALIGNMENT:
+            self.found.append(f"{name} begins at {start}, no multiple of {ALIGNMENT}")
+        if start < 0 or stop > self.memory.nbytes:
+            self.found.append(f"{name} lies outside the arena")
+        return start, stop
+
+    def _must_be_intact(self, names: Iterable[str], where: str) -> None:
+        for name in names:
+            root = self.roots[name]
+            if root in self.places and root not in self.intact:
+                self.found.append(f"{where} reads {name}, of which something has been overwritten")
+
+    def _apply(self, call: Call) -> None:
+        reads = [(n, self.roots[call.arrays[n]]) for n in call.reads]
+        written: list[str] = []
+        for argument in (*call.writes, *call.workspace):
+            name = self.roots[call.arrays[argument]]
+            here = self.places[name]
+            for read, other in reads:
+                there = self.places.get(other, (0, 0))
+                allowed = (argument, read) in call.kernel.may_alias and here[0] == there[0]
+                if meet(here, there) and not allowed:
+                    self.found.append(f"{call.label} writes {name} over {other}, which it reads")
+            for other in written:
+                if meet(here, self.places[other]):
+                    self.found.append(f"{call.label} writes {name} and {other} in one place")
+            written.append(name)
+        for name in written:
+            self._write(name)
+
+    def _write(self, name: str) -> None:
+        start, stop = self.places[name]
+        if start == stop:
+            self.intact[name] = start, stop
+            return
+        k = bisect_left(self.starts, start)
+        if k and self.intact[self.names[k - 1]][1] > start:
+            k -= 1
+        while k < len(self.starts) and self.starts[k] < stop:
+            self._remove(self.names[k])
+        self.starts.insert(k, start)
+        self.names.insert(k, name)
+        self.intact[name] = start, stop
+
+    def _remove(self, name: str) -> None:
+        start, stop = self.intact.pop(name)
+        if start != stop:
+            k = bisect_left(self.starts, start)
+            del self.starts[k], self.names[k]
+
+
+def meet(a: Bytes, b: Bytes) -> bool:
+    return a[0] < b[1] and b[0] < a[1]

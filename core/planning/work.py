@@ -1,0 +1,109 @@
+"""What a batch computes, and the plans of a graph for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from odt.core.lowering.lower import lower
+from odt.core.lowering.split_frozen import begin_at
+from odt.core.model.graph import Graph
+from odt.core.planning.autodiff import Loss, inference_plan, training_plan
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.planning.schedule import Schedule
+from odt.core.planning.verify import verify
+from odt.core.storage.mapped_files import mapped_files
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a batch computes: losses and gradients, losses only, or outputs only.
+
+    Attributes:
+        losses: one for each output that has one.
+        trainable: positions in the file of the operators that train.
+        only: the tensors of theirs that train; None for all.
+        sparse: filters of which only these output channels train.
+        backward: whether gradients are computed and parameters updated.
+        outputs: whether the model's outputs are wanted.
+        begin: tensors that are given instead of the model's inputs; empty for the inputs.
+        end: tensors that are wanted instead of its outputs; empty for the outputs.
+    """
+
+    losses: tuple[Loss, ...] = ()
+    trainable: frozenset[int] = frozenset()
+    only: tuple[int, ...] | None = None
+    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    backward: bool = False
+    outputs: bool = False
+    begin: tuple[int, ...] = ()
+    end: tuple[int, ...] = ()
+
+    def plan(self, lowered: Graph) -> Plan:
+        """The plan for a micro-batch, for whose samples the graph has been lowered."""
+        if self.end:
+            lowered = replace(lowered, outputs=self.end)
+        if self.begin:
+            lowered = begin_at(lowered, self.begin, [loss.tensor for loss in self.losses])
+        if not self.losses:
+            return inference_plan(lowered)
+        return training_plan(
+            lowered,
+            self.losses,
+            self.trainable,
+            only=self.only,
+            sparse=self.sparse,
+            backward=self.backward,
+            outputs=self.outputs,
+        )
+
+
+class Plans:
+    """Plans of a graph by work and batch, each made once.
+
+    Attributes:
+        graph: as in the file.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._files = mapped_files(t.data for t in graph.tensors)
+        self._lowered: dict[int, Graph] = {}
+        self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
+        self._verified: set[tuple[str, int]] = set()
+
+    def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+        """The plan for so many samples, and its memory plan."""
+        key = (repr(work), batch)
+        if key not in self._made:
+            plan = work.plan(self.lower(batch))
+            self._made[key] = (plan, plan_memory(plan))
+        return self._made[key]
+
+    def arena_nbytes(self, works: Sequence[Work], schedule: Schedule) -> int:
+        """Bytes of one worker's arena: what the largest run of a whole batch needs."""
+        return max(self.at(work, n)[1].nbytes for work in works for n in schedule.sizes)
+
+    def verified(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+        """The same, checked against each other when a program is first bound to them."""
+        key = (repr(work), batch)
+        if key not in self._verified:
+            verify(*self.at(work, batch))
+            self._verified.add(key)
+        return self.at(work, batch)
+
+    def lower(self, batch: int) -> Graph:
+        """The graph for so many samples, in the same nodes whatever their number."""
+        if batch not in self._lowered:
+            self._lowered[batch] = lower(self.graph, batch, alike=True)
+        return self._lowered[batch]
+
+    def check_files(self) -> None:
+        """Raises LostFileError if the model's file became shorter before it was read."""
+        for file in self._files:
+            file.check()
+
+    def check_holes(self) -> None:
+        """Likewise, at less cost, if a constant was found missing as it was read."""
+        for file in self._files:
+            if file.has_hole:
+                file.check()

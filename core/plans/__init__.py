@@ -1,1 +1,0 @@
-"""What is computed, in which order, and where its values lie."""

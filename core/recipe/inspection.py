@@ -1,0 +1,71 @@
+"""What a model holds and what of it would train, as far as that can be said without data."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from odt.core.lowering.lower import computed_specs, file_batch, lower
+from odt.core.model.graph import Graph
+from odt.core.planning.trainable import trainable_by_operator
+from odt.errors import OdtError
+from odt.kernels.opdef import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What would train.
+
+    Attributes:
+        trained: by position of the operator in the file, the tensors it would train.
+        specs: of the tensors, as computed for the file's batch; as in the file if that fails.
+        refusal: why the model cannot be trained; empty if it can.
+    """
+
+    trained: dict[int, tuple[int, ...]]
+    specs: Mapping[int, TensorSpec]
+    refusal: str = ""
+
+    def values(self, tensors: Iterable[int]) -> int:
+        """How many values tensors have."""
+        return sum(self.specs[i].size for i in tensors)
+
+    def from_each(self) -> dict[int, int]:
+        """How many values train if an operator and all after it do, by position."""
+        found: dict[int, int] = {}
+        seen: set[int] = set()
+        total = 0
+        for origin in sorted(self.trained, reverse=True):
+            new = set(self.trained[origin]) - seen
+            seen |= new
+            found[origin] = total = total + self.values(new)
+        return found
+
+    def among(
+        self, operators: Collection[int] | None, tensors: Collection[int] | None
+    ) -> "Inspection":
+        """The same for some operators and some tensors only; None for all."""
+        trained = {
+            k: tuple(i for i in found if tensors is None or i in tensors)
+            if operators is None or k in operators
+            else ()
+            for k, found in self.trained.items()
+        }
+        return replace(self, trained=trained)
+
+
+def inspect_graph(graph: Graph) -> Inspection:
+    """Finds what each operator would train.
+
+    Args:
+        graph: as in the file.
+    """
+    specs = {i: tensor.spec for i, tensor in enumerate(graph.tensors)}
+    found: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
+    refusal = ""
+    try:
+        lowered = lower(graph, file_batch(graph))
+        specs |= computed_specs(graph)
+        for origin, i in trainable_by_operator(lowered):
+            found[origin][i] = None
+    except OdtError as e:  # to be shown, not raised: a model that cannot train can be looked at
+        refusal = str(e)
+    return Inspection({k: tuple(found[k]) for k in sorted(found)}, specs, refusal)

@@ -1,0 +1,152 @@
+"""Which loss an output gets, and what it reads."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import TypeVar
+
+from odt.core.lowering.endings import SHAPE_ONLY, ending, movable, producer
+from odt.core.lowering.lower import computed_specs, file_batch, lower
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import LOSSES, TrainingInfo
+from odt.core.planning.autodiff import Loss
+from odt.errors import OptionError
+from odt.kernels.opdef import TensorSpec
+
+T = TypeVar("T")
+
+CROSS_ENTROPIES = ("categorical_crossentropy", "sparse_categorical_crossentropy")
+BINARY = "binary_crossentropy"
+# A loss that is computed from the input of the operator that makes probabilities of it.
+_TAKES_IN = {**dict.fromkeys(CROSS_ENTROPIES, "SOFTMAX"), BINARY: "LOGISTIC"}
+_DEFAULTS = {"SOFTMAX": CROSS_ENTROPIES[0], "LOGISTIC": BINARY}
+
+
+def ends_in_softmax(graph: Graph, output: int) -> bool:
+    """Whether an output is a distribution: a SOFTMAX, perhaps in another shape."""
+    return _ending_op(graph, output) == "SOFTMAX"
+
+
+def _ending_op(graph: Graph, output: int) -> str:
+    node = ending(graph, output)
+    return node.op if node else ""
+
+
+def default_loss(graph: Graph, output: int) -> str | None:
+    """The loss that an output asks for; None if it does not say."""
+    return _DEFAULTS.get(_ending_op(graph, output))
+
+
+def head(
+    graph: Graph, output: int, name: str | None, reduction: str, moved: Collection[int] = ()
+) -> Loss:
+    """The loss on an output of the file's graph.
+
+    Cross-entropy on a final SOFTMAX reads the SOFTMAX's input, and binary cross-entropy that of a
+    final LOGISTIC, also through operators behind it that only change the shape: one function of
+    the logits, stable where the two apart are not. Outputs that are no probabilities are taken
+    for logits.
+
+    Args:
+        graph: as in the file.
+        output: tensor index.
+        name: of the loss; None where neither the user nor the file named one.
+        reduction: sum_over_batch_size or sum.
+        moved: outputs whose SOFTMAX or LOGISTIC lowering puts last.
+
+    Raises:
+        OptionError: if no loss is named and the output does not say which one it wants.
+    """
+    name = name or default_loss(graph, output)
+    if name is None:
+        raise OptionError(
+            f"--loss: must be given for {graph.label(output)}, which ends in neither SOFTMAX nor "
+            f"LOGISTIC. Give one of {', '.join(n.replace('_', '-') for n in LOSSES)}."
+        )
+    if name not in _TAKES_IN:
+        return Loss(name, output, {})
+    mean = {"mean_over_positions": reduction == "sum_over_batch_size"}
+    node, last = ending(graph, output), producer(graph, output)
+    if node and last and node.op == _TAKES_IN[name] and (node is last or output in moved):
+        beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
+        return Loss(name, last.inputs[0], {"from_logits": True, **beta, **mean})
+    shares = ("SOFTMAX", "LOGISTIC") if name == BINARY else ("SOFTMAX",)
+    probabilities = _ending_op(graph, output) in shares
+    return Loss(name, output, {"from_logits": not probabilities, **mean})
+
+
+def _moved(graph: Graph) -> Collection[int]:
+    """Outputs whose SOFTMAX or LOGISTIC lowering puts behind what changes the shape."""
+    nodes = (producer(graph, i) for i in graph.outputs)
+    if not any(node and node.op in SHAPE_ONLY for node in nodes):
+        return ()
+    return movable(graph, computed_specs(graph))
+
+
+def heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+    """The losses, in the order of the outputs they are on.
+
+    Outputs that are no floats have none, nor have those that info says so of.
+
+    Raises:
+        UnsupportedError: if the graph cannot be computed, whatever the loss.
+        OptionError: if an output does not say which loss it wants, or none has one.
+    """
+    if not graph.outputs:
+        lower(graph, file_batch(graph))  # says so
+    try:
+        return _heads(graph, info)
+    except OptionError:
+        lower(graph, file_batch(graph))
+        raise
+
+
+def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+    names = _by_output(graph, "--output-loss", info.output_losses)
+    weights = _by_output(graph, "--loss-weight", info.loss_weights)
+    moved = _moved(graph)
+    found = []
+    for k, output in enumerate(graph.outputs):
+        spec = _spec(graph, output)
+        fits = spec.dtype.kind == "f" and bool(spec.shape)
+        name = names.get(k, info.loss if fits else "none")
+        if name == "none":
+            continue
+        if not fits:
+            raise OptionError(
+                f"--output-loss: must be none for {graph.label(output)} {spec}, which is no tensor "
+                f"of floats with axes, but got {name}."
+            )
+        loss = head(graph, output, name, info.reduction, moved)
+        found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
+    if not any(loss.weight for loss in found):
+        shown = (f"{graph.label(i)} {_spec(graph, i)}" for i in graph.outputs)
+        raise OptionError(
+            f"{graph.name}: an output of floats must have a loss and a weight above 0, "
+            f"but got none among {', '.join(shown)}"
+        )
+    return tuple(found)
+
+
+def _spec(graph: Graph, output: int) -> TensorSpec:
+    """Of an output, computed if the file gives it no shape."""
+    spec = graph.tensors[output].spec
+    return spec if spec.shape else lower(graph, file_batch(graph)).tensors[output].spec
+
+
+def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
+    """What was given for single outputs, by their position; the last counts.
+
+    Raises:
+        OptionError: if there is no such output.
+    """
+    names = [graph.tensors[i].name for i in graph.outputs]
+    found = {}
+    for output, value in given:
+        numbers = [k for k, name in enumerate(names) if output in (name, str(k))]
+        if len(numbers) != 1:
+            raise OptionError(
+                f"{option}: must be for one output, {', '.join(names)} or its number, "
+                f"but got {output}."
+            )
+        found[numbers[0]] = value
+    return found

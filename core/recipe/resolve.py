@@ -1,0 +1,142 @@
+"""Puts training info together: command line before the model's own, and that before defaults."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.output_losses import CROSS_ENTROPIES, ends_in_softmax
+from odt.errors import OptionError
+from odt.kernels.registry import find_optimizer
+
+
+def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
+    """Positions of the last operators of a file; None, for all, if count is −1.
+
+    Raises:
+        OptionError: if the file has fewer.
+    """
+    total = len(graph.nodes)
+    if count == -1:
+        return None
+    if count > total:
+        raise OptionError(
+            f"--num-of-trainable-ops: must be at most {total}, the model's operators, "
+            f"but got {count}. Give -1 for all."
+        )
+    return tuple(range(total - count, total))
+
+
+def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
+    """Positions of operators from a list of numbers and ranges: 0-3,7.
+
+    Raises:
+        OptionError: if the text is no such list, or names operators that the file has not.
+    """
+    total, found = len(graph.nodes), set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if not first <= last < total:
+            raise OptionError(
+                f"--trainable-ops: must be positions of the model's {total} operators such as "
+                f"0-{total - 1}, but got {text}."
+            )
+        found |= set(range(first, last + 1))
+    return tuple(sorted(found))
+
+
+def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
+    """The reverse: how many at the end train, −1 for all; −2 where they are no such set."""
+    total = len(graph.nodes)
+    if operators is None or set(operators) == set(range(total)):
+        return -1
+    if set(operators) == set(range(total - len(operators), total)):
+        return len(operators)
+    return -2
+
+
+def resolve(
+    graph: Graph,
+    stored: Mapping[str, Any],
+    options: Mapping[str, Any],
+    hyper_parameters: Mapping[str, Any],
+    num_of_trainable_ops: int | None = None,
+) -> TrainingInfo:
+    """Training info with nothing left open but a loss that the output decides.
+
+    Args:
+        graph: as in the file.
+        stored: fields of TrainingInfo that the model carries.
+        options: fields the user gave; None where not.
+        hyper_parameters: of the optimizer, as the user gave them; None where not.
+        num_of_trainable_ops: as the user gave it.
+
+    Raises:
+        OptionError: for a value that cannot be.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if num_of_trainable_ops is not None:
+        given["trainable_ops"] = last_operators(graph, num_of_trainable_ops)
+    fields = {**stored, **given}
+    if "trainable_ops" in given:
+        fields["trainable_tensors"] = None
+    chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
+    same = fields.get("optimizer") == stored.get("optimizer")
+    fields["hyper_parameters"] = {**(stored.get("hyper_parameters", {}) if same else {}), **chosen}
+    info = TrainingInfo(**fields)
+    if not 0 < info.learning_rate < float("inf"):
+        raise OptionError(
+            f"--learning-rate: must be a number above 0, but got {info.learning_rate:g}"
+        )
+    known = find_optimizer(info.optimizer).attrs.__annotations__
+    for name in chosen:
+        if name not in known:
+            raise OptionError(
+                f"--{name.replace('_', '-')}: {info.optimizer} has no such value; "
+                f"it has {', '.join('--' + k.replace('_', '-') for k in known)}"
+            )
+    return info
+
+
+def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
+    """Field of TrainingInfo → where its value comes from.
+
+    Args:
+        stored: fields that the model carries.
+        given: fields that the user gave.
+    """
+    return {
+        f.name: "command line" if f.name in given else "circle+" if f.name in stored else "default"
+        for f in fields(TrainingInfo)
+    }
+
+
+def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
+    """What is wrong with a stored from_logits; the graph wins."""
+    if info.from_logits is None or info.loss not in CROSS_ENTROPIES:
+        return None
+    for output in graph.outputs:
+        probabilities = ends_in_softmax(graph, output)
+        if probabilities == info.from_logits:
+            end = "ends in SOFTMAX" if probabilities else "does not end in SOFTMAX"
+            said = str(info.from_logits).lower()
+            return (
+                f"{graph.name}: from_logits is {said} in the training info, but "
+                f"{graph.label(output)} {end}. Its {'probabilities' if probabilities else 'logits'}"
+                " are used as such."
+            )
+    return None
+
+
+def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
+    """The same with what was left to defaults and to the graph said, as a circle+ stores it."""
+    attrs = find_optimizer(info.optimizer).attrs(**info.hyper_parameters)
+    logits = not all(ends_in_softmax(graph, output) for output in graph.outputs)
+    return replace(
+        info,
+        hyper_parameters=asdict(attrs),
+        from_logits=logits if info.loss in CROSS_ENTROPIES else None,
+    )

@@ -1,0 +1,196 @@
+"""Which weights train, where that is not a matter of whole operators: by patterns, or biases alone.
+
+A pattern is a shell's (fnmatch: *, ?, [a-z]; case counts) and is held against a weight's name in
+the file and against the kind of the operators that read it, such as CONV_2D.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from odt.core.lowering.batch_norms import norm_constants
+from odt.core.lowering.binding import bind_inputs, row_of
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
+from odt.core.recipe.sparse_filters import filters, strongest
+from odt.core.recipe.works import trainable_operators
+from odt.errors import OptionError
+
+NEAR = 3  # names that a refusal lists
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the user picks.
+
+    Attributes:
+        trainable: patterns; if there are any, what none matches does not train.
+        freeze: patterns; what one matches does not train.
+        bias_only: what is no bias does not train.
+        freeze_norm: BatchNorm that is written as MUL and ADD with constants does not train.
+    """
+
+    trainable: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
+    bias_only: bool = False
+    freeze_norm: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.trainable or self.freeze or self.bias_only or self.freeze_norm)
+
+
+def select(
+    graph: Graph, info: TrainingInfo, selection: Selection, *, among: bool = False
+) -> TrainingInfo:
+    """Training info whose trainable operators and tensors are those selected of what trains.
+
+    Args:
+        graph: as in the file.
+        info: complete; a circle+ or a checkpoint may have said what trains.
+        selection: by the user.
+        among: whether the user said what it trains; otherwise `trainable` chooses among all.
+
+    Raises:
+        OptionError: if a pattern matches no weight of the model, or nothing is left.
+    """
+    if selection.is_empty:
+        return info
+    if selection.trainable and not among:
+        info = replace(info, trainable_ops=None, trainable_tensors=None)
+    lowered = lower(graph, file_batch(graph))
+    names = weight_names(graph)
+    for option, patterns in (("--trainable", selection.trainable), ("--freeze", selection.freeze)):
+        for pattern in patterns:
+            check_pattern(option, pattern, names)
+    operators = trainable_operators(graph, info)
+    before = set(trainable_tensors(lowered, operators, info.trainable_tensors))
+    named = {
+        i
+        for i in trainable_tensors(lowered, operators, range(len(lowered.tensors)))
+        for pattern in selection.trainable
+        if pattern.strip("*") and matches(_names_of(graph, i), pattern)
+    }  # what belongs to a formula trains only if it is called by its name
+    chosen = {i for i in before | named if _is_chosen(names[i], selection)}
+    if selection.bias_only:
+        chosen &= biases(lowered)
+    if selection.freeze_norm:
+        frozen = norm_constants(lowered)
+        if not frozen:
+            raise OptionError(
+                "--freeze-norm: there must be a MUL by one constant a channel behind a convolution "
+                "or a matrix product, but got none. Leave it out."
+            )
+        chosen -= frozen
+    if not chosen:
+        raise OptionError(
+            "--trainable, --freeze, --bias-only, --freeze-norm: must leave something to train, "
+            f"but got none of the {len(before)} weights that train without them"
+        )
+    if chosen == before:
+        return info
+    users = {k for k, _ in trainable_by_operator(lowered, operators, chosen)}
+    used = tuple(sorted(users))
+    whole = chosen == set(trainable_tensors(lowered, used))
+    return replace(
+        info, trainable_ops=used, trainable_tensors=None if whole else tuple(sorted(chosen))
+    )
+
+
+def choose_channels(
+    graph: Graph, info: TrainingInfo, shares: Sequence[tuple[str, float]]
+) -> TrainingInfo:
+    """Training info by which of some filters only the strongest output channels train.
+
+    Args:
+        graph: as in the file; its weights decide.
+        info: complete.
+        shares: patterns, and the share of channels; later ones take precedence.
+
+    Raises:
+        OptionError: if a pattern matches no filter that trains.
+    """
+    if not shares:
+        return info
+    lowered = lower(graph, file_batch(graph))
+    trained = trainable_tensors(lowered, trainable_operators(graph, info), info.trainable_tensors)
+    known = filters(lowered)
+    names = {i: each for i, each in weight_names(graph).items() if i in known and i in trained}
+    chosen: dict[int, tuple[int, ...]] = {}
+    for pattern, share in shares:
+        check_pattern("--sparse", pattern, names)
+        for i in names:
+            if matches(names[i], pattern):
+                data = lowered.tensors[i].data
+                assert data is not None
+                chosen[i] = strongest(data, share)
+    sizes = {i: lowered.tensors[i].spec.shape[0] for i in chosen}
+    return replace(
+        info, sparse=tuple((i, c) for i, c in sorted(chosen.items()) if len(c) < sizes[i])
+    )
+
+
+def weight_names(graph: Graph) -> dict[int, set[str]]:
+    """Weights that could train, and what patterns are held against for each.
+
+    Args:
+        graph: as in the file.
+    """
+    lowered = lower(graph, file_batch(graph))
+    ops = {node.origin: node.op for node in graph.nodes}
+    names: dict[int, set[str]] = {}
+    for origin, i in trainable_by_operator(lowered, only=range(len(lowered.tensors))):
+        if i not in names:
+            names[i] = _names_of(graph, i)
+        names[i].add(ops[origin])
+    return names
+
+
+def matches(names: Iterable[str], pattern: str) -> bool:
+    """Whether a pattern matches one of a weight's names."""
+    return any(fnmatchcase(name, pattern) for name in names)
+
+
+def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
+    """Refuses a pattern that matches nothing, so that a slip does not train another model.
+
+    Raises:
+        OptionError: with names that are near.
+    """
+    known = sorted({name for each in names.values() for name in each})
+    if matches(known, pattern):
+        return
+    near = difflib.get_close_matches(pattern.strip("*"), known, NEAR, 0.3) or known[:NEAR]
+    raise OptionError(
+        f"{option}: must match the name or the operator of a weight, but got {pattern}, which "
+        f"matches none. There are {', '.join(near) or 'none'}; odt inspect lists all."
+    )
+
+
+def biases(lowered: Graph) -> set[int]:
+    """Constants that are added, one value for each channel, by all that read them."""
+    found: set[int] = set()
+    other: set[int] = set()
+    for node in lowered.nodes:
+        row = row_of(node.op)
+        for name, i in bind_inputs(row, node).items():
+            tensor = lowered.tensors[i]
+            last = lowered.tensors[node.outputs[0]].spec.shape[-1:]
+            added = node.op == "ADD" and (tensor.spec.size,) == last
+            is_bias = tensor.data is not None and (added or (name == "b" and "b?" in row.inputs))
+            (found if is_bias else other).add(i)
+    return found - other
+
+
+def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
+    names = tuple(names)
+    wanted = not selection.trainable or any(matches(names, p) for p in selection.trainable)
+    return wanted and not any(matches(names, p) for p in selection.freeze)
+
+
+def _names_of(graph: Graph, i: int) -> set[str]:
+    """The weight's name; the empty name is none."""
+    return {graph.tensors[i].name} - {""}

@@ -1,0 +1,53 @@
+"""Filters of which only some output channels train."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odt.core.lowering.binding import bind_inputs, row_of
+from odt.core.model.graph import Graph
+from odt.errors import OptionError
+from odt.kernels.opdef import Array
+
+# By operator the input whose leading axis is the last of its output.
+FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}
+
+
+def filters(lowered: Graph) -> set[int]:
+    """Constants that are filters for all that read them."""
+    found: set[int] = set()
+    other: set[int] = set()
+    for node in lowered.nodes:
+        row = row_of(node.op)
+        for name, i in bind_inputs(row, node).items():
+            is_filter = FILTERS.get(node.op) == name and lowered.tensors[i].data is not None
+            (found if is_filter else other).add(i)
+    return found - other
+
+
+def strongest(w: Array, share: float) -> tuple[int, ...]:
+    """The output channels of largest norm, at least one; of equal ones the first.
+
+    Args:
+        w: (O, …).
+        share: of O, rounded up.
+    """
+    norms = np.linalg.norm(w.reshape(len(w), -1).astype(np.float64), axis=1)
+    count = max(int(np.ceil(share * len(w))), 1)
+    return tuple(sorted(np.argsort(-norms, kind="stable")[:count].tolist()))
+
+
+def check_channels(lowered: Graph, sparse: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+    """Refuses channels that are not there: a checkpoint may be of another model.
+
+    Raises:
+        OptionError: if a tensor is no filter, or has no such channels.
+    """
+    known = filters(lowered)
+    for i, channels in sparse:
+        size = lowered.tensors[i].spec.shape[0] if i in known else 0
+        if not channels or list(channels) != sorted(set(channels)) or channels[-1] >= size:
+            raise OptionError(
+                f"sparse channels: must be ascending and below the filter's {size}, "
+                f"but got {list(channels)} of tensor {i}"
+            )

@@ -1,0 +1,54 @@
+"""Which operators train, and what a step of training and of validation computes."""
+
+from dataclasses import replace
+
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.work import Work
+from odt.core.recipe.output_losses import heads
+from odt.core.recipe.sparse_filters import check_channels
+from odt.errors import OptionError
+
+
+def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
+    """Positions in the file of the operators that train.
+
+    Raises:
+        OptionError: if there is no operator at a position.
+    """
+    origins = frozenset(n.origin for n in graph.nodes)
+    if info.trainable_ops is None:
+        return origins
+    total = max(origins, default=-1) + 1  # some may have been folded away
+    unknown = sorted(set(info.trainable_ops) - set(range(total)))
+    if unknown:
+        raise OptionError(
+            f"trainable operators: must be positions below {total}, but got {unknown}"
+        )
+    return origins & set(info.trainable_ops)
+
+
+def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[Work, Work]:
+    """What a step of training computes, and one of validation.
+
+    Args:
+        graph: as in the file.
+        info: complete.
+        outputs: whether training wants the model's outputs, for a metric.
+
+    Raises:
+        OptionError: if the loss or what trains cannot be.
+    """
+    losses = heads(graph, info)
+    if info.sparse:
+        check_channels(lower(graph, file_batch(graph)), info.sparse)
+    training = Work(
+        losses,
+        trainable_operators(graph, info),
+        info.trainable_tensors,
+        info.sparse,
+        backward=True,
+        outputs=outputs,
+    )
+    return training, replace(training, backward=False, outputs=True)

@@ -1,0 +1,24 @@
+"""Aligned memory, and arrays in it."""
+
+import numpy as np
+
+from odt.core.planning.memory import ALIGNMENT, aligned
+from odt.kernels.opdef import Array, TensorSpec
+
+
+def make_arena(nbytes: int) -> Array:
+    """Bytes that start at a multiple of ALIGNMENT."""
+    block = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    return block[start : start + nbytes]
+
+
+def aligned_copy(a: Array) -> Array:
+    """A copy whose memory starts at a multiple of ALIGNMENT."""
+    copy = view(make_arena(aligned(a.nbytes)), 0, TensorSpec(a.shape, a.dtype))
+    np.copyto(copy, a)
+    return copy
+
+
+def view(arena: Array, offset: int, spec: TensorSpec) -> Array:
+    return arena[offset : offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)

@@ -1,0 +1,222 @@
+"""Runs batches: micro-batches on workers, gradients added up, parameters updated."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from odt.core.planning.schedule import Schedule
+from odt.core.planning.work import Plans, Work
+from odt.core.runtime.accumulate import Totals
+from odt.core.runtime.arena import aligned_copy, make_arena
+from odt.core.runtime.parameters import Parameters
+from odt.core.runtime.program import Deliver, Program
+from odt.core.runtime.workers import Team
+from odt.kernels.opdef import Array
+
+# Fills a program's inputs and targets with samples [first, first + count) of the batch.
+Fill = Callable[[Program, int, int], None]
+# Looks at a program's outputs and targets after its forward phase; same numbers.
+Look = Callable[[Program, int, int], None]
+
+
+# Elements of the buffers in which NumPy casts and gathers: half its default, so that two of them
+# are no burden, at no loss of speed.
+UFUNC_BUFFER = 4096
+
+
+class NotFiniteError(Exception):
+    """A loss that is NaN or infinite; what was read before it became so.
+
+    Attributes:
+        value: the first value that is not finite, by its name in the plan.
+    """
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def bind(
+    plans: Plans,
+    work: Work,
+    batch: int,
+    arena: Array,
+    tensors: Mapping[int, Array],
+    deliver: Deliver | None = None,
+) -> Program:
+    """The program for a number of samples, bound to a memory plan of its own.
+
+    Args:
+        plans: of the model.
+        work: what is computed.
+        batch: samples.
+        arena: memory to use; another is allocated where it is too small.
+        tensors, deliver: as of a Program.
+    """
+    plan, memory = plans.verified(work, batch)
+    if memory.nbytes > arena.nbytes:
+        arena = make_arena(memory.nbytes)
+    return Program(plan, memory, arena[: memory.nbytes], tensors, deliver)
+
+
+class Engine:
+    """One kind of work, planned and bound to each worker's arena.
+
+    Attributes:
+        plan: of a whole micro-batch.
+        memory: its memory plan.
+        gradient_nbytes: bytes in which gradients are added up; 0 where each weight is updated
+            as soon as its gradient is whole.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        parameters: Parameters,
+        schedule: Schedule,
+        team: Team,
+        arenas: Sequence[Array],
+        plans: Plans,
+    ) -> None:
+        self.work = work
+        self.parameters = parameters
+        self.schedule = schedule
+        self.team = team
+        self.plan, self.memory = plans.at(work, schedule.micro_batch)
+        self.plans = plans
+        self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
+        self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
+        self._workers = [_Worker(self, k, arena) for k, arena in enumerate(arenas)]
+
+    def _room(self) -> dict[int, Array]:
+        tensors = [self.tensor(name) for name in self.plan.parameters]
+        return {i: aligned_copy(self.parameters.trained[i]) for i in tensors}
+
+    def tensor(self, name: str) -> int:
+        """The index of a parameter, by its value's name."""
+        tensor = self.plan.values[name].tensor
+        assert tensor is not None
+        return tensor
+
+    @property
+    def gradient_nbytes(self) -> int:
+        return sum(a.nbytes for a in self.totals.arrays.values())
+
+    def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
+        """The program for a micro-batch of so many samples."""
+        return bind(self.plans, self.work, samples, arena, self.parameters.tensors, deliver)
+
+    def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
+        """Runs one batch, and updates the parameters if the work has a backward.
+
+        Args:
+            samples: in this batch; at most the schedule's.
+            scales: for each loss, what its sum over samples is multiplied by.
+            fill: gives a program its data.
+            look: sees its outputs.
+
+        Returns:
+            The sum of the losses, before the update.
+
+        Raises:
+            NotFiniteError: if a loss is not finite; no parameter has been changed.
+            LostFileError: if a file has become shorter; no parameter was changed by what was read
+                from it then.
+        """
+        parts = self.schedule.parts(samples)
+        training = self.work.backward and bool(self.plan.parameters)
+        if training:
+            self.parameters.step += 1
+        active = self._workers[: len(parts)]
+        self.totals.start(len(active))
+        try:
+            self.team.run(
+                [
+                    _task(worker, part, scales, fill, look)
+                    for worker, part in zip(active, parts, strict=True)
+                ]
+            )
+            if training and not self.at_once:
+                self.plans.check_files()  # backward reads constants, too
+        except Exception:
+            self.parameters.step -= training
+            raise
+        if training and not self.at_once:
+            self._update()
+        return math.fsum(loss for worker in active for loss in worker.losses)
+
+    def _update(self) -> None:
+        """Updates each parameter on one of the workers."""
+        totals = self.totals.arrays
+        # the largest first, so that the last to finish is small
+        trained = sorted(totals, key=lambda i: -totals[i].size)
+        count = len(self._workers)
+        self.team.run([_update_task(trained[k::count], w) for k, w in enumerate(self._workers)])
+
+
+class _Worker:
+    """An arena, and the programs bound to it."""
+
+    def __init__(self, engine: Engine, number: int, arena: Array) -> None:
+        self.engine = engine
+        self.number = number
+        self.arena = arena
+        self.work = engine.parameters.scratch()
+        self.round = 0
+        self.losses: list[float] = []
+        self._programs: dict[int, Program] = {}
+        for samples in engine.schedule.sizes:
+            self.program(samples)
+
+    def program(self, samples: int) -> Program:
+        """The program for a micro-batch."""
+        if samples not in self._programs:
+            deliver = self._update_at_once if self.engine.at_once else self._add_up
+            self._programs[samples] = self.engine.bind(samples, self.arena, deliver)
+        return self._programs[samples]
+
+    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> None:
+        self.engine.parameters.update(self.engine.tensor(name), gradient, owned, self.work)
+
+    def _add_up(self, name: str, gradient: Array, owned: bool) -> None:
+        self.engine.totals.add(self.engine.tensor(name), gradient, self.round, self.number)
+
+
+def _task(
+    worker: _Worker,
+    part: Sequence[tuple[int, int]],
+    scales: Sequence[float],
+    fill: Fill,
+    look: Look | None,
+) -> Callable[[], None]:
+    @np.errstate(all="ignore")  # what is not finite is found by its loss, and named
+    def run() -> None:
+        np.setbufsize(UFUNC_BUFFER)  # until run ends, as the error state
+        worker.losses.clear()
+        for worker.round, (at, count) in enumerate(part):
+            program = worker.program(count)
+            fill(program, at, count)
+            for array, scale in zip(program.scales, scales, strict=True):
+                array.fill(scale)
+            program.forward()
+            worker.engine.plans.check_files()
+            loss = sum(float(a[0]) for a in program.losses)
+            if not math.isfinite(loss):
+                fill(program, at, count)
+                raise NotFiniteError(program.first_bad() or "the sum of losses")
+            worker.losses.append(loss)
+            if look is not None:
+                look(program, at, count)
+            if worker.engine.work.backward:
+                program.backward()
+
+    return worker.engine.totals.guarded(run)
+
+
+def _update_task(trained: Sequence[int], on: _Worker) -> Callable[[], None]:
+    def run() -> None:
+        for i in trained:
+            on.engine.parameters.update(i, on.engine.totals.arrays[i], True, on.work)
+
+    return run

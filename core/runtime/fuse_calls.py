@@ -1,0 +1,67 @@
+"""Which neighbouring calls are one, once they are bound to memory.
+
+Only calls are merged: plan, values and lifetimes stay as they are. So what a merged call writes
+early must not lie where something it still reads does.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from odt.core.planning.plan import Call, Delivery
+from odt.kernels.opdef import Array
+
+
+def merged(
+    steps: Sequence[Call | Delivery], arrays: Mapping[str, Array]
+) -> dict[int, tuple[int, dict[str, Any]]]:
+    """Step → the step after it that it does too, and the keyword arguments that make it do so.
+
+    A delivery between the two is no obstacle, unless its gradient lies where the second writes.
+
+    Args:
+        steps: of a plan.
+        arrays: by value.
+    """
+    found: dict[int, tuple[int, dict[str, Any]]] = {}
+    calls = [(k, s) for k, s in enumerate(steps) if isinstance(s, Call)]
+    taken: set[int] = set()
+    for (k, call), (after, following) in pairwise(calls):
+        finish = following.kernel.finish
+        if k in taken or call.compiled is None or finish is None:
+            continue
+        between = [s.gradient for s in steps[k + 1 : after] if isinstance(s, Delivery)]
+        fits = finish.kind in call.compiled.takes and _can(call, following, finish.kind, arrays)
+        if fits and _is_free(following, between, arrays):
+            found[k] = after, _arguments(following, arrays)
+            taken.add(after)
+    return found
+
+
+def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
+    if kind == "sums":
+        sums = arrays[after.arrays["db"]]
+        apart = not any(np.may_share_memory(sums, arrays[v]) for v in call.arrays.values())
+        return apart and call.arrays["dy"] == after.arrays["dy"]
+    (made,) = call.writes
+    read, written = (after.arrays[n] for n in (("x", "y") if kind == "clamp" else ("dy", "dx")))
+    in_place = arrays[written].ctypes.data == arrays[read].ctypes.data
+    return call.arrays[made] == read and in_place
+
+
+def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:
+    """Whether none of these values lies where the call writes."""
+    (written,) = (arrays[call.arrays[n]] for n in call.writes)
+    return not any(np.may_share_memory(written, arrays[v]) for v in values)
+
+
+def _arguments(after: Call, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    finish = after.kernel.finish
+    assert finish is not None
+    if finish.kind == "sums":
+        return {"sums": arrays[after.arrays["db"]]}
+    if finish.kind == "clamp":
+        return {"clamp": (finish.lo, finish.hi)}
+    return {"gate": (arrays[after.arrays["y"]], finish.lo, finish.hi)}

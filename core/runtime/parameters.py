@@ -1,0 +1,140 @@
+"""The weights in training and the optimizer's state."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from odt.core.model.graph import Graph
+from odt.core.runtime.arena import aligned_copy
+from odt.kernels.native.library import is_available
+from odt.kernels.opdef import TILE, Array, Attrs, Update, UpdateRule
+
+
+class Optimizer:
+    """An update rule with its hyper-parameters.
+
+    Attributes:
+        rule: slots and formula.
+        attrs: hyper-parameters other than the learning rate.
+        learning_rate: may be changed between steps.
+    """
+
+    def __init__(self, rule: UpdateRule, attrs: Attrs, learning_rate: float) -> None:
+        self.rule = rule
+        self.attrs = attrs
+        self.learning_rate = learning_rate
+
+
+class Parameters:
+    """Copies of the constants that train, with optimizer state.
+
+    Attributes:
+        tensors: by tensor index.
+        trained: by tensor index what updates change: the tensor, or a copy of its rows that train.
+        slots: slot name → tensor index → state, shaped like that.
+        step: how many updates have been made.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        trained: Sequence[int] = (),
+        optimizer: Optimizer | None = None,
+        sparse: Sequence[tuple[int, Sequence[int]]] = (),
+    ) -> None:
+        """Copies.
+
+        Args:
+            graph: whose constants they are.
+            trained: tensor indices.
+            optimizer: whose state is kept beside them.
+            sparse: tensors of which only these rows train.
+        """
+        self.tensors: dict[int, Array] = {}
+        for i in trained:
+            data = graph.tensors[i].data
+            assert data is not None
+            self.tensors[i] = aligned_copy(data)
+        self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
+        self.trained = self.tensors | {
+            i: aligned_copy(self.tensors[i][rows]) for i, rows in self._rows.items()
+        }
+        self.optimizer = optimizer
+        names = optimizer.rule.slots(optimizer.attrs) if optimizer else ()
+        self.slots: dict[str, dict[int, Array]] = {
+            name: {i: _zeros_like(a) for i, a in self.trained.items()} for name in names
+        }
+        self.step = 0
+        self._compiled: dict[int, Update] = {}
+        rule = optimizer.rule if optimizer else None
+        if optimizer and rule and rule.compiled and is_available():
+            for i, p in self.trained.items():
+                if p.dtype == np.float32:
+                    state = {name: a[i] for name, a in self.slots.items()}
+                    self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
+
+    def scratch(self) -> Array:
+        """What one thread needs to update: the rule's scratch, and a tile of a gradient."""
+        rows = self.optimizer.rule.work + 1 if self.optimizer else 0
+        dtypes = {a.dtype for a in self.tensors.values()} or {np.dtype(np.float32)}
+        return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
+
+    def update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
+        """Updates one parameter.
+
+        Args:
+            i: its tensor.
+            gradient: of all of it, or of the rows that train.
+            owned: whether the gradient may be destroyed.
+            work: from `scratch`.
+        """
+        rows = self._rows.get(i)
+        if rows is None:
+            self._update(i, gradient, owned, work)
+            return
+        np.take(self.tensors[i], rows, axis=0, out=self.trained[i], mode="clip")
+        self._update(i, gradient, owned, work)
+        self.tensors[i][rows] = self.trained[i]
+
+    def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
+        assert self.optimizer is not None
+        rule, rate = self.optimizer.rule, self.optimizer.learning_rate
+        if i in self._compiled:
+            self._compiled[i](rate, self.step, gradient)
+            return
+        g = gradient.reshape(-1, copy=False)
+        arrays = {name: state[i].reshape(-1, copy=False) for name, state in self.slots.items()}
+        arrays["p"] = self.trained[i].reshape(-1, copy=False)
+        size = g.size if owned else TILE
+        for at in range(0, g.size, max(size, 1)):
+            tile = {name: a[at : at + size] for name, a in arrays.items()}
+            here = g[at : at + size]
+            if not owned:
+                here = work[-1, : here.size]
+                np.copyto(here, g[at : at + size])
+            rule.run(self.optimizer.attrs, rate, self.step, g=here, work=work[:-1], **tile)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is trained."""
+        copies = sum(self.trained[i].nbytes for i in self._rows)
+        return sum(a.nbytes for a in self.tensors.values()) + copies
+
+    @property
+    def slot_nbytes(self) -> int:
+        return sum(a.nbytes for state in self.slots.values() for a in state.values())
+
+
+def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
+    """Arrays under their tensors' names; a name that stands twice gets its index."""
+    names: dict[str, Array] = {}
+    for i, a in arrays.items():
+        name = graph.tensors[i].name or str(i)
+        names[name if name not in names else f"{name}#{i}"] = a
+    return names
+
+
+def _zeros_like(a: Array) -> Array:
+    zeros = aligned_copy(a)
+    zeros.fill(0)
+    return zeros

@@ -1,0 +1,144 @@
+"""A plan bound to memory: calls on arrays. Running it is a loop that allocates nothing."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from odt.core.planning.memory import MemoryPlan
+from odt.core.planning.plan import Call, Delivery, Plan, Region
+from odt.core.runtime.arena import view
+from odt.core.runtime.fuse_calls import merged
+from odt.kernels.opdef import Array
+
+# What is done with a parameter's gradient: (parameter's value, gradient, whether nothing reads the
+# gradient's memory later, so that it may be destroyed).
+Deliver = Callable[[str, Array, bool], None]
+
+
+class Program:
+    """A plan bound to an arena and to the arrays outside it.
+
+    Attributes:
+        inputs, targets, scales: arrays to fill before a run.
+        losses: (1,) arrays, there after `forward`.
+        outputs: there after `forward`, until `backward`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        memory: MemoryPlan,
+        arena: Array,
+        tensors: Mapping[int, Array],
+        deliver: Deliver | None = None,
+    ) -> None:
+        """Binds.
+
+        Args:
+            plan: what is computed.
+            memory: where its values lie in the arena.
+            arena: memory.nbytes bytes, aligned.
+            tensors: parameters by tensor index; the graph's data is used for other constants.
+            deliver: takes the gradients; needed if the plan has any.
+        """
+        self.plan = plan
+        self._memory = memory
+        self._arrays: dict[str, Array] = {}
+        for value in plan.values.values():
+            self._arrays[value.name] = self._bind(value.name, memory, arena, tensors)
+        self.inputs = [self._arrays[n] for n in plan.inputs]
+        self.targets = [self._arrays[n] for n in plan.targets]
+        self.scales = [self._arrays[n] for n in plan.scales]
+        self.losses = [self._arrays[n] for n in plan.losses]
+        self.outputs = [self._arrays[n] for n in plan.outputs]
+        self._fused = merged(plan.steps, self._arrays)
+        done = {after for after, _ in self._fused.values()}
+        runs = [
+            None if k in done else self._run_of(k, step, deliver)
+            for k, step in enumerate(plan.steps)
+        ]
+        self._forward = [r for r in runs[: plan.forward_steps] if r is not None]
+        self._backward = [r for r in runs[plan.forward_steps :] if r is not None]
+
+    def __str__(self) -> str:
+        """One line a call: how it is computed, what with, and at which bytes of the arena."""
+        done = {after for after, _ in self._fused.values()}
+        lines = []
+        for k, step in enumerate(self.plan.steps):
+            if isinstance(step, Delivery):
+                lines.append(f"deliver {self._place(step.gradient)} to {step.parameter}")
+            elif k not in done:
+                how = "compiled" if step.compiled else "NumPy"
+                if k in self._fused:
+                    after = self.plan.steps[self._fused[k][0]]
+                    assert isinstance(after, Call)
+                    how += f", with {after.label}"
+                arrays = ", ".join(f"{n}={self._place(v)}" for n, v in step.arrays.items())
+                lines.append(f"{step.label} ({how}): {arrays}")
+        return "\n".join(lines)
+
+    def _place(self, name: str) -> str:
+        at = self._memory.offsets.get(self.plan.root(name))
+        return name if at is None else f"{name}@{at}"
+
+    def forward(self) -> None:
+        """Computes outputs and losses from the inputs."""
+        for run in self._forward:
+            run()
+
+    def backward(self) -> None:
+        """Computes and delivers the gradients; `forward` must have run on the same inputs."""
+        for run in self._backward:
+            run()
+
+    def first_bad(self) -> str | None:
+        """Runs forward step by step, to the first float value that is not finite."""
+        for name in (*self.plan.inputs, *self.plan.targets):
+            if not self._is_finite(name):
+                return name
+        done = {after for after, _ in self._fused.values()}
+        forward = enumerate(self.plan.steps[: self.plan.forward_steps])
+        calls = [step for k, step in forward if k not in done]
+        for step, run in zip(calls, self._forward, strict=True):
+            assert isinstance(step, Call)
+            for name in step.values(step.reads):
+                if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
+                    return name
+            run()
+            for name in step.values(step.writes):
+                if not self._is_finite(name):
+                    return name
+        return None
+
+    def _is_finite(self, name: str) -> bool:
+        a = self._arrays[name]
+        return a.dtype.kind != "f" or bool(np.isfinite(a).all())
+
+    def _bind(
+        self, name: str, memory: MemoryPlan, arena: Array, tensors: Mapping[int, Array]
+    ) -> Array:
+        value = self.plan.values[name]
+        if value.region in (Region.CONSTANT, Region.PARAMETER):
+            tensor = self.plan.values[self.plan.root(name)].tensor
+            assert tensor is not None
+            array = tensors.get(tensor, self.plan.graph.tensors[tensor].data)
+            assert array is not None
+            return array.reshape(value.spec.shape)
+        root = self.plan.root(name)
+        if root not in memory.offsets:  # an input that nothing reads
+            return np.empty(value.spec.shape, value.spec.dtype)
+        return view(arena, memory.offsets[root], value.spec)
+
+    def _run_of(self, k: int, step: Call | Delivery, deliver: Deliver | None) -> Callable[[], None]:
+        if isinstance(step, Delivery):
+            assert deliver is not None, "a plan with gradients needs somewhere to deliver them"
+            gradient = self._arrays[step.gradient]
+            return partial(deliver, step.parameter, gradient, self.plan.owns(k))
+        arrays = {n: self._arrays[v] for n, v in step.arrays.items()}
+        if step.compiled is not None:
+            prepared = step.compiled.prepare(step.attrs, step.specs)
+            _, finish = self._fused.get(k, (k, {}))
+            return step.compiled.bind(step.attrs, **arrays, **prepared, **finish)
+        prepared = step.kernel.prepare(step.attrs, step.specs)
+        return partial(step.kernel.run, step.attrs, **arrays, **prepared)

@@ -1,0 +1,1 @@
+"""Files and memory maps: reading, atomic writing, files that become shorter. Knows no format."""

@@ -1,0 +1,187 @@
+"""Files appear whole or not at all."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from odt.core.storage.reading import open_regular
+from odt.errors import ModelError, OdtError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # a module or nothing
+
+UNFINISHED = ".odt-"  # begins the names of files in the making
+
+
+class AtomicFile:
+    """A file in the making: it takes its name when it is whole, and leaves nothing if it fails.
+
+    What is written goes to a temporary file in the same folder, which is synchronised with the
+    disk and renamed, so that a reader of the old file, mapped or open, keeps it. A symbolic link
+    stays a link. In a `with` block the end commits, an error discards.
+
+    Args:
+        path: the name it will have; may be set to another in the same folder until commit.
+        error: what to raise.
+
+    Raises:
+        OdtError: of the given class, if the file cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
+        self.path = path
+        self.error = error
+        self.temporary: Path | None = None
+        target = self._target()
+        try:
+            if target.exists() and not target.is_file():
+                raise OSError("it is there and is no file")
+            handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=target.parent)
+        except OSError as e:
+            raise self._refuse(e) from e
+        self.temporary = Path(name)
+        _lock(handle)
+        self._file = open(handle, "wb")  # noqa: SIM115  # closed by commit or discard
+
+    def write(self, chunk: Any) -> None:
+        """Appends a bytes-like object."""
+        try:
+            self._file.write(chunk)
+        except OSError as e:
+            raise self._refuse(e) from e
+
+    def flush(self) -> Path:
+        """Hands what was written to the system; gives the file that it can be read from."""
+        assert self.temporary is not None
+        try:
+            self._file.flush()
+        except OSError as e:
+            raise self._refuse(e) from e
+        return self.temporary
+
+    def begin_sync(self) -> None:
+        """Lets the system write to disk what it has so far, so that commit waits less."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def commit(self) -> None:
+        """Gives the file its name."""
+        assert self.temporary is not None
+        target = self._target()
+        try:
+            self._file.flush()
+            os.fchmod(self._file.fileno(), _mode(target))
+            os.fsync(self._file.fileno())
+            self._file.close()
+            os.replace(self.temporary, target)
+        except OSError as e:
+            raise self._refuse(e) from e
+        self.temporary = None
+        _sync_folder(target.parent)
+
+    def discard(self) -> None:
+        """Removes what was written, unless it has its name already."""
+        with contextlib.suppress(OSError):  # a full disk shows again when a buffer is flushed
+            self._file.close()
+        if self.temporary is not None:
+            self.temporary.unlink(missing_ok=True)
+            self.temporary = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.discard()
+
+    def _target(self) -> Path:
+        try:
+            return Path(os.path.realpath(self.path))
+        except ValueError as e:  # a null byte
+            raise self._refuse(e) from e
+
+    def _refuse(self, e: OSError | ValueError) -> OdtError:
+        return self.error(f"{self.path}: must be a file that can be written, but got: {_reason(e)}")
+
+
+def write_atomically(
+    path: str | os.PathLike[str],
+    chunks: Iterable[Any],
+    error: type[OdtError] = ModelError,
+    check: Callable[[Path], None] | None = None,
+) -> None:
+    """Writes a file, or leaves what was there.
+
+    Args:
+        chunks: bytes-like objects, in order.
+        error: what to raise.
+        check: reads the file before it takes its name; what it raises discards the file.
+
+    Raises:
+        OdtError: of the given class, if the file cannot be written.
+    """
+    with AtomicFile(path, error) as file:
+        for chunk in chunks:
+            file.write(chunk)
+        if check:
+            check(file.flush())
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what runs that were killed have left; never what one is writing now."""
+    for leftover in folder.glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(OSError), open_regular(leftover) as file:
+            if _lock(file.fileno()):
+                leftover.unlink()
+
+
+def _lock(handle: int) -> bool:
+    """Whether the file is now this process's own; the system forgets that when it ends."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _mode(target: Path) -> int:
+    """Permissions of the old file, or those a new file gets; mkstemp gives only the owner any."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _reason(e: OSError | ValueError) -> str:
+    return str(getattr(e, "strerror", None) or e).lower()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename survive a power cut, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -1,0 +1,102 @@
+"""HDF5 as odt reads it: data sets whose bytes lie in the file itself.
+
+A file can name others: by external and soft links, virtual data sets and external storage. These
+are refused, since an answer would be made of bytes that nobody gave.
+"""
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from odt.core.storage.reading import guard, printable
+from odt.errors import DataError, OdtError
+
+# A global heap: signature, version, size; objects: index, references, size, bytes padded to 8.
+HEAP = b"GCOL"
+HEAP_FRONT = 16  # bytes of the heap's header, and of an object's
+
+
+def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError) -> Any:
+    """The data set of a name, such as value/0.
+
+    Args:
+        root: an open file.
+        name: of the data set.
+        where: how messages name the file.
+        error: what to raise for a decompression bomb.
+
+    Raises:
+        KeyError: if it is not there.
+        ValueError: if it is none, or lies in another file.
+    """
+    import h5py
+
+    item = root
+    for part in name.split("/"):
+        link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
+        if link is None:
+            raise KeyError(printable(name))
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError(f"a link to another place at {printable(name)}")
+        item = item[part]
+    if not isinstance(item, h5py.Dataset):
+        raise ValueError(f"no data set at {printable(name)}")
+    check_storage(item, where, error)
+    return item
+
+
+def text_of(item: Any, data: bytes) -> bytes:
+    """The string of a scalar data set.
+
+    One of variable length is read here: the library may hang or crash over a damaged heap.
+
+    Args:
+        item: the data set.
+        data: all bytes of the file.
+
+    Raises:
+        ValueError, struct.error: if there is none, or it is damaged.
+    """
+    import h5py
+
+    found = h5py.check_string_dtype(item.dtype)
+    if item.shape or found is None:
+        raise ValueError(f"no text at {printable(item.name)}")
+    if found.length is not None:
+        return bytes(item[()])
+    length, heap, number = struct.unpack_from("<IQI", data, item.id.get_offset() or len(data))
+    signature, size = struct.unpack_from("<4s4xQ", data, heap)
+    at, end = heap + HEAP_FRONT, heap + size
+    while signature == HEAP and at < end <= len(data):
+        index, held = struct.unpack_from("<H6xQ", data, at)
+        if index == number and length <= held:
+            return data[at + HEAP_FRONT : at + HEAP_FRONT + length]
+        if not index or held > size:
+            break
+        at += HEAP_FRONT + held + -held % 8
+    raise ValueError(f"a damaged heap at {heap}")
+
+
+def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """All data sets with their names, those in groups too; links are not followed.
+
+    Raises:
+        ValueError: if one lies in another file.
+    """
+    import h5py
+
+    found: list[tuple[str, Any]] = []
+    root.visititems(lambda name, item: found.append((name, item)))
+    for name, item in found:
+        if isinstance(item, h5py.Dataset):
+            check_storage(item, where)
+            yield name, item
+
+
+def check_storage(item: Any, where: str, error: type[OdtError] = DataError) -> None:
+    """Raises unless a data set's bytes are in its file, and as many as it says."""
+    if item.is_virtual or item.external:
+        raise ValueError(f"the bytes of another file at {printable(item.name)}")
+    elements = max(math.prod(item.shape or ()), math.prod(item.chunks or ()))
+    guard(where, item.id.get_storage_size(), elements * item.dtype.itemsize, error)

@@ -1,0 +1,1 @@
+"""Training, evaluation and prediction over data, with metrics."""

@@ -1,0 +1,307 @@
+"""What the frozen part of a model makes of each sample, computed once and kept.
+
+The programs that train begin at these values. They are computed when one is first asked for,
+together with its neighbours in the file. BLAS rounds a row of a product as its place among the
+others has it, so a sample's values must not depend on where in an epoch it came first: then
+training that goes on after a break has the same bits.
+"""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from odt.core.data.protocol import Data, Order
+from odt.core.lowering.lower import file_batch
+from odt.core.lowering.sample_axis import sample_spec
+from odt.core.lowering.split_frozen import frozen_end
+from odt.core.model.graph import Graph
+from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.planning.memory import MemoryPlan
+from odt.core.planning.plan import Plan
+from odt.core.planning.schedule import Schedule, frozen_samples
+from odt.core.planning.work import Plans, Work
+from odt.core.runtime.arena import make_arena
+from odt.core.runtime.engine import bind
+from odt.core.runtime.program import Program
+from odt.core.storage.mapped_pages import Pages
+from odt.errors import OptionError, TrainingError, UnsupportedError
+from odt.kernels.opdef import Array, TensorSpec
+
+
+def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
+    """The same work, begun where the part ends that nothing trains in.
+
+    Args:
+        plans: of the model.
+        runs: training and validation.
+
+    Raises:
+        OptionError: if there is no such part.
+    """
+    plan = _plan_of_several(plans, runs[0])
+    trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
+    ends = [*plan.graph.outputs, *(loss.tensor for loss in runs[0].losses)]
+    end = frozen_end(plan.graph, trained, ends)
+    if not trained or set(end) <= set(plan.graph.inputs):
+        raise OptionError(
+            "--cache-frozen: something must train, and operators before it stay as they are, but "
+            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
+            "--num-of-trainable-ops."
+        )
+    return replace(runs[0], begin=end), replace(runs[1], begin=end)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What is kept of the frozen part.
+
+    Attributes:
+        samples: how many.
+        dtype: of what is kept of floats; None keeps theirs, and then every bit.
+        on_disk: in a file in the folder for temporary files that is gone when the process ends,
+            however it ends; otherwise in memory.
+    """
+
+    samples: int
+    dtype: np.dtype[np.floating] | None = None
+    on_disk: bool = False
+
+
+def _plan_of_several(plans: Plans, work: Work) -> Plan:
+    """Which nodes mix samples shows where there are several, if the model has a plan for them."""
+    size = file_batch(plans.graph)
+    try:
+        return plans.at(work, 2 * size)[0]
+    except UnsupportedError:
+        return plans.at(work, size)[0]
+
+
+class FrozenCache:
+    """Data whose inputs are the values in which the frozen part ends.
+
+    Attributes:
+        nbytes: of all samples' values.
+
+    Args:
+        plans: of the whole model.
+        work: the frozen part, forward only.
+        keep: what of it.
+        schedule: of training; each worker may compute frozen parts at the same time as others.
+        data: samples as the whole model takes them; the same values each time.
+        targets: the same samples; it is asked for no inputs, and data for no targets.
+        parts: the numbers of the samples, of training and of validation, as batches are cut.
+
+    Raises:
+        OptionError: if there is no room.
+    """
+
+    def __init__(
+        self,
+        plans: Plans,
+        work: Work,
+        keep: Keep,
+        schedule: Schedule,
+        data: Data,
+        targets: Data,
+        parts: Sequence[range],
+    ) -> None:
+        self.data = data
+        self.targets = targets
+        self._parts = tuple(parts)
+        self._schedule = schedule
+        self._size = frozen_samples(lambda n: plans.at(work, n), schedule.micro_batch)
+        plan, self._memory = plans.at(work, self._size)
+        rows = cached(plan.graph, work.end, self._size, keep)
+        self.nbytes = sum(spec.nbytes for spec in rows)
+        self._names = [plan.graph.label(i) for i in work.end]
+        self._kept = _room(rows, self.nbytes, keep.on_disk)
+        self._pages = [Pages(kept) for kept in self._kept]
+        self._there = np.zeros(keep.samples, np.bool_)
+        self._plans = plans
+        self._work = work
+        self._idle: list[_Runner] = []
+        self._found = 0  # samples in a row that were there
+
+    @property
+    def arena_nbytes(self) -> int:
+        """Bytes in which frozen parts are computed; 0 when nothing is left to compute."""
+        done = self._found >= len(self._there)
+        return 0 if done else self._memory.nbytes * self._schedule.workers
+
+    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Fills the arrays, one row a sample; computes what is not there yet.
+
+        Raises:
+            DataError: for values no loss can use.
+            TrainingError: for values that the dtype does not hold.
+        """
+        numbers = np.asarray(samples)
+        self._found += len(numbers)
+        for number in numbers:
+            if not self._there[number]:
+                self._compute(self._neighbours(int(number)))
+                self._found = len(self._there) if self._there.all() else 0
+        if self._found >= len(self._there):
+            self._idle.clear()
+        self.targets.read(samples, (), targets)
+        for kept, pages, out in zip(self._kept, self._pages, inputs, strict=True):
+            pages.count(len(numbers))
+            if kept.dtype == out.dtype:
+                np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer out
+            else:
+                np.copyto(out, kept[numbers])
+
+    def _neighbours(self, number: int) -> range:
+        """The samples that are computed together with this one."""
+        found = next(p for p in self._parts if number in p)
+        for size in (self._schedule.batch, self._schedule.micro_batch, self._size):
+            first = number - (number - found.start) % size
+            found = range(first, min(first + size, found.stop))
+        return found
+
+    def _compute(self, samples: range) -> None:
+        here = slice(samples.start, samples.stop)
+        try:
+            runner = self._idle.pop()
+        except IndexError:  # all that there are compute for other threads
+            runner = _Runner(self._plans, self._work, self._memory)
+        try:
+            program = runner.program(len(samples))
+            rows = [a.reshape(len(samples), -1, copy=False) for a in program.inputs]
+            self.data.read(samples, rows, ())
+            program.forward()
+            self._plans.check_files()
+            for kept, name, made in zip(self._kept, self._names, program.outputs, strict=True):
+                values = made.reshape(len(samples), -1, copy=False)
+                kept[here] = values
+                if kept.dtype != values.dtype and np.isinf(kept[here]).any():
+                    raise TrainingError(
+                        f"--cache-dtype {kept.dtype}: {name} must be within "
+                        f"±{np.finfo(kept.dtype).max:g}, but got {abs(values).max():g}. "
+                        "Leave it out."
+                    )
+            self._there[here] = True
+        finally:
+            self._idle.append(runner)
+
+    def keep_pages(self, nbytes: int) -> None:
+        """Lets so many bytes of each file on disk be mapped at a time, at most."""
+        for pages in self._pages:
+            pages.kept = nbytes
+
+    def close(self) -> None:
+        """Gives memory and disk back."""
+        self._kept.clear()
+        self._pages.clear()
+        self._idle.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def cached(
+    lowered: Graph,
+    end: Sequence[int],
+    batch: int,
+    keep: Keep,
+) -> list[TensorSpec]:
+    """What is kept of each tensor in which the frozen part ends, one row a sample.
+
+    Args:
+        lowered: the graph, for a batch of `batch`.
+        end: these tensors.
+        keep: what of them.
+    """
+    rows = []
+    for i in end:
+        one = sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
+        kept = keep.dtype if keep.dtype is not None and one.dtype.kind == "f" else one.dtype
+        rows.append(TensorSpec((keep.samples, one.size), kept))
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """What a cache takes, in bytes.
+
+    Attributes:
+        kept: of all samples' values, in memory or on disk.
+        resident: of it in memory at a time, within a budget.
+    """
+
+    kept: int
+    resident: int
+
+
+def cache_size(plans: Plans, work: Work, batch: int, keep: Keep) -> CacheSize:
+    """What a cache will take, said before anything is computed.
+
+    Args:
+        plans: of the model.
+        work: that begins at a cut.
+        batch: samples in a step.
+        keep: what of it.
+    """
+    size = file_batch(plans.graph)
+    lowered = plans.lower(size)
+    kept = sum(spec.nbytes for spec in cached(lowered, work.begin, size, keep))
+    mapped = DATA_PAGES + batch * (kept // keep.samples)
+    return CacheSize(kept, min(kept, mapped) if keep.on_disk else kept)
+
+
+class _Runner:
+    """The frozen part bound to an arena."""
+
+    def __init__(self, plans: Plans, work: Work, memory: MemoryPlan) -> None:
+        self._plans = plans
+        self._work = work
+        self._arena = make_arena(memory.nbytes)
+        self._programs: dict[int, Program] = {}
+
+    def program(self, samples: int) -> Program:
+        if samples not in self._programs:
+            self._programs[samples] = bind(self._plans, self._work, samples, self._arena, {})
+        return self._programs[samples]
+
+
+def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]:
+    """Arrays of these specs, in memory or mapped from files without a name.
+
+    Raises:
+        OptionError: if there is no room.
+    """
+    try:
+        return [_mapped(spec) if on_disk else np.empty(spec.shape, spec.dtype) for spec in rows]
+    except (OSError, MemoryError) as e:
+        reason = str(getattr(e, "strerror", None) or e).lower()
+        where = f"disk: {_folder() or tempfile.gettempdir()}" if on_disk else "ram: memory"
+        hint = "Let TMPDIR name another folder." if on_disk else "Give --cache-frozen disk."
+        raise OptionError(
+            f"--cache-frozen {where}: must have room for {nbytes:,} bytes, but got: {reason}. "
+            f"{hint}"
+        ) from e
+
+
+def _folder() -> str | None:
+    """What TMPDIR names; tempfile would take another without a word where it cannot be used."""
+    return os.environ.get("TMPDIR") or None
+
+
+def _mapped(spec: TensorSpec) -> Array:
+    with tempfile.TemporaryFile(prefix="odt-cache-", dir=_folder()) as file:
+        if hasattr(os, "posix_fallocate"):  # a hole that the disk cannot fill would be a SIGBUS
+            os.posix_fallocate(file.fileno(), 0, spec.nbytes)
+        return np.asarray(np.memmap(file, spec.dtype, "w+", shape=spec.shape))

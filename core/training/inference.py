@@ -1,0 +1,98 @@
+"""A model ready to be evaluated or to predict: forward only, nothing trained."""
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from odt.core.data.protocol import Data, Order
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.schedule import choose_schedule
+from odt.core.planning.work import Plans, Work
+from odt.core.recipe.output_losses import heads
+from odt.core.runtime.parameters import Parameters
+from odt.core.runtime.runtime import Runtime
+from odt.core.training.passes import Metrics, Result, evaluate, predict
+from odt.kernels.opdef import Array
+
+
+class Evaluator:
+    """Measures a model on data.
+
+    Attributes:
+        loss: the loss's name.
+        runtime: schedule, and the specs of a sample.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        info: TrainingInfo,
+        *,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+    ) -> None:
+        losses = heads(graph, info)
+        self.loss = losses[0].name
+        self._reduction = info.reduction
+        work = Work(losses, outputs=True)
+        self.runtime = _runtime(graph, work, info.batch_size, micro_batch, workers)
+
+    def run(self, data: Data, order: Order, metrics: Metrics) -> Result:
+        """Loss and metrics over all the samples of the order."""
+        (engine,) = self.runtime.engines
+        return evaluate(engine, data, order, self._reduction, metrics, rest=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.runtime.close()
+
+
+class Predictor:
+    """Computes a model's outputs.
+
+    Attributes:
+        runtime: schedule, and the specs of a sample.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        batch: int,
+        *,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.runtime = _runtime(graph, Work(outputs=True), batch, micro_batch, workers)
+
+    def run(self, data: Data, order: Order) -> Iterator[Sequence[Array]]:
+        """The outputs, batch after batch; the arrays are reused."""
+        (engine,) = self.runtime.engines
+        return predict(engine, data, order, self.runtime.output_specs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.runtime.close()
+
+
+def _runtime(
+    graph: Graph, work: Work, batch: int, micro_batch: int | None, workers: int | None
+) -> Runtime:
+    """Of one kind of work, with nothing that trains."""
+    plans = Plans(graph)
+    schedule = choose_schedule(batch, lambda n: plans.at(work, n), micro_batch, workers)
+    return Runtime(plans, [work], Parameters(graph), schedule)

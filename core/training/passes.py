@@ -1,0 +1,185 @@
+"""Passes over data without training: losses, metrics, predictions."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from odt.core.data.protocol import Data, Order
+from odt.core.runtime.engine import Engine, Fill, Look, NotFiniteError
+from odt.core.runtime.program import Program
+from odt.errors import TrainingError
+from odt.kernels.opdef import Array, TensorSpec
+
+
+class Metric(Protocol):
+    """A figure over all samples it has seen."""
+
+    def update(self, y: Array, t: Array) -> None: ...
+
+    def value(self) -> float: ...
+
+
+Metrics = Mapping[str, Callable[[], Metric]]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One pass over data.
+
+    Attributes:
+        loss: mean of the batches' losses.
+        metrics: by name.
+        steps: batches.
+        seconds: spent in them, reading included.
+    """
+
+    loss: float
+    metrics: dict[str, float]
+    steps: int
+    seconds: float
+
+
+class Pass:
+    """One pass of an engine over data: adds up losses and metrics, batch after batch.
+
+    Args:
+        engine: what is computed.
+        data: where samples come from.
+        order: which, and in what order.
+        reduction: sum_over_batch_size or sum.
+        metrics: to measure on the first output that has a loss.
+        look: sees the outputs of each micro-batch.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        data: Data,
+        order: Order,
+        reduction: str,
+        metrics: Metrics,
+        look: Look | None = None,
+    ) -> None:
+        self.engine = engine
+        self.data = data
+        self.order = order
+        self.reduction = reduction
+        self.metrics = {name: make() for name, make in metrics.items()}
+        self.losses: list[float] = []
+        self.seconds = 0.0
+        self._outer = look
+        self._lock = threading.Lock()
+
+    def step(self, first: int, samples: int) -> float:
+        """Runs the batch of samples [first, first + samples) of the order; gives its loss.
+
+        Raises:
+            TrainingError: if the loss is not finite.
+        """
+        start = time.perf_counter()
+        try:
+            fill = _filler(self.data, self.order, first)
+            loss = self.engine.run(samples, self._scales(samples), fill, self._look())
+        except NotFiniteError as e:
+            raise TrainingError(
+                f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
+                "is not. Give a smaller --learning-rate, or look at the data with --check-data."
+            ) from None
+        self.seconds += time.perf_counter() - start
+        self.losses.append(loss)
+        return loss
+
+    def result(self) -> Result:
+        loss = float(np.mean(self.losses)) if self.losses else float("nan")
+        values = {name: m.value() for name, m in self.metrics.items()}
+        return Result(loss, values, len(self.losses), self.seconds)
+
+    def _scales(self, samples: int) -> list[float]:
+        """A mean is over the whole batch, however it is cut up, and over a sample's rows."""
+        plan, m = self.engine.plan, self.engine.schedule.micro_batch
+        weights = [loss.weight for loss in self.engine.work.losses]
+        if self.reduction == "sum":
+            return weights
+        rows = [plan.values[n].spec.shape[0] for n in plan.targets]
+        return [w * m / (samples * r) for w, r in zip(weights, rows, strict=True)]
+
+    def _look(self) -> Look | None:
+        if not self.metrics:
+            return self._outer
+        outer = self._outer
+        first = self.engine.work.losses[0].output
+
+        def look(program: Program, at: int, count: int) -> None:
+            with self._lock:
+                for metric in self.metrics.values():
+                    metric.update(program.outputs[first], program.targets[0])
+            if outer is not None:
+                outer(program, at, count)
+
+        return look
+
+    def _name(self, value: str) -> str:
+        tensor = self.engine.plan.values[value].tensor if value in self.engine.plan.values else None
+        return value if tensor is None else self.engine.plan.graph.label(tensor)
+
+
+def evaluate(
+    engine: Engine, data: Data, order: Order, reduction: str, metrics: Metrics, *, rest: bool
+) -> Result:
+    """Losses and metrics over data.
+
+    Args:
+        rest: whether a last batch that is not full counts too; then batches weigh by samples.
+    """
+    run = Pass(engine, data, order, reduction, metrics)
+    batch = engine.schedule.batch
+    whole = len(order) // batch * batch
+    for first in range(0, whole, batch):
+        run.step(first, batch)
+    result = run.result()
+    left = len(order) - whole
+    if not rest or not left:
+        return result
+    loss = run.step(whole, left)
+    if reduction == "sum":
+        return run.result()
+    mean = (sum(run.losses[:-1]) * batch + loss * left) / len(order)
+    return Result(mean, run.result().metrics, len(run.losses), run.seconds)
+
+
+def predict(
+    engine: Engine, data: Data, order: Order, specs: Sequence[TensorSpec]
+) -> Iterator[list[Array]]:
+    """The model's outputs, batch after batch; the arrays are reused.
+
+    Args:
+        engine: of work that has outputs and no losses.
+        specs: of one sample of each output.
+    """
+    batch = engine.schedule.batch
+    results = [np.empty((batch, *s.shape), s.dtype) for s in specs]
+
+    def look(program: Program, at: int, count: int) -> None:
+        for result, y in zip(results, program.outputs, strict=True):
+            rows = result[at : at + count]
+            np.copyto(rows, y.reshape(rows.shape, copy=False))
+
+    for first in range(0, len(order), batch):
+        samples = min(batch, len(order) - first)
+        engine.run(samples, (), _filler(data, order, first), look)
+        yield [result[:samples] for result in results]
+
+
+def _filler(data: Data, order: Order, first: int) -> Fill:
+    """Gives programs the samples of the batch that begins at `first` of the order."""
+
+    def fill(program: Program, at: int, count: int) -> None:
+        inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]
+        targets = [a.reshape(count, -1, copy=False) for a in program.targets]
+        data.read(order[first + at : first + at + count], inputs, targets)
+
+    return fill

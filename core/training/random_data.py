@@ -1,0 +1,71 @@
+"""Random samples of a model's shapes, the same for the same seed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from odt.core.data.protocol import Order
+from odt.kernels.opdef import Array, TensorSpec
+
+# What inputs of floats may be: most models take numbers near 0, some pixels, or numbers of words.
+FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "small": lambda rng, shape: rng.normal(size=shape) / 10,
+    "unit": lambda rng, shape: rng.random(shape),
+    "pixels": lambda rng, shape: rng.integers(0, 256, shape).astype(np.float64),
+    "words": lambda rng, shape: rng.integers(0, 2, shape),
+}
+
+
+@dataclass(frozen=True)
+class RandomData:
+    """Inputs from a standard normal, or integers; targets that a loss can use.
+
+    Integers are 0 and 1, which are numbers of words as well as flags; of 8 bits any, for images.
+
+    A sample's values depend on its number and the seed alone.
+
+    Attributes:
+        inputs, targets: specs of one sample.
+        classes: whether a target is classes: one-hot rows, 0 or 1 for a single unit, or numbers
+            below 2 if integers; one for each.
+        seed: of the values.
+        floats: what inputs of floats are, one of FLOATS.
+    """
+
+    inputs: Sequence[TensorSpec]
+    targets: Sequence[TensorSpec]
+    classes: Sequence[bool]
+    seed: int = 0
+    floats: str = "normal"
+
+    def others(self) -> "list[RandomData]":
+        """Other samples of the same shapes, for a model that these do not suit."""
+        return [replace(self, seed=self.seed + 1 + k, floats=f) for k, f in enumerate(FLOATS)]
+
+    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        for row, number in enumerate(samples):
+            rng = np.random.default_rng((self.seed, int(number)))
+            for spec, out in zip(self.inputs, inputs, strict=True):
+                out[row] = self._input(rng, spec).reshape(out[row].shape)
+            for spec, classes, out in zip(self.targets, self.classes, targets, strict=False):
+                out[row] = self._target(rng, spec, classes).reshape(out[row].shape)
+
+    def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
+        if spec.dtype.kind == "f":
+            return FLOATS[self.floats](rng, spec.shape)
+        if spec.dtype in (np.uint8, np.int8):
+            return rng.integers(0, 256, spec.shape).astype(np.uint8).view(spec.dtype)
+        return rng.integers(0, 2, spec.shape)
+
+    def _target(self, rng: np.random.Generator, spec: TensorSpec, classes: bool) -> Array:
+        if spec.dtype.kind != "f":
+            return rng.integers(0, 2, spec.shape)
+        if not classes:
+            return rng.normal(size=spec.shape)
+        if spec.shape[-1:] in ((), (1,)):  # a unit by itself, which is one of two classes
+            return rng.integers(0, 2, spec.shape)
+        rows = np.zeros((spec.size // spec.shape[-1], spec.shape[-1]))
+        rows[np.arange(len(rows)), rng.integers(0, spec.shape[-1], len(rows))] = 1
+        return rows

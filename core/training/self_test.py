@@ -1,0 +1,313 @@
+"""Whether a model will train: gradients and one step, tried on a batch beforehand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from odt.core.data.protocol import Data, Order
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.model.graph import Graph, Tensor
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.plan import Call, Phase
+from odt.core.runtime.parameters import by_name
+from odt.core.training.random_data import RandomData
+from odt.core.training.trainer import Trainer
+from odt.errors import DataError, OdtError, TrainingError
+from odt.kernels.opdef import Array, TensorSpec
+
+FLOAT64 = np.dtype(np.float64)
+# Steps of central differences by itemsize, as shares of the weights' size: the larger suffers less
+# from rounding, the smaller from the kinks of a RELU; the better of the two counts.
+STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-3)}
+SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
+MOVES = 3  # of a tensor, to see whether the loss depends on it
+TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
+DIFFERENCES = "finite differences"
+# What a test may take: arithmetic, more of it in float32, which is quicker, and memory in bytes.
+MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
+MOST_MEMORY = 400 << 20
+OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
+CALL, DRAW = 10**5, 50  # what a call costs beside its arithmetic, and a random number
+RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One question and its answer.
+
+    Attributes:
+        what: was looked at.
+        passed: whether it is as it must be; None where that cannot be told.
+        detail: figures, or what is wrong.
+    """
+
+    what: str
+    passed: bool | None
+    detail: str
+
+
+class _OneBatch:
+    """The first batch again and again."""
+
+    def __init__(self, samples: int) -> None:
+        self.samples = samples
+
+    def order(self, epoch: int) -> Order:
+        return range(self.samples)
+
+
+def in_float64(graph: Graph) -> Graph:
+    """The graph with float64 for float32; itself where an operator insists on float32."""
+
+    def widened(tensor: Tensor) -> Tensor:
+        if tensor.spec.dtype != np.float32:
+            return tensor
+        data = None if tensor.data is None else tensor.data.astype(FLOAT64)
+        return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT64), data=data)
+
+    wide = replace(graph, tensors=tuple(widened(t) for t in graph.tensors))
+    try:
+        lower(wide, file_batch(graph))
+    except OdtError:
+        return graph
+    return wide
+
+
+def self_test(
+    graph: Graph, info: TrainingInfo, data: Data, weights: int = 8, seed: int = 0
+) -> list[Finding]:
+    """Trains one step on the first batch, in float64 where operators and time allow it.
+
+    A large model is tested with fewer samples and weights. Random data that leave units off or
+    saturated, or that the model does not take, are drawn again.
+
+    Args:
+        graph: as in the file.
+        info: loss, batch, what trains; its optimizer is not used.
+        data: at least a batch.
+        weights: how many to hold against central differences.
+        seed: of their choice.
+
+    Returns:
+        Findings: loss, gradients, differences, step; those after a failure are left out.
+
+    Raises:
+        DataError: if the model takes no samples of the data.
+    """
+    sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0)
+    wide, unit, work = in_float64(graph), file_batch(graph), 0
+    for tested, most in ((wide, MOST_WORK), (graph, MOST_WORK_IN_FLOAT32)):
+        samples = info.batch_size
+        while samples:
+            with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
+                work = _work(trainer)
+                small = trainer.memory().arena <= MOST_MEMORY
+                for count in (weights, 2, 1) if small else ():
+                    if work * (OTHER_RUNS + 4 * count) <= most:
+                        return _Test(trainer, tested, count, seed, most // max(work, 1)).run(data)
+            samples = samples // 2 // unit * unit
+    return [Finding("test", None, f"cannot tell: too large, {work:.2g} FLOP for a forward pass")]
+
+
+def _work(trainer: Trainer) -> int:
+    """Arithmetic of a forward pass of a batch, with what calls and data cost by themselves."""
+    plan = trainer.plan
+    parts = -(-trainer.info.batch_size // trainer.runtime.schedule.micro_batch)
+    calls = [step for step in plan.steps if isinstance(step, Call)]
+    drawn = DRAW * sum(plan.values[n].spec.size for n in (*plan.inputs, *plan.targets))
+    return parts * (drawn + sum(CALL + c.flops for c in calls if c.phase is Phase.FORWARD))
+
+
+class _OutOfTimeError(Exception):
+    """More forward passes than the test may take."""
+
+
+class _Test:
+    """A test of one model.
+
+    Attributes:
+        left: how many forward passes it may still take.
+        alive, free: tensors that have had a gradient, and those that the loss does not depend on.
+        noise: what rounding makes of the loss.
+    """
+
+    def __init__(self, trainer: Trainer, graph: Graph, weights: int, seed: int, left: int) -> None:
+        self.trainer, self.graph = trainer, graph
+        self.weights, self.seed, self.left = weights, seed, left
+        self.channels = dict(trainer.info.sparse)
+        self.start = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+        self.alive: set[int] = set()
+        self.free: set[int] = set()
+
+    def run(self, data: Data) -> list[Finding]:
+        """The findings for data, or for the random data that leave the least open."""
+        found: list[list[Finding]] = []
+        refusal: DataError | None = None
+        for draw in (data, *data.others()) if isinstance(data, RandomData) else (data,):
+            self.data = draw
+            try:
+                found.append(self._look(np.random.default_rng(self.seed)))
+            except TrainingError as e:
+                found.append([Finding("loss", False, str(e))])
+            except DataError as e:
+                refusal = refusal or e
+                continue
+            except _OutOfTimeError:
+                break
+            wrong = any(f.what == DIFFERENCES and f.passed is False for f in found[-1])
+            if wrong or all(f.passed for f in found[-1]):
+                return found[-1]
+        if refusal and not found:
+            raise refusal
+        late = [Finding("test", None, "cannot tell: too large for all its tensors")]
+        return min(found, key=_open, default=late)
+
+    def _look(self, rng: np.random.Generator) -> list[Finding]:
+        loss = self._loss(self.start)
+        findings = [Finding("loss", True, f"{loss:.6g}")]
+        if not self.start:
+            return [*findings, Finding("trainable tensors", False, "there are none")]
+        gradient = self._gradient()
+        findings.append(self._gradients(gradient, loss, rng))
+        if findings[-1].passed:
+            self.noise = self._noise(loss, rng)
+            findings.append(self._differences(gradient, rng))
+            findings.append(self._descent(gradient, loss))
+        return findings
+
+    def _set(self, values: dict[int, Array]) -> None:
+        for i, a in values.items():
+            self.trainer.parameters.tensors[i][...] = a
+
+    def _loss(self, values: dict[int, Array]) -> float:
+        self.left -= 1
+        if self.left < 0:
+            raise _OutOfTimeError
+        self._set(values)
+        batch = self.trainer.info.batch_size
+        return self.trainer.evaluate(self.data, range(batch)).loss
+
+    def _gradient(self) -> dict[int, Array]:
+        """What one SGD step with rate 1 takes off."""
+        self._set(self.start)
+        list(self.trainer.fit(self.data, _OneBatch(self.trainer.info.batch_size), epochs=1))
+        tensors = self.trainer.parameters.tensors
+        return {i: self.start[i] - tensors[i] for i in self.start}
+
+    def _gradients(
+        self, gradient: dict[int, Array], loss: float, rng: np.random.Generator
+    ) -> Finding:
+        names = dict(zip(by_name(self.graph, gradient), gradient, strict=True))
+        bad = [f"{name} is not finite" for name, i in names.items() if _is_wild(gradient[i])]
+        self.alive.update(i for i in gradient if gradient[i].any())
+        zero = [name for name, i in names.items() if i not in self.alive]
+        free = [name for name in zero if not bad and self._is_free(names[name], loss, rng)]
+        bad += [f"{name} is zero" for name in zero if name not in free]
+        detail = f"{len(gradient)} tensors, each finite and not zero"
+        if free:
+            detail += f" but for {', '.join(free)}, which the loss does not depend on"
+        return Finding("gradients", not bad, "; ".join(bad) or detail)
+
+    def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
+        """Whether the loss stays wherever a tensor goes, as with the bias of attention's keys.
+
+        Small moves do not tell: they leave units off that are off, too.
+        """
+        if i in self.free:
+            return True
+        start = self.start[i]
+        size = 10 * max(float(abs(start).max()), 1.0)
+        within = SAME[start.itemsize] * abs(loss)
+        for _ in range(MOVES):
+            moved = (start + size * rng.standard_normal(start.shape)).astype(start.dtype)
+            try:
+                after = self._loss({**self.start, i: moved})
+            except TrainingError:
+                return False
+            if abs(after - loss) > within:
+                return False
+        self.free.add(i)
+        return True
+
+    def _noise(self, loss: float, rng: np.random.Generator) -> float:
+        """How far the loss jumps if all weights change by their last bit."""
+        found = [float(np.finfo(next(iter(self.start.values())).dtype).eps) * abs(loss)]
+        for _ in range(MOVES):
+            moved = {
+                i: np.nextafter(a, rng.choice((-np.inf, np.inf), a.shape).astype(a.dtype))
+                for i, a in self.start.items()
+            }
+            found.append(abs(self._loss(moved) - loss))
+        return max(found)
+
+    def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:
+        """Single weights, each moved up and down; where the gradient is among the larger ones."""
+        worst, bad, told = 0.0, [], 0
+        for i in rng.choice(sorted(gradient), self.weights):
+            flat = gradient[i].reshape(-1)
+            places = np.arange(flat.size).reshape(gradient[i].shape)
+            if i in self.channels:
+                places = places[list(self.channels[i])]
+            sizes = abs(flat[places])
+            at = int(rng.choice(places[sizes >= np.median(sizes)]))
+            tried = [self._error(i, at, flat, step) for step in STEPS[flat.itemsize]]
+            error, measured, _ = min(tried)
+            told += any(is_told for _, _, is_told in tried)
+            worst = max(worst, error)
+            if error > TOLERANCE[flat.itemsize]:
+                name = self.graph.label(int(i))
+                bad.append(f"{name}[{at}]: gradient {flat[at]:.4g}, difference {measured:.4g}")
+        if bad:
+            return Finding(DIFFERENCES, False, "; ".join(bad))
+        if not told:
+            return Finding(DIFFERENCES, None, "cannot tell: rounding of the loss hides them")
+        return Finding(DIFFERENCES, True, f"{told} weights within {worst:.0e} in {flat.dtype}")
+
+    def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float, bool]:
+        """How far a gradient is from the difference, relative, and the difference.
+
+        What rounding alone could make of the difference counts as right; the last value says
+        whether there is more to it than that.
+        """
+        h = step * max(float(abs(self.start[i]).mean()), 1e-3)
+        above, below = (self._loss(self._moved(i, at, sign * h)) for sign in (1, -1))
+        measured, found = (above - below) / (2 * h), float(gradient[at])
+        least = 4 * self.noise / h / TOLERANCE[gradient.itemsize]
+        size = max(abs(measured), abs(found), 1e-30)
+        return abs(measured - found) / max(size, least), measured, size > least
+
+    def _moved(self, i: int, at: int, by: float) -> dict[int, Array]:
+        moved = self.start[i].copy()
+        moved.reshape(-1)[at] += by
+        return {**self.start, i: moved}
+
+    def _descent(self, gradient: dict[int, Array], loss: float) -> Finding:
+        slope = _norm(list(gradient.values()))
+        size = _norm(list(self.start.values())) / max(slope, 1e-30)
+        for rate in RATES:
+            moved = {i: a - rate * size * gradient[i] for i, a in self.start.items()}
+            try:
+                after = self._loss(moved)
+            except TrainingError:
+                continue
+            if after < loss:
+                return Finding("one step", True, f"the loss falls from {loss:.6g} to {after:.6g}")
+        seen = sum(rate * size * slope**2 > self.noise for rate in RATES)
+        if seen < len(RATES) // 2:
+            return Finding("one step", None, "cannot tell: rounding of the loss hides it")
+        return Finding("one step", False, f"no step against the gradient lowers {loss:.6g}")
+
+
+def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:
+    """Orders findings: those that pass come first, then those that leave something open."""
+    answers = [f.passed for f in findings]
+    return False in answers, None in answers
+
+
+def _norm(arrays: Sequence[Array]) -> float:
+    return float(np.sqrt(sum(float(np.sum(a * a)) for a in arrays)))
+
+
+def _is_wild(a: Array) -> bool:
+    return not np.isfinite(a).all()
