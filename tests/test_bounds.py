@@ -143,3 +143,23 @@ def test_an_output_has_the_shape_that_the_file_declares(
         else:
             with pytest.raises(UnsupportedError, match=r"must be the computed one, \(1, 3\), but"):
                 lower(graph, batch)
+
+
+def test_an_output_that_nothing_computes_is_refused() -> None:
+    net = Net()
+    state = net._tensor((1, 3))
+    net.tensors[state] = replace(net.tensors[state], variable=True)
+    graph = net.graph(net.dense(net.input(1, 4), 3), state)
+    with pytest.raises(UnsupportedError, match=r"tensor 0 .*: must be computed, but"):
+        lower(graph, 1)
+
+
+def test_inputs_and_outputs_have_values() -> None:
+    empty, narrow = Net(), Net()
+    x = narrow.input(1, 3)
+    for net, y in (
+        (empty, empty.add("RELU", (empty.input(1, 0),), (1, 0))),
+        (narrow, narrow.add("FULLY_CONNECTED", (x, narrow.weight(0, 3)), (1, 0))),
+    ):
+        with pytest.raises(UnsupportedError, match=r"must have values, but got shape \(1, 0\)"):
+            lower(net.graph(y), 1)

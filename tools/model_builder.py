@@ -195,12 +195,27 @@ class ModelBuilder:
     def build(self, *outputs: int) -> bytes:
         """The bytes of the file."""
         self.graph.outputs = list(outputs)
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(self.model.Pack(builder), self.identifier)
-        return bytes(builder.Output())
+        return pack(self.model, self.identifier)
 
     def write(self, path: str | Path, *outputs: int) -> None:
         Path(path).write_bytes(self.build(*outputs))
+
+
+def pack(model: Any, identifier: bytes) -> bytes:
+    """The bytes of a model's objects."""
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), identifier)
+    return bytes(builder.Output())
+
+
+def unpack(data: bytes) -> Any:
+    """A model's objects, whose lists can be changed."""
+    model = schema.Model.ModelT.InitFromObj(schema.Model.Model.GetRootAs(data, 0))
+    for k, buffer in enumerate(model.buffers):
+        model.buffers[k] = _Buffer()
+        if buffer.data is not None:
+            model.buffers[k].data = np.array(buffer.data, np.uint8)
+    return model
 
 
 def _tensor_map(names: Mapping[str, int]) -> list[Any]:

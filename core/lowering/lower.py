@@ -18,8 +18,8 @@ from odt.core.lowering.push_transposes import move_transposes
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import (
     Refusal,
+    check_ends,
     check_made,
-    check_outputs,
     check_tensors,
     refused,
     unsupported,
@@ -143,7 +143,7 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
             f"but got {len(graph.inputs)} and {len(graph.outputs)}"
         )
     at_file = _infer(graph, _start(graph, size, size), None)
-    check_outputs(graph, at_file.specs)
+    check_ends(graph, at_file.specs)
     if batch == size:
         return move_last(_rewrite(graph, at_file))
     world = _infer(graph, _start(graph, batch, size), at_file)

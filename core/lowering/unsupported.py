@@ -100,16 +100,32 @@ def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
             raise ShapeError(f"{name} must fit into {MOST_BYTES} bytes, but got {spec}")
 
 
-def check_outputs(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
-    """Compares the shapes that a file gives its outputs with those computed for its batch.
+def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
+    """Checks inputs and outputs, and that outputs have the shapes that the file gives them.
 
     What the file leaves open (no axes, or −1) may be anything.
 
+    Args:
+        graph: as in the file.
+        specs: computed for the file's batch.
+
     Raises:
-        UnsupportedError: if they contradict each other.
+        UnsupportedError: if one has no values, or its shapes contradict each other.
     """
+    for i in (*graph.inputs, *graph.outputs):
+        if i in specs and not specs[i].size:
+            raise UnsupportedError(
+                f"{graph.name}: {graph.label(i)}: inputs and outputs must have values, "
+                f"but got shape {specs[i].shape}"
+            )
     for i in graph.outputs:
-        tensor, computed = graph.tensors[i], specs[i].shape
+        tensor = graph.tensors[i]
+        if i not in specs:
+            raise UnsupportedError(
+                f"{graph.name}: output {graph.label(i)}: must be computed, but got a variable, "
+                "which odt does not keep"
+            )
+        computed = specs[i].shape
         declared = tensor.signature or tensor.spec.shape
         fits = len(declared) == len(computed) and all(
             n in (-1, m) for n, m in zip(declared, computed, strict=True)

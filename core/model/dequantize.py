@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.reader import Model, Quantization
-from odt.errors import UnsupportedError
+from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
@@ -52,7 +52,7 @@ def fold_weights(model: Model) -> Folded:
 
     def unfold(i: int, into: int) -> int:
         if i not in unfolded:
-            values = _real(graph.tensors[i], model.quantization.get(i))
+            values = _real(graph.tensors[i], _scales(model, i))
             values.flags.writeable = False
             spec = TensorSpec(values.shape, FLOAT32)
             tensors[into] = replace(graph.tensors[i], spec=spec, data=values, quantized=False)
@@ -96,7 +96,7 @@ def as_stored(
             values[tensor] = a
             continue
         i = folded.stored[tensor]
-        found = model.quantization.get(i)
+        found = _scales(model, i)
         if found is None:
             values[i] = a.astype(FLOAT16)
             continue
@@ -126,6 +126,24 @@ def _is_hybrid(graph: Graph, node: Node) -> bool:
     """Float goes in and comes out; integers among the inputs can only be weights."""
     active = [i for i in node.inputs if i != ABSENT and graph.tensors[i].data is None]
     return all(graph.tensors[i].spec.dtype == FLOAT32 for i in (*active, *node.outputs))
+
+
+def _scales(model: Model, i: int) -> Quantization | None:
+    """How a weight's integers are scaled; None for float16.
+
+    Raises:
+        ModelError: if the scales do not fit the tensor.
+    """
+    spec, found = model.graph.tensors[i].spec, model.quantization.get(i)
+    if found is None or spec.dtype == FLOAT16:
+        return None
+    count = len(found.scale)
+    if count != 1 and spec.shape[found.axis : found.axis + 1] != (count,):
+        raise ModelError(
+            f"{model.path}: {model.graph.label(i)}: scales must be one, or one for each entry of "
+            f"an axis, but got {count} along axis {found.axis} of {spec}"
+        )
+    return found
 
 
 def _along(quantization: Quantization, rank: int) -> tuple[int, ...]:

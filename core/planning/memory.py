@@ -88,17 +88,18 @@ def place(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
         The offset of every value, and the arena's size, in bytes.
     """
     offsets: dict[str, int] = {}
-    placed: list[tuple[int, int, Lifetime]] = []
+    placed: list[tuple[int, int, int, int]] = []  # where each lies, and its lifetime
     end = 0
     for block in blocks:
         offset = 0
         size = aligned(block.nbytes)
-        for start, stop, life in placed:  # by offset
-            if life.meets(block.lifetime):
+        first, last = block.lifetime.first, block.lifetime.last
+        for start, stop, since, until in placed:  # by offset
+            if since <= last and first <= until:
                 if start - offset >= size:
                     break
                 offset = max(offset, stop)
-        insort(placed, (offset, offset + size, block.lifetime), key=lambda p: p[0])
+        insort(placed, (offset, offset + size, first, last), key=lambda p: p[0])
         offsets.update((name, offset) for name in block.values)
         end = max(end, offset + size)
     return offsets, end

@@ -13,6 +13,7 @@ Over 150 lines because each of its three products comes transposed or not, and l
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ def geometry(attrs: BatchMatmulAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def rows(a: Array) -> Array:
-    return a.reshape(-1, a.shape[-1], copy=False)
+    return a.reshape(prod(a.shape[:-1]), a.shape[-1], copy=False)
 
 
 def one(b: Array) -> Array:
