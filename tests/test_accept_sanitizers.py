@@ -73,7 +73,7 @@ def test_a_kernel_that_leaves_its_array_is_found(size: int, environment: dict[st
         "import library, numpy as np\n"
         "from odt.kernels.native.binding import bind\n"
         f"x, y = np.ones({size}, np.float32), np.empty(64, np.float32)\n"
-        "bind('connect', x, np.ones((1, 1), np.float32), None, y, 64, 1, 1, 0, 0.0, 0.0)()\n"
+        "bind('dense', x, np.ones((1, 1), np.float32), None, y, 64, 1, 1, 0, 0.0, 0.0)()\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True

@@ -116,7 +116,7 @@ def test_a_forked_process_shares_its_calls_too() -> None:
         "x = np.ones((500, 500), np.float32)\n"
         "y = np.empty((500, 500), np.float32)\n"
         "set_threads(2)\n"
-        "run = bind('connect', x, x, None, y, 500, 500, 500, 0, 0.0, 0.0)\n"
+        "run = bind('dense', x, x, None, y, 500, 500, 500, 0, 0.0, 0.0)\n"
         "run()\n"
         "child = os.fork()\n"
         "y[...] = 0\n"

@@ -56,7 +56,7 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
                 writes=("dx",),
                 workspace=masks_like_y if bounded else mask_like_y,
                 may_alias=IN_PLACE_BACK,
-                compiled=elementwise.gate(lo, hi),
+                compiled=elementwise.relu_mask(lo, hi),
                 compact=clamp_bits(lo, hi),
                 finish=Finish("gate", lo, hi),
             )

@@ -14,22 +14,22 @@ from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT, WIDEST
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
-PANELS, VECTORS = 4, 3  # parts that have a panel, as in matrices.c; NR at most
+PANELS, VECTORS = 4, 3  # parts that have a panel, as in batch_matmul.c; NR at most
 DEEPEST = 1024  # rows of columns that stay in the cache
 
 Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Matrices(ctypes.Structure):
-    """How the factors of a product are walked, as in matrices.c; strides in floats."""
+class MatmulShape(ctypes.Structure):
+    """How the factors of a product are walked, as in batch_matmul.c; strides in floats."""
 
     _fields_ = [
         (name, ctypes.c_int64)
         for name in (
             *("count", "rows", "depth", "columns"),
-            *("left_matrix", "left_row", "left_step"),
-            *("right_matrix", "right_step", "right_column"),
+            *("left_matrix_stride", "left_row_stride", "left_depth_stride"),
+            *("right_matrix_stride", "right_depth_stride", "right_column_stride"),
         )
     ]
 
@@ -45,12 +45,12 @@ class Matrices(ctypes.Structure):
             rows=rows,
             depth=depth,
             columns=columns,
-            left_matrix=0 if prod(left[:-2]) == 1 else rows * depth,
-            left_row=1 if turn_left else depth,
-            left_step=rows if turn_left else 1,
-            right_matrix=0 if prod(right[:-2]) == 1 else depth * columns,
-            right_step=1 if turn_right else columns,
-            right_column=depth if turn_right else 1,
+            left_matrix_stride=0 if prod(left[:-2]) == 1 else rows * depth,
+            left_row_stride=1 if turn_left else depth,
+            left_depth_stride=rows if turn_left else 1,
+            right_matrix_stride=0 if prod(right[:-2]) == 1 else depth * columns,
+            right_depth_stride=1 if turn_right else columns,
+            right_column_stride=depth if turn_right else 1,
         )
 
 
@@ -92,14 +92,14 @@ def of(made: str, geometry: Prepare) -> Compiled:
         if sums_rows(attrs, s):
             return dense.fits(attrs, weights(s))
         known, pair = shapes(attrs, s), factors(attrs, made)
-        g = Matrices(made, pair, known)
+        g = MatmulShape(made, pair, known)
         return g.depth <= DEEPEST and all(prod(known[n][:-2]) in (1, g.count) for n, _ in pair)
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         if sums_rows(attrs, s):
             return dense.filter_room(attrs, weights(s))
-        g = Matrices(made, factors(attrs, made), shapes(attrs, s))
-        if g.right_column == 1 and g.columns >= WIDEST:
+        g = MatmulShape(made, factors(attrs, made), shapes(attrs, s))
+        if g.right_column_stride == 1 and g.columns >= WIDEST:
             return {}
         width = min(VECTORS, -(-g.columns // WIDEST)) * WIDEST
         return {"panel": TensorSpec((PANELS, g.depth, width), FLOAT)}
@@ -107,14 +107,14 @@ def of(made: str, geometry: Prepare) -> Compiled:
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         if sums_rows(attrs, s):
             return {"shape": None}
-        return {"shape": Matrices(made, factors(attrs, made), shapes(attrs, s))}
+        return {"shape": MatmulShape(made, factors(attrs, made), shapes(attrs, s))}
 
-    def to_call(attrs: Attrs, *, shape: Matrices | None, **given: Array) -> Callable[[], None]:
+    def to_call(attrs: Attrs, *, shape: MatmulShape | None, **given: Array) -> Callable[[], None]:
         if shape is None:
             dy, x = (given[n] for n in (("dy", "a") if attrs.adj_y else ("a", "dy")))
             dw = given["db"].reshape(given["db"].shape[-2:], copy=False)
             return dense.grad_w(attrs, dy=dy, x=x, dw=dw, room=given["room"])
         left, right = (given[n] for n, _ in factors(attrs, made))
-        return bind("multiply", shape, left, right, given[made], given.get("panel"))
+        return bind("matmul", shape, left, right, given[made], given.get("panel"))
 
     return Compiled(to_call, fits, workspace, prepare)

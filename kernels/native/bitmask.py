@@ -15,13 +15,13 @@ def keep(lo: float, hi: float) -> Compiled:
     """kept = whether lo < y < hi, eight elements in a byte."""
 
     def to_call(attrs: Attrs, *, y: Array, kept: Array) -> Callable[[], None]:
-        return bind("keep_bits", y, kept, y.size, float(lo), float(hi))
+        return bind("pack_bitmask", y, kept, y.size, float(lo), float(hi))
 
     return Compiled(to_call, fits)
 
 
 def _back(attrs: Attrs, *, dy: Array, kept: Array, dx: Array) -> Callable[[], None]:
-    return bind("gate_bits", dy, kept, dx, dx.size)
+    return bind("apply_bitmask", dy, kept, dx, dx.size)
 
 
 BACK = Compiled(_back, fits)

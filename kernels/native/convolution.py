@@ -9,10 +9,10 @@ from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, Gate
 from odt.kernels.native.float32 import FLOAT, WIDEST
-from odt.kernels.native.window_walk import PIXELS, Walk, forward_walk, phase_walks
+from odt.kernels.native.window_walk import PIXELS, WindowWalk, forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
-GATHERING = 4  # cores that share a gradient whose windows are gathered, as in walk.h
+GATHERING = 4  # cores that share a gradient whose windows are gathered, as in window_walk.h
 
 
 def panel_room(depth: int, units: int) -> Specs:
@@ -33,12 +33,12 @@ def correlate(
     w: Array,
     y: Array,
     panel: Array | None,
-    walk: Walk,
+    walk: WindowWalk,
     b: Array | None = None,
     clamp: Clamp | None = None,
     gate: Gate | None = None,
 ) -> Callable[[], None]:
-    """y = windows of x times w, plus b, as product.c says."""
+    """y = windows of x times w, plus b, as convolution.c says."""
     opened, lo, hi = gate or (None, *(clamp or (0.0, 0.0)))
     return bind(
         "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)

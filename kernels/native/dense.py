@@ -7,7 +7,7 @@ from odt.kernels.native.binding import bind
 from odt.kernels.native.convolution import correlate, panel_room, sums_room
 from odt.kernels.native.epilogue import Clamp, Gate
 from odt.kernels.native.float32 import WIDEST
-from odt.kernels.native.window_walk import Walk
+from odt.kernels.native.window_walk import WindowWalk
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 ONE_TAP = [(0, 0)]
@@ -18,8 +18,8 @@ def fits(attrs: Attrs, s: Specs) -> bool:
     return window_walk.fits(s, max(s["w"].shape), 1)
 
 
-def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
-    return Walk(
+def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
+    return WindowWalk(
         ONE_TAP,
         ONE_TAP,
         **weights,
@@ -33,8 +33,8 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> Walk:
         col_stride=depth,
         height=1,
         width=rows,
-        step_h=1,
-        step_w=1,
+        stride_h=1,
+        stride_w=1,
         out_col=units,
     )
 
@@ -62,7 +62,7 @@ def forward(
         there = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
         return correlate(x, w, y, panel, there, b=b, clamp=clamp)
     clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
-    return bind("connect", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
+    return bind("dense", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
 
 def back_room(attrs: Attrs, s: Specs) -> Specs:

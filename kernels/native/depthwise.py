@@ -9,7 +9,7 @@ from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, Gate
 from odt.kernels.native.float32 import FLOAT, WIDEST
-from odt.kernels.native.window_walk import Walk, forward_walk, phase_walks
+from odt.kernels.native.window_walk import WindowWalk, forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
@@ -22,7 +22,7 @@ def correlate(
     x: Array,
     w: Array,
     y: Array,
-    walk: Walk,
+    walk: WindowWalk,
     b: Array | None = None,
     clamp: Clamp | None = None,
     gate: Gate | None = None,

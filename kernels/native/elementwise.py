@@ -15,13 +15,13 @@ from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
-RANK, INPUTS = 6, 3  # as in maps.h
+RANK, INPUTS = 6, 3  # as in elementwise.h
 Axes = list[tuple[int, list[int]]]
 Number = float | Callable[[Attrs], float]
 
 
-class Map(ctypes.Structure):
-    """How the arrays are walked, as in maps.h; strides in elements."""
+class ElementwiseShape(ctypes.Structure):
+    """How the arrays are walked, as in elementwise.h; strides in elements."""
 
     _fields_ = [
         ("rank", ctypes.c_int64),
@@ -60,13 +60,13 @@ def walk(shapes: Sequence[tuple[int, ...]]) -> Axes:
 def call(
     name: str, y: Array, inputs: Sequence[Array], p: float = 1.0, q: float = 1.0
 ) -> Callable[[], None]:
-    """A call of the map `name` of maps_body.h, whose numbers are p and q."""
-    shape = Map(walk([a.shape for a in (y, *inputs)]))
+    """A call of the map `name` of elementwise_body.h, whose numbers are p and q."""
+    shape = ElementwiseShape(walk([a.shape for a in (y, *inputs)]))
     absent = [None] * (INPUTS - len(inputs))
     return bind(f"map_{name}", shape, y, *inputs, *absent, float(p), float(q))
 
 
-def of(
+def kernel(
     name: str | Callable[[Attrs], str],
     y: str,
     inputs: tuple[str, ...],
@@ -103,12 +103,12 @@ def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
 
 def clamp(lo: float, hi: float) -> Compiled:
     """y = x between lo and hi."""
-    return of("clamp", "y", ("x",), lo, hi)
+    return kernel("clamp", "y", ("x",), lo, hi)
 
 
-def gate(lo: float, hi: float) -> Compiled:
+def relu_mask(lo: float, hi: float) -> Compiled:
     """dx = dy where lo < y < hi, else 0."""
-    return of("gate", "dx", ("dy", "y"), lo, hi)
+    return kernel("relu_mask", "dx", ("dy", "y"), lo, hi)
 
 
 def _add(
@@ -129,7 +129,7 @@ COLUMN_SUMS = Compiled(_column_sums, lambda attrs, s: is_float32(s))
 
 def sums(name: str, p: float = 1.0) -> Compiled:
     """p · dy, summed over what the input `name` was stretched along."""
-    return of("scale", f"d{name}", ("dy",), p)
+    return kernel("scale", f"d{name}", ("dy",), p)
 
 
 def reduction(*, mean: bool, back: bool) -> Compiled:

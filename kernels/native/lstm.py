@@ -17,13 +17,13 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 MOST = 1024  # units, as in lstm.c
 
 
-class Sequence(ctypes.Structure):
+class LstmShape(ctypes.Structure):
     """As in lstm.c."""
 
     _fields_ = [
         *(
             (name, ctypes.c_int64)
-            for name in ("samples", "steps", "depth", "units", "sample_row", "step_row")
+            for name in ("samples", "steps", "depth", "units", "sample_stride", "step_stride")
         ),
         ("clip", ctypes.c_float),
     ]
@@ -59,7 +59,7 @@ def forward(
     attrs: LstmAttrs, *, x: Array, y: Array, gates: Array, cells: Array, room: Array, **given: Array
 ) -> Callable[[], None]:
     weights = [given[kind + gate] for kind in "wrb" for gate in GATES]
-    there = Sequence(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
+    there = LstmShape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
     return bind("lstm", x, y, gates, cells, room, *weights, there)
 
 
@@ -79,7 +79,7 @@ def backward(
     **given: Any,
 ) -> Callable[[], None]:
     weights = [given[f"r{gate}"] for gate in GATES]
-    there = Sequence(attrs, cells.shape[:-1], 0, cells.shape[-1])
+    there = LstmShape(attrs, cells.shape[:-1], 0, cells.shape[-1])
     return bind("lstm_back", dy, gates, cells, dz, room, *weights, there)
 
 

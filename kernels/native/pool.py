@@ -8,7 +8,7 @@ from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, shar
 from odt.kernels.native.binding import bind
 from odt.kernels.native.epilogue import Gate
 from odt.kernels.native.float32 import is_float32
-from odt.kernels.native.window_walk import DEPTH, TAPS, Walk, reading, results, taps
+from odt.kernels.native.window_walk import DEPTH, TAPS, WindowWalk, reading, results, taps
 from odt.kernels.opdef import Array, Compiled, Specs
 
 
@@ -17,10 +17,10 @@ def fits(attrs: PoolAttrs, s: Specs) -> bool:
     return is_float32(s) and height * width <= TAPS and s["x"].shape[3] <= DEPTH
 
 
-def walk(x: Array, y: Array, axes: Axes) -> Walk:
+def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
     """Windows of x, and where y lies."""
     h, v = axes
-    return Walk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
+    return WindowWalk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
 
 
 def max_forward(
@@ -49,25 +49,25 @@ def max_back(
 def mean_forward(
     attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: Source, shares: Array
 ) -> Callable[[], None]:
-    return bind("mean_pool", x, shares, y, walk(x, y, axes))
+    return bind("average_pool", x, shares, y, walk(x, y, axes))
 
 
 def mean_back(
     attrs: PoolAttrs, *, dy: Array, dx: Array, axes: Axes, source: Source, shares: Array
 ) -> Callable[[], None]:
-    return bind("mean_pool_back", dy, shares, dx, dx.size, walk(dx, dy, axes))
+    return bind("average_pool_back", dy, shares, dx, dx.size, walk(dx, dy, axes))
 
 
 def tap_keep(
     attrs: PoolAttrs, *, x: Array, y: Array, kept: Array, axes: Axes, source: Source
 ) -> Callable[[], None]:
-    return bind("max_pool_tap", x, y, kept, walk(x, y, axes), NO_TAP)
+    return bind("max_pool_argmax", x, y, kept, walk(x, y, axes), NO_TAP)
 
 
 def tap_back(
     attrs: PoolAttrs, *, dy: Array, kept: Array, dx: Array, axes: Axes, source: Source
 ) -> Callable[[], None]:
-    return bind("max_pool_tap_back", dy, kept, dx, dx.size, walk(dx, dy, axes))
+    return bind("max_pool_argmax_back", dy, kept, dx, dx.size, walk(dx, dy, axes))
 
 
 def fits_tap(attrs: PoolAttrs, s: Specs) -> bool:

@@ -11,13 +11,16 @@ from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 OUTER = 4  # as in transpose.c
 
 
-class Transposition(ctypes.Structure):
+class TransposeShape(ctypes.Structure):
     """How x and y are walked, as in transpose.c; strides in elements."""
 
     _fields_ = [
         ("rank", ctypes.c_int64),
         *((name, ctypes.c_int64 * OUTER) for name in ("sizes", "x", "y")),
-        *((name, ctypes.c_int64) for name in ("lines", "length", "x_line", "x_step", "y_line")),
+        *(
+            (name, ctypes.c_int64)
+            for name in ("lines", "length", "x_line_stride", "x_stride", "y_line_stride")
+        ),
     ]
 
     def __init__(self, shape: tuple[int, ...], axes: Sequence[int]) -> None:
@@ -31,9 +34,9 @@ class Transposition(ctypes.Structure):
             rank=len(outer),
             lines=lines,
             length=length,
-            x_line=x_line,
-            x_step=x_step,
-            y_line=y_line,
+            x_line_stride=x_line,
+            x_stride=x_step,
+            y_line_stride=y_line,
         )
         for k, (size, x, y) in enumerate(outer):
             self.sizes[k], self.x[k], self.y[k] = size, x, y
@@ -65,12 +68,12 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def _forward(attrs: Attrs, *, x: Array, y: Array, axes: tuple[int, ...]) -> Callable[[], None]:
-    return bind("transpose", Transposition(x.shape, axes), x, y)
+    return bind("transpose", TransposeShape(x.shape, axes), x, y)
 
 
 def _back(attrs: Attrs, *, dy: Array, dx: Array, axes: tuple[int, ...]) -> Callable[[], None]:
     places = sorted(range(len(axes)), key=axes.__getitem__)
-    return bind("transpose", Transposition(dy.shape, places), dy, dx)
+    return bind("transpose", TransposeShape(dy.shape, places), dy, dx)
 
 
 def of(prepare: Callable[[Attrs, Specs], Any]) -> tuple[Compiled, Compiled]:

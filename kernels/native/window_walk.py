@@ -1,4 +1,4 @@
-"""How compiled kernels read windows of images and write their results: the walk of walk.h."""
+"""How compiled kernels read windows of images and write their results: the walk of window_walk.h."""
 
 import ctypes
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from odt.kernels.geometry.window import Axis, Phase
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.opdef import Array, Specs
 
-PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in walk.h
+PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in window_walk.h
 
 
-class Walk(ctypes.Structure):
-    """How windows of images are read and where results go, as in walk.h; strides in elements."""
+class WindowWalk(ctypes.Structure):
+    """How windows of images are read and where results go, as in window_walk.h; strides in elements."""
 
     _fields_ = [
         *(
@@ -20,7 +20,7 @@ class Walk(ctypes.Structure):
             for name in (
                 *("images", "rows", "cols", "depth", "units"),
                 *("image_stride", "row_stride", "col_stride", "height", "width"),
-                *("start_h", "step_h", "start_w", "step_w"),
+                *("start_h", "stride_h", "start_w", "stride_w"),
                 *("out_start", "out_image", "out_row", "out_col"),
                 *("depth_stride", "unit_stride", "taps_h", "taps_w"),
             )
@@ -90,19 +90,21 @@ def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
         "cols": cols,
         "units": units,
         "start_h": -h.lo,
-        "step_h": h.stride,
+        "stride_h": h.stride,
         "start_w": -v.lo,
-        "step_w": v.stride,
+        "stride_w": v.stride,
         "out_image": rows * cols * units,
         "out_row": cols * units,
         "out_col": units,
     }
 
 
-def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> Walk:
+def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> WindowWalk:
     """Windows of x that give y."""
     row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
-    return Walk(row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes))
+    return WindowWalk(
+        row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes)
+    )
 
 
 def phase_taps(p: Phase, weight: int) -> list[tuple[int, int]]:
@@ -116,7 +118,7 @@ def backward_walk(
     strides: tuple[int, int],
     border: tuple[int, int],
     pair: tuple[Phase, Phase],
-) -> Walk:
+) -> WindowWalk:
     """Windows of dy that give one phase of dx.
 
     Args:
@@ -124,7 +126,7 @@ def backward_walk(
     """
     a, b = pair
     _, height, width, units = images(dx)
-    return Walk(
+    return WindowWalk(
         phase_taps(a, w.shape[2] * w.shape[3]),
         phase_taps(b, w.shape[3]),
         **reading(dy),
@@ -133,9 +135,9 @@ def backward_walk(
         cols=b.reading.count,
         units=units,
         start_h=a.reading.start - border[0],
-        step_h=1,
+        stride_h=1,
         start_w=b.reading.start - border[1],
-        step_w=1,
+        stride_w=1,
         out_start=(a.first * width + b.first) * units,
         out_image=height * width * units,
         out_row=strides[0] * width * units,
@@ -150,7 +152,7 @@ def phase_walks(
     axes: tuple[Axis, Axis],
     source: Source,
     pairs: Sequence[tuple[Phase, Phase]],
-) -> list[Walk]:
+) -> list[WindowWalk]:
     """For each phase of dx, the windows of dy that give it."""
     strides, border = (axes[0].stride, axes[1].stride), (source.h[0], source.w[0])
     return [backward_walk(dy, w, dx, strides, border, pair) for pair in pairs]

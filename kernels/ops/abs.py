@@ -23,6 +23,6 @@ OP = unary(
     reads=("x",),
     over=("x",),
     infer=number_like_x,
-    compiled=elementwise.of("absolute", "y", ("x",)),
-    compiled_back=elementwise.of("absolute_back", "dx", ("dy", "x")),
+    compiled=elementwise.kernel("abs", "y", ("x",)),
+    compiled_back=elementwise.kernel("abs_back", "dx", ("dy", "x")),
 )

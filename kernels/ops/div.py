@@ -87,7 +87,7 @@ OP = OpDef(
         writes=("y",),
         workspace=remainder,
         may_alias=IN_PLACE,
-        compiled=elementwise.of("divide", "y", BINARY),
+        compiled=elementwise.kernel("divide", "y", BINARY),
     ),
     grads={
         "a": Kernel(
@@ -97,7 +97,7 @@ OP = OpDef(
             workspace=product_like_y("a"),
             may_alias=frozenset({("da", "dy")}),
             prepare=reducer("a"),
-            compiled=elementwise.of("divide", "da", ("dy", "b")),
+            compiled=elementwise.kernel("divide", "da", ("dy", "b")),
         ),
         "b": Kernel(
             grad_b,
@@ -105,7 +105,7 @@ OP = OpDef(
             writes=("db",),
             workspace=quotient,
             prepare=reducer("b"),
-            compiled=elementwise.of("divide_back", "db", ("dy", "y", "b")),
+            compiled=elementwise.kernel("divide_back", "db", ("dy", "y", "b")),
         ),
     },
     mixes=mixes,

@@ -27,6 +27,6 @@ OP = unary(
     reads=("y",),
     over=("y",),
     workspace=part_like_y,
-    compiled=elementwise.of("elu", "y", ("x",)),
-    compiled_back=elementwise.of("elu_back", "dx", ("dy", "y")),
+    compiled=elementwise.kernel("elu", "y", ("x",)),
+    compiled_back=elementwise.kernel("elu_back", "dx", ("dy", "y")),
 )

@@ -21,6 +21,6 @@ OP = unary(
     grad_x,
     reads=("y",),
     over=("dy", "y"),
-    compiled=elementwise.of("exp", "y", ("x",)),
-    compiled_back=elementwise.of("multiply", "dx", ("dy", "y")),
+    compiled=elementwise.kernel("exp", "y", ("x",)),
+    compiled_back=elementwise.kernel("multiply", "dx", ("dy", "y")),
 )

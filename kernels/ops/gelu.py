@@ -108,6 +108,6 @@ OP = unary(
     attrs=attrs,
     workspace=scratch,
     back_workspace=scratch,
-    compiled=elementwise.of(compiled, "y", ("x",)),
-    compiled_back=elementwise.of(compiled_back, "dx", ("dy", "x")),
+    compiled=elementwise.kernel(compiled, "y", ("x",)),
+    compiled_back=elementwise.kernel(compiled_back, "dx", ("dy", "x")),
 )

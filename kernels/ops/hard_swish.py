@@ -40,6 +40,6 @@ OP = unary(
     reads=("x",),
     workspace=part_like_y,
     back_workspace=part_and_mask,
-    compiled=elementwise.of("hard_swish", "y", ("x",)),
-    compiled_back=elementwise.of("hard_swish_back", "dx", ("dy", "x")),
+    compiled=elementwise.kernel("hard_swish", "y", ("x",)),
+    compiled_back=elementwise.kernel("hard_swish_back", "dx", ("dy", "x")),
 )

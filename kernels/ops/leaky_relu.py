@@ -51,6 +51,6 @@ OP = unary(
     attrs=attrs,
     workspace=mask_like_y,
     back_workspace=mask_like_y,
-    compiled=elementwise.of("leak", "y", ("x", "x"), lambda attrs: attrs.alpha),
-    compiled_back=elementwise.of("leak", "dx", ("dy", "y"), lambda attrs: attrs.alpha),
+    compiled=elementwise.kernel("leaky_relu", "y", ("x", "x"), lambda attrs: attrs.alpha),
+    compiled_back=elementwise.kernel("leaky_relu", "dx", ("dy", "y"), lambda attrs: attrs.alpha),
 )

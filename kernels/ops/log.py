@@ -21,6 +21,6 @@ OP = unary(
     grad_x,
     reads=("x",),
     over=("dy", "x"),
-    compiled=elementwise.of("log", "y", ("x",)),
-    compiled_back=elementwise.of("divide", "dx", ("dy", "x")),
+    compiled=elementwise.kernel("log", "y", ("x",)),
+    compiled_back=elementwise.kernel("divide", "dx", ("dy", "x")),
 )

@@ -29,6 +29,6 @@ OP = unary(
     forward,
     grad_x,
     reads=("y",),
-    compiled=elementwise.of("logistic", "y", ("x",)),
-    compiled_back=elementwise.of("logistic_back", "dx", ("dy", "y")),
+    compiled=elementwise.kernel("logistic", "y", ("x",)),
+    compiled_back=elementwise.kernel("logistic_back", "dx", ("dy", "y")),
 )

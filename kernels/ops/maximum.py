@@ -30,7 +30,7 @@ READS = ("dy", "a", "b")
 OP = binary(
     "MAXIMUM",
     forward,
-    gradient("a", d_a, READS, mask_like_y, elementwise.of("where_least", "da", READS)),
-    gradient("b", d_b, READS, mask_like_y, elementwise.of("where_less", "db", READS)),
-    elementwise.of("maximum", "y", BINARY),
+    gradient("a", d_a, READS, mask_like_y, elementwise.kernel("where_ge", "da", READS)),
+    gradient("b", d_b, READS, mask_like_y, elementwise.kernel("where_lt", "db", READS)),
+    elementwise.kernel("maximum", "y", BINARY),
 )

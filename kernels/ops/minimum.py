@@ -30,7 +30,7 @@ READS = ("dy", "a", "b")
 OP = binary(
     "MINIMUM",
     forward,
-    gradient("a", d_a, READS, mask_like_y, elementwise.of("where_least", "da", ("dy", "b", "a"))),
-    gradient("b", d_b, READS, mask_like_y, elementwise.of("where_less", "db", ("dy", "b", "a"))),
-    elementwise.of("minimum", "y", BINARY),
+    gradient("a", d_a, READS, mask_like_y, elementwise.kernel("where_ge", "da", ("dy", "b", "a"))),
+    gradient("b", d_b, READS, mask_like_y, elementwise.kernel("where_lt", "db", ("dy", "b", "a"))),
+    elementwise.kernel("minimum", "y", BINARY),
 )

@@ -70,7 +70,7 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=elementwise.of("multiply", "y", BINARY),
+        compiled=elementwise.kernel("multiply", "y", BINARY),
     ),
     grads={
         "a": Kernel(
@@ -80,7 +80,7 @@ OP = OpDef(
             workspace=product_like_y("a"),
             may_alias=frozenset({("da", "dy")}),
             prepare=reducer("a"),
-            compiled=elementwise.of("multiply", "da", ("dy", "b")),
+            compiled=elementwise.kernel("multiply", "da", ("dy", "b")),
         ),
         "b": Kernel(
             grad_b,
@@ -89,7 +89,7 @@ OP = OpDef(
             workspace=product_like_y("b"),
             may_alias=frozenset({("db", "dy")}),
             prepare=reducer("b"),
-            compiled=elementwise.of("multiply", "db", ("dy", "a")),
+            compiled=elementwise.kernel("multiply", "db", ("dy", "a")),
         ),
     },
     mixes=mixes,

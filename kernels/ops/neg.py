@@ -22,6 +22,6 @@ OP = unary(
     reads=(),
     over=("dy",),
     infer=number_like_x,
-    compiled=elementwise.of("scale", "y", ("x",), -1),
-    compiled_back=elementwise.of("scale", "dx", ("dy",), -1),
+    compiled=elementwise.kernel("scale", "y", ("x",), -1),
+    compiled_back=elementwise.kernel("scale", "dx", ("dy",), -1),
 )

@@ -58,7 +58,7 @@ OP = OpDef(
         writes=("y",),
         workspace=part_like_y,
         may_alias=frozenset({("y", "x")}),
-        compiled=elementwise.of("prelu", "y", ("x", "x", "alpha")),
+        compiled=elementwise.kernel("prelu", "y", ("x", "x", "alpha")),
     ),
     grads={
         "x": Kernel(
@@ -67,13 +67,13 @@ OP = OpDef(
             writes=("dx",),
             workspace=mask_like_y,
             may_alias=frozenset({("dx", "dy")}),
-            compiled=elementwise.of("prelu", "dx", ("dy", "x", "alpha")),
+            compiled=elementwise.kernel("prelu", "dx", ("dy", "x", "alpha")),
         ),
         "alpha": gradient(
             "alpha",
             d_alpha,
             ("dy", "x"),
-            compiled=elementwise.of("prelu_back", "dalpha", ("dy", "x")),
+            compiled=elementwise.kernel("prelu_back", "dalpha", ("dy", "x")),
         ),
     },
     permuted=same,

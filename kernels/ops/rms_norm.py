@@ -106,7 +106,7 @@ OP = OpDef(
             reads=("dy", "x", "inv"),
             writes=("dgamma",),
             workspace=like_x,
-            compiled=elementwise.of("multiply_three", "dgamma", ("dy", "x", "inv")),
+            compiled=elementwise.kernel("multiply_three", "dgamma", ("dy", "x", "inv")),
         ),
     },
     aux=inverses,

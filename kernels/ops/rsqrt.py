@@ -24,6 +24,6 @@ OP = unary(
     grad_x,
     reads=("y",),
     over=("dy",),
-    compiled=elementwise.of("inverse_root", "y", ("x",)),
-    compiled_back=elementwise.of("inverse_root_back", "dx", ("dy", "y")),
+    compiled=elementwise.kernel("rsqrt", "y", ("x",)),
+    compiled_back=elementwise.kernel("rsqrt_back", "dx", ("dy", "y")),
 )

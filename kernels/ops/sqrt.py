@@ -22,6 +22,6 @@ OP = unary(
     grad_x,
     reads=("y",),
     over=("dy", "y"),
-    compiled=elementwise.of("square_root", "y", ("x",)),
-    compiled_back=elementwise.of("divide", "dx", ("dy", "y"), 0.5),
+    compiled=elementwise.kernel("sqrt", "y", ("x",)),
+    compiled_back=elementwise.kernel("divide", "dx", ("dy", "y"), 0.5),
 )

@@ -23,6 +23,6 @@ OP = unary(
     reads=("x",),
     over=("dy", "x"),
     infer=number_like_x,
-    compiled=elementwise.of("multiply", "y", ("x", "x")),
-    compiled_back=elementwise.of("multiply", "dx", ("dy", "x"), 2),
+    compiled=elementwise.kernel("multiply", "y", ("x", "x")),
+    compiled_back=elementwise.kernel("multiply", "dx", ("dy", "x"), 2),
 )

@@ -29,7 +29,11 @@ READS = ("dy", "a", "b")
 OP = binary(
     "SQUARED_DIFFERENCE",
     forward,
-    gradient("a", d_a, READS, compiled=elementwise.of("squared_difference_back", "da", READS, 2)),
-    gradient("b", d_b, READS, compiled=elementwise.of("squared_difference_back", "db", READS, -2)),
-    elementwise.of("squared_difference", "y", BINARY),
+    gradient(
+        "a", d_a, READS, compiled=elementwise.kernel("squared_difference_back", "da", READS, 2)
+    ),
+    gradient(
+        "b", d_b, READS, compiled=elementwise.kernel("squared_difference_back", "db", READS, -2)
+    ),
+    elementwise.kernel("squared_difference", "y", BINARY),
 )

@@ -34,7 +34,7 @@ OP = OpDef(
         reads=BINARY,
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=elementwise.of("subtract", "y", BINARY),
+        compiled=elementwise.kernel("subtract", "y", BINARY),
     ),
     grads={
         "a": passed_on("a"),

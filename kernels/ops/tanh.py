@@ -30,7 +30,7 @@ OP = OpDef(
         reads=("x",),
         writes=("y",),
         may_alias=IN_PLACE,
-        compiled=elementwise.of("tanh", "y", ("x",)),
+        compiled=elementwise.kernel("tanh", "y", ("x",)),
     ),
     grads={
         "x": Kernel(
@@ -38,7 +38,7 @@ OP = OpDef(
             reads=("dy", "y"),
             writes=("dx",),
             may_alias=frozenset({("dx", "y")}),
-            compiled=elementwise.of("tanh_back", "dx", ("dy", "y")),
+            compiled=elementwise.kernel("tanh_back", "dx", ("dy", "y")),
         )
     },
     permuted=same,

@@ -21,14 +21,14 @@ static atomic_int done;
 
 static void add_one(void *job, int part, int parts) {
   numbers *n = job;
-  int64_t end = cut(SIZE, part + 1, parts);
-  for (int64_t k = cut(SIZE, part, parts); k < end; k++) n->out[k] = n->in[k] + 1;
+  int64_t end = chunk_begin(SIZE, part + 1, parts);
+  for (int64_t k = chunk_begin(SIZE, part, parts); k < end; k++) n->out[k] = n->in[k] + 1;
 }
 
 static void *call(void *unused) {
   numbers *n = calloc(1, sizeof *n);
   for (int64_t c = 1; c <= CALLS; c++) {
-    share(add_one, n, parts_of(1000000));
+    parallel_for(add_one, n, parallel_parts(1000000));
     for (int k = 0; k < SIZE; k++) {
       assert(n->out[k] == c);
       n->in[k] = n->out[k];

@@ -90,7 +90,7 @@ def peak_gflops() -> float:
     times = [median_ms(lambda: np.matmul(a, a, out=out))]
     if library.is_available():
         library.set_threads(2)
-        times.append(median_ms(bind("connect", a, a, None, out, *a.shape, 2048, 0, 0.0, 0.0)))
+        times.append(median_ms(bind("dense", a, a, None, out, *a.shape, 2048, 0, 0.0, 0.0)))
         library.set_threads(1)
     return 2 * 2048**3 / min(times) / 1e6
 

@@ -1,8 +1,8 @@
 /* Depthwise convolution: each channel by itself, so vectors lie along the channels. */
 
-#include "walk.h"
+#include "window_walk.h"
 
-static float nothing[DEPTH];
+static float zero_border[DEPTH];
 
 #define BODY "depthwise_body.h"
 #include "each_isa.h"

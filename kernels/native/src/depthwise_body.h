@@ -3,53 +3,53 @@
 #include "vectors.h"
 
 INLINE void F(pixel)(int64_t count, int64_t depth, const float *const *in, const int64_t *taps,
-                     const float *w, const float *bias, const float *gate, float *y, int clamp,
+                     const float *w, const float *bias, const float *relu_mask, float *y, int clamp,
                      float lo, float hi) {
   int64_t vectors = (depth + LANES - 1) / LANES;
   for (int64_t j = 0; j < vectors; j++) {
-    int64_t at = F(start)(j, depth);
+    int64_t at = F(vector_start)(j, depth);
     F(vec) v = bias ? F(load)(bias + at) : (F(vec)){0};
 #pragma GCC unroll 9
     for (int64_t t = 0; t < count; t++)
       v += F(load)(in[t * PIXELS] + at) * F(load)(w + taps[t] + at);
     if (clamp) v = F(clamp)(v, lo, hi);
-    if (gate) v = F(gated)(v, F(load)(gate + at), lo, hi);
+    if (relu_mask) v = F(relu_masked)(v, F(load)(relu_mask + at), lo, hi);
     F(store)(y + at, v);
   }
 }
 
 static void F(narrow_pixel)(int64_t count, int64_t depth, const float *const *in,
                             const int64_t *taps, const float *w, const float *bias,
-                            const float *gate, float *y, int64_t clamp, float lo, float hi) {
+                            const float *relu_mask, float *y, int64_t clamp, float lo, float hi) {
   for (int64_t k = 0; k < depth; k++) {
     float v = bias ? bias[k] : 0;
     for (int64_t t = 0; t < count; t++) v += in[t * PIXELS][k] * w[taps[t] + k];
     if (clamp) v = v < lo ? lo : v > hi ? hi : v;
-    if (gate && !(gate[k] > lo && gate[k] < hi)) v = 0;
+    if (relu_mask && !(relu_mask[k] > lo && relu_mask[k] < hi)) v = 0;
     y[k] = v;
   }
 }
 
 typedef struct {
-  const float *x, *w, *bias, *gate;
+  const float *x, *w, *bias, *relu_mask;
   float *y;
-  const walk *g;
+  const window_walk *g;
   int64_t clamp;
   float lo, hi;
-} F(channels);
+} F(depthwise_job);
 
 static void F(depthwise_part)(void *job, int part, int parts) {
-  const F(channels) *c = job;
-  const walk *g = c->g;
+  const F(depthwise_job) *c = job;
+  const window_walk *g = c->g;
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps[TAPS], count = g->taps_h * g->taps_w;
   for (int64_t a = 0, t = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < g->taps_w; b++, t++) taps[t] = g->row_weights[a] + g->col_weights[b];
-  place where = begin(g, part, parts);
-  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, 1, in, out));)
+  walk_cursor cursor = begin(g, part, parts);
+  for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
-      const float *open = c->gate ? c->gate + out[p] : 0;
-#define RUN(name, n)                                                                               \
+      const float *open = c->relu_mask ? c->relu_mask + out[p] : 0;
+#define RUN(name, n) \
   F(name)(n, g->depth, in + p, taps, c->w, c->bias, open, c->y + out[p], c->clamp, c->lo, c->hi)
       if (g->depth < LANES) RUN(narrow_pixel, count);
       else if (count == 9) RUN(pixel, 9);
@@ -58,16 +58,16 @@ static void F(depthwise_part)(void *job, int part, int parts) {
     }
 }
 
-void F(depthwise)(const float *x, const float *w, const float *bias, const float *gate, float *y,
-                  const walk *g, int64_t clamp, float lo, float hi) {
-  F(channels) c = {x, w, bias, gate, y, g, clamp, lo, hi};
-  int parts = parts_of(results(g) * g->taps_h * g->taps_w * g->depth / LANES);
-  share(F(depthwise_part), &c, MANY_TILES(g, parts) ? parts : 1);
+void F(depthwise)(const float *x, const float *w, const float *bias, const float *relu_mask,
+                  float *y, const window_walk *g, int64_t clamp, float lo, float hi) {
+  F(depthwise_job) c = {x, w, bias, relu_mask, y, g, clamp, lo, hi};
+  int parts = parallel_parts(results(g) * g->taps_h * g->taps_w * g->depth / LANES);
+  parallel_for(F(depthwise_part), &c, MANY_TILES(g, parts) ? parts : 1);
 }
 
 /* dw of n taps for one vector of channels. */
-INLINE void F(taps_sums)(int pixels, int n, const float *const *in, const float *dy, int64_t depth,
-                         int64_t at, float *const *dw, int first) {
+INLINE void F(filter_taps)(int pixels, int n, const float *const *in, const float *dy,
+                           int64_t depth, int64_t at, float *const *dw, int first) {
   F(vec) acc[9];
 #pragma GCC unroll 9
   for (int t = 0; t < n; t++) acc[t] = first ? (F(vec)){0} : F(load)(dw[t]);
@@ -83,20 +83,20 @@ INLINE void F(taps_sums)(int pixels, int n, const float *const *in, const float 
 typedef struct {
   const float *dy, *x;
   float *room;
-  const walk *g;
-} F(channel_sums);
+  const window_walk *g;
+} F(depthwise_filter_job);
 
 /* One part's channels. */
-static void F(depthwise_sums_part)(void *job, int part, int parts) {
-  const F(channel_sums) *c = job;
-  const walk *g = c->g;
+static void F(depthwise_filter_part)(void *job, int part, int parts) {
+  const F(depthwise_filter_job) *c = job;
+  const window_walk *g = c->g;
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], count = g->taps_h * g->taps_w, depth = g->depth;
   int64_t vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
   float *room = c->room;
-  place where = begin(g, 0, 1);
+  walk_cursor cursor = begin(g, 0, 1);
   int first = 1;
-  for (int pixels; (pixels = next_tile(g, &where, c->x, nothing, 1, in, out)); first = 0) {
+  for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out)); first = 0) {
     const float *here = c->dy + out[0];
     if (depth < LANES) {
       for (int64_t t = 0; t <= count; t++)
@@ -108,14 +108,15 @@ static void F(depthwise_sums_part)(void *job, int part, int parts) {
         }
       continue;
     }
-    for (int64_t j = cut(vectors, part, parts); j < cut(vectors, part + 1, parts); j++) {
-      int64_t at = F(start)(j, depth), t = 0;
+    for (int64_t j = chunk_begin(vectors, part, parts); j < chunk_begin(vectors, part + 1, parts);
+         j++) {
+      int64_t at = F(vector_start)(j, depth), t = 0;
       float *to[9];
       for (; t < count; t += count - t >= 9 ? 9 : 1) {
         for (int i = 0; i < 9; i++) to[i] = room + (t + i) * padded + j * LANES;
         const float *const *rows = in + t * PIXELS;
-        if (count - t >= 9) F(taps_sums)(pixels, 9, rows, here, depth, at, to, first);
-        else F(taps_sums)(pixels, 1, rows, here, depth, at, to, first);
+        if (count - t >= 9) F(filter_taps)(pixels, 9, rows, here, depth, at, to, first);
+        else F(filter_taps)(pixels, 1, rows, here, depth, at, to, first);
       }
       float *last = room + count * padded + j * LANES;
       F(vec) acc = first ? (F(vec)){0} : F(load)(last);
@@ -127,16 +128,16 @@ static void F(depthwise_sums_part)(void *job, int part, int parts) {
 
 /* room: taps + 1 rows of the channels, rounded up to whole vectors. */
 void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
-                              const walk *g) {
-  F(channel_sums) c = {dy, x, room, g};
+                              const window_walk *g) {
+  F(depthwise_filter_job) c = {dy, x, room, g};
   int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  int parts = parts_of(results(g) * g->taps_h * g->taps_w * depth / LANES);
-  share(F(depthwise_sums_part), &c, parts < vectors ? parts : (int)vectors);
+  int parts = parallel_parts(results(g) * g->taps_h * g->taps_w * depth / LANES);
+  parallel_for(F(depthwise_filter_part), &c, parts < vectors ? parts : (int)vectors);
   for (int64_t a = 0, t = 0; a <= g->taps_h; a++)
     for (int64_t b = 0; b < (a < g->taps_h ? g->taps_w : 1); b++, t++) {
       float *to = a < g->taps_h ? dw + g->row_weights[a] + g->col_weights[b] : db;
       for (int64_t k = 0; k < depth && to && depth < LANES; k++) to[k] = room[t * padded + k];
       for (int64_t j = 0; j < vectors && to && depth >= LANES; j++)
-        F(store)(to + F(start)(j, depth), F(load)(room + t * padded + j * LANES));
+        F(store)(to + F(vector_start)(j, depth), F(load)(room + t * padded + j * LANES));
     }
 }

@@ -16,7 +16,7 @@
 #define ROWS 4
 #define UNITS 6
 #include BODY
-#include "forget_isa.h"
+#include "each_isa_end.h"
 #pragma GCC pop_options
 
 #pragma GCC push_options
@@ -28,7 +28,7 @@
 #define ROWS 3
 #define UNITS 4
 #include BODY
-#include "forget_isa.h"
+#include "each_isa_end.h"
 #pragma GCC pop_options
 
 #endif
@@ -45,4 +45,4 @@
 #define ROWS 2
 #define UNITS 4
 #include BODY
-#include "forget_isa.h"
+#include "each_isa_end.h"

@@ -1,10 +1,10 @@
 /* What is made of eˣ, in float32. NaN stays NaN. */
 
 /* The nearest whole number, for |x| < 2²²: floats from 2²³ on have no fraction. */
-static inline float F(nearest)(float x) { return x + 12582912 - 12582912; }
+static inline float F(round_int)(float x) { return x + 12582912 - 12582912; }
 
 /* 2ⁿ for whole n from -126 to 127. */
-static inline float F(power)(float n) {
+static inline float F(exp2_int)(float n) {
   union {
     uint32_t bits;
     float value;
@@ -13,8 +13,8 @@ static inline float F(power)(float n) {
 }
 
 /* eᵛ = 2ⁿ eʳ to about one unit in the last place: gives eʳ, |r| ≤ ln 2 / 2, by Taylor's series. */
-static inline float F(reduced)(float v, float *n) {
-  *n = F(nearest)(v * 1.44269504f);
+static inline float F(exp_reduced)(float v, float *n) {
+  *n = F(round_int)(v * 1.44269504f);
   float r = v - *n * 0.693359375f + *n * 2.12194440e-4f; /* ln 2 in two parts */
   float e = 1.0f / 5040;
   e = e * r + 1.0f / 720;
@@ -27,40 +27,41 @@ static inline float F(reduced)(float v, float *n) {
 }
 
 /* eˣ for x ≤ 0; 0 below the smallest normal number. */
-static inline float F(exponential)(float x) {
-  float n, e = F(reduced)(x < -87.3f ? -87.3f : x, &n);
-  return x < -87.3f ? 0 : e * F(power)(n);
+static inline float F(exp_nonpositive)(float x) {
+  float n, e = F(exp_reduced)(x < -87.3f ? -87.3f : x, &n);
+  return x < -87.3f ? 0 : e * F(exp2_int)(n);
 }
 
 /* eˣ for every x, down to the denormals: 2ⁿ as a product, since it may be no normal number. */
-static inline float F(any_exponential)(float x) {
-  float v = x < -104 ? -104 : x, n, e = F(reduced)(v > 89 ? 89 : v, &n), half = F(nearest)(n / 2);
-  return e * F(power)(half) * F(power)(n - half);
+static inline float F(exp)(float x) {
+  float v = x < -104 ? -104 : x, n, e = F(exp_reduced)(v > 89 ? 89 : v, &n),
+        half = F(round_int)(n / 2);
+  return e * F(exp2_int)(half) * F(exp2_int)(n - half);
 }
 
 /* 1 / (1 + e⁻ˣ) without overflow. */
 static inline float F(logistic)(float x) {
-  float e = F(exponential)(x > 0 ? -x : x);
+  float e = F(exp_nonpositive)(x > 0 ? -x : x);
   return (x > 0 ? 1 : e) / (1 + e);
 }
 
 /* By e⁻²ˣ, and near 0 by its series: there the difference of two near ones has few digits. */
-static inline float F(hyperbolic_tangent)(float x) {
-  float e = F(exponential)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
+static inline float F(tanh)(float x) {
+  float e = F(exp_nonpositive)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
   float near = q * (-1.0f / 3 + q * (2.0f / 15 + q * (-17.0f / 315 + q * (62.0f / 2835))));
   return q < 0.09f ? x * (1 + near) : x > 0 ? far : -far;
 }
 
 /* eˣ − 1 for x ≤ 0, with all its digits near 0. */
-static inline float F(less_one)(float x) {
-  float t = F(hyperbolic_tangent)(x / 2);
+static inline float F(expm1)(float x) {
+  float t = F(tanh)(x / 2);
   return 2 * t / (1 - t);
 }
 
 /* The normal distribution's cumulative function Φ; 1 − Φ(−x) where x > 0. Below, Φ(x) exp(x²/2) is
    t P(t) with t = 1 / (1 − 0.26 x): a fit of reweighted least squares to erfc between −13.5 and 0,
    its relative error at most 2e-8. Below −13.2 it is 0. */
-static inline float F(cumulative)(float x) {
+static inline float F(normal_cdf)(float x) {
   float t = 1 / (1 + 0.26f * fabsf(x)), p = 0.0307836942f;
   p = p * t - 0.154189795f;
   p = p * t + 0.254318774f;
@@ -70,6 +71,6 @@ static inline float F(cumulative)(float x) {
   p = p * t + 0.103285462f;
   p = p * t + 0.102980211f;
   p = p * t + 0.103761263f;
-  p *= t * F(exponential)(-0.5f * x * x);
+  p *= t * F(exp_nonpositive)(-0.5f * x * x);
   return x > 0 ? 1 - p : p;
 }

@@ -1,12 +1,12 @@
 /* ln x to one unit in the last place: k ln 2 + ln m for x = 2ᵏ m, m from √½ to √2. With f = m − 1
    and s = f / (2 + f), ln m = 2 atanh s = f − s (f − R), R the series of atanh from its second term.
    −∞ of 0; NaN of what is less. */
-static inline float F(logarithm)(float x) {
+static inline float F(log)(float x) {
   union {
     float value;
     uint32_t bits;
   } m = {x < 1.17549435e-38f ? x * 8388608 : x}; /* denormals as normal numbers */
-  uint32_t from_root = m.bits - 0x3f3504f3; /* the bits of √½ */
+  uint32_t from_root = m.bits - 0x3f3504f3;      /* the bits of √½ */
   int32_t k = (int32_t)from_root >> 23;
   m.bits = (from_root & 0x7fffff) + 0x3f3504f3;
   float e = (float)(x < 1.17549435e-38f ? k - 23 : k);

@@ -3,10 +3,10 @@
 #include "exponential.h"
 #include "vectors.h"
 
-INLINE int64_t F(whole)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+INLINE int64_t F(round_up)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* out[s] += a[s] b for rows s; b (depth, width) with width in whole vectors, and so is out. */
-INLINE void F(add_product)(const float *const *a, const float *b, float (*out)[GATES * UNITS_MOST],
+INLINE void F(add_product)(const float *const *a, const float *b, float (*out)[GATES * MAX_UNITS],
                            int rows, int64_t depth, int64_t width) {
   for (int64_t j = 0; j < width; j += LANES) {
     F(vec) acc[SAMPLES];
@@ -15,7 +15,7 @@ INLINE void F(add_product)(const float *const *a, const float *b, float (*out)[G
     for (int64_t k = 0; k < depth; k++) {
       F(vec) v = F(load)(b + k * width + j);
 #pragma GCC unroll 4
-      for (int s = 0; s < rows; s++) acc[s] += F(all)(a[s][k]) * v;
+      for (int s = 0; s < rows; s++) acc[s] += F(broadcast)(a[s][k]) * v;
     }
 #pragma GCC unroll 4
     for (int s = 0; s < rows; s++) F(store)(out[s] + j, acc[s]);
@@ -23,10 +23,9 @@ INLINE void F(add_product)(const float *const *a, const float *b, float (*out)[G
 }
 
 static __attribute__((noinline)) void F(product)(const float *const *a, const float *b,
-                                                 float (*out)[GATES * UNITS_MOST], int rows,
+                                                 float (*out)[GATES * MAX_UNITS], int rows,
                                                  int64_t depth, int64_t width) {
-  if (rows == SAMPLES)
-    F(add_product)(a, b, out, SAMPLES, depth, width);
+  if (rows == SAMPLES) F(add_product)(a, b, out, SAMPLES, depth, width);
   else
     for (int s = 0; s < rows; s++) F(add_product)(a + s, b, out + s, 1, depth, width);
 }
@@ -34,40 +33,46 @@ static __attribute__((noinline)) void F(product)(const float *const *a, const fl
 typedef struct {
   const float *x, *w, *r, *bias, *dy;
   float *y, *gates, *cells, *dz;
-  const sequence *at;
+  const lstm_shape *at;
 } F(lstm_job);
 
 static void F(lstm_part)(void *job, int part, int parts) {
   const F(lstm_job) *c = job;
-  const sequence *q = c->at;
-  int64_t units = q->units, width = F(whole)(GATES * units), end = cut(q->samples, part + 1, parts);
-  float z[SAMPLES][GATES * UNITS_MOST];
+  const lstm_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(GATES * units),
+          end = chunk_begin(q->samples, part + 1, parts);
+  float z[SAMPLES][GATES * MAX_UNITS];
   const float *from[SAMPLES];
-  for (int64_t n = cut(q->samples, part, parts); n < end; n += SAMPLES) {
+  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += SAMPLES) {
     int rows = end - n < SAMPLES ? (int)(end - n) : SAMPLES;
     for (int64_t t = 0; t < q->steps; t++) {
-#define ROW(s) ((n + (s)) * q->sample_row + t * q->step_row)
+#define ROW(s) ((n + (s)) * q->sample_stride + t * q->step_stride)
       for (int s = 0; s < rows; s++) {
         for (int64_t j = 0; j < width; j++) z[s][j] = c->bias[j];
         from[s] = c->x + ROW(s) * q->depth;
       }
       F(product)(from, c->w, z, rows, q->depth, width);
-      for (int s = 0; s < rows; s++) from[s] = c->y + (ROW(s) - q->step_row) * units;
+      for (int s = 0; s < rows; s++) from[s] = c->y + (ROW(s) - q->step_stride) * units;
       if (t) F(product)(from, c->r, z, rows, units, width);
       for (int s = 0; s < rows; s++) {
         float *a = c->gates + ROW(s) * GATES * units, *cell = c->cells + ROW(s) * units;
         float *h = c->y + ROW(s) * units;
-        const float *before = t ? cell - q->step_row * units : 0;
+        const float *before = t ? cell - q->step_stride * units : 0;
         const float *zf = z[s], *zg = zf + units, *zo = zg + units, *zi = zo + units;
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[u] = F(logistic)(zf[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[units + u] = F(hyperbolic_tangent)(zg[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[2 * units + u] = F(logistic)(zo[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) a[3 * units + u] = F(logistic)(zi[u]);
-        EACH_ALONE for (int64_t u = 0; u < units; u++) {
+        IVDEP
+        for (int64_t u = 0; u < units; u++) a[u] = F(logistic)(zf[u]);
+        IVDEP
+        for (int64_t u = 0; u < units; u++) a[units + u] = F(tanh)(zg[u]);
+        IVDEP
+        for (int64_t u = 0; u < units; u++) a[2 * units + u] = F(logistic)(zo[u]);
+        IVDEP
+        for (int64_t u = 0; u < units; u++) a[3 * units + u] = F(logistic)(zi[u]);
+        IVDEP
+        for (int64_t u = 0; u < units; u++) {
           float now = a[3 * units + u] * a[units + u] + (before ? a[u] * before[u] : 0);
           now = now < -q->clip ? -q->clip : now;
           cell[u] = now > q->clip ? q->clip : now;
-          h[u] = a[2 * units + u] * F(hyperbolic_tangent)(cell[u]);
+          h[u] = a[2 * units + u] * F(tanh)(cell[u]);
         }
       }
     }
@@ -88,26 +93,27 @@ static void F(columns)(const float *const *w, float *to, int64_t units, int64_t 
 void F(lstm)(const float *x, float *y, float *gates, float *cells, float *room, const float *wf,
              const float *wg, const float *wo, const float *wi, const float *rf, const float *rg,
              const float *ro, const float *ri, const float *bf, const float *bg, const float *bo,
-             const float *bi, const sequence *at) {
+             const float *bi, const lstm_shape *at) {
   const float *w[] = {wf, wg, wo, wi}, *r[] = {rf, rg, ro, ri}, *b[] = {bf, bg, bo, bi};
-  int64_t width = F(whole)(GATES * at->units);
+  int64_t width = F(round_up)(GATES * at->units);
   float *across = room + at->depth * width, *bias = across + at->units * width;
   F(columns)(w, room, at->units, at->depth, width);
   F(columns)(r, across, at->units, at->units, width);
   F(columns)(b, bias, at->units, 1, width);
   F(lstm_job) c = {x, room, across, bias, 0, y, gates, cells, 0, at};
   int64_t work = at->samples * at->steps * width * (at->depth + at->units + 64) / LANES;
-  int parts = parts_of(work), most = (int)((at->samples + SAMPLES - 1) / SAMPLES);
-  share(F(lstm_part), &c, parts < most ? parts : most);
+  int parts = parallel_parts(work), most = (int)((at->samples + SAMPLES - 1) / SAMPLES);
+  parallel_for(F(lstm_part), &c, parts < most ? parts : most);
 }
 
 static void F(lstm_back_part)(void *job, int part, int parts) {
   const F(lstm_job) *c = job;
-  const sequence *q = c->at;
-  int64_t units = q->units, width = F(whole)(units), end = cut(q->samples, part + 1, parts);
-  float dh[SAMPLES][GATES * UNITS_MOST], later[SAMPLES][UNITS_MOST];
+  const lstm_shape *q = c->at;
+  int64_t units = q->units, width = F(round_up)(units),
+          end = chunk_begin(q->samples, part + 1, parts);
+  float dh[SAMPLES][GATES * MAX_UNITS], later[SAMPLES][MAX_UNITS];
   const float *from[SAMPLES];
-  for (int64_t n = cut(q->samples, part, parts); n < end; n += SAMPLES) {
+  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += SAMPLES) {
     int rows = end - n < SAMPLES ? (int)(end - n) : SAMPLES;
     for (int s = 0; s < rows; s++)
       for (int64_t u = 0; u < units; u++) later[s][u] = 0;
@@ -116,16 +122,17 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
         const float *dy = c->dy + ROW(s) * units;
         for (int64_t u = 0; u < units; u++) dh[s][u] = dy[u];
         for (int64_t u = units; u < width; u++) dh[s][u] = 0;
-        from[s] = c->dz + (ROW(s) + q->step_row) * GATES * units;
+        from[s] = c->dz + (ROW(s) + q->step_stride) * GATES * units;
       }
       if (t + 1 < q->steps) F(product)(from, c->r, dh, rows, GATES * units, width);
       for (int s = 0; s < rows; s++) {
         const float *a = c->gates + ROW(s) * GATES * units, *cell = c->cells + ROW(s) * units;
-        const float *before = t ? cell - q->step_row * units : 0;
+        const float *before = t ? cell - q->step_stride * units : 0;
         float *d = c->dz + ROW(s) * GATES * units, *dc = later[s];
-        EACH_ALONE for (int64_t u = 0; u < units; u++) {
+        IVDEP
+        for (int64_t u = 0; u < units; u++) {
           float f = a[u], g = a[units + u], o = a[2 * units + u], i = a[3 * units + u];
-          float e = F(hyperbolic_tangent)(cell[u]), m = dh[s][u], now = dc[u] + m * o * (1 - e * e);
+          float e = F(tanh)(cell[u]), m = dh[s][u], now = dc[u] + m * o * (1 - e * e);
           d[2 * units + u] = m * e * o * (1 - o);
           now = fabsf(cell[u]) < q->clip ? now : 0;
           d[u] = before ? now * before[u] * f * (1 - f) : 0;
@@ -142,14 +149,14 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
 /* dz may be gates. room: all gates' rows of units, in whole vectors. */
 void F(lstm_back)(const float *dy, const float *gates, const float *cells, float *dz, float *room,
                   const float *rf, const float *rg, const float *ro, const float *ri,
-                  const sequence *at) {
+                  const lstm_shape *at) {
   const float *r[] = {rf, rg, ro, ri};
-  int64_t units = at->units, width = F(whole)(units);
+  int64_t units = at->units, width = F(round_up)(units);
   for (int64_t k = 0; k < GATES * units; k++)
     for (int64_t p = 0; p < width; p++)
       room[k * width + p] = p < units ? r[k / units][k % units * units + p] : 0;
   F(lstm_job) c = {0, 0, room, 0, dy, 0, (float *)gates, (float *)cells, dz, at};
   int64_t work = at->samples * at->steps * width * (GATES * units + 64) / LANES;
-  int parts = parts_of(work), most = (int)((at->samples + SAMPLES - 1) / SAMPLES);
-  share(F(lstm_back_part), &c, parts < most ? parts : most);
+  int parts = parallel_parts(work), most = (int)((at->samples + SAMPLES - 1) / SAMPLES);
+  parallel_for(F(lstm_back_part), &c, parts < most ? parts : most);
 }

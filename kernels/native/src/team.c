@@ -3,13 +3,13 @@
 
 #include "team.h"
 
-#define LEAST 60000 /* work in a part: about two microseconds */
+#define MIN_PART_WORK 60000 /* work in a part: about two microseconds */
 
 #ifdef _WIN32
 
 __declspec(dllexport) void set_threads(int n) { (void)n; }
-int parts_of(int64_t work) { return (void)work, 1; }
-void share(share_function f, void *job, int parts) {
+int parallel_parts(int64_t work) { return (void)work, 1; }
+void parallel_for(part_function f, void *job, int parts) {
   for (int k = 0; k < parts; k++) f(job, k, parts);
 }
 
@@ -19,19 +19,19 @@ void share(share_function f, void *job, int parts) {
 #include <sched.h>
 #include <stdatomic.h>
 
-#define WATCH 4000          /* looks before a thread sleeps */
-#define WORTH_WAKING 240000 /* work that takes longer than a thread takes to wake */
+#define SPINS 4000           /* looks before a thread sleeps */
+#define MIN_WAKE_WORK 240000 /* work that takes longer than a thread takes to wake */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time is shared */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
-static atomic_int threads = 1; /* for a call; trainers set it while calls of others run */
-static int started = 1; /* threads there are, with the one that calls */
+static atomic_int threads = 1;  /* for a call; trainers set it while calls of others run */
+static int started = 1;         /* threads there are, with the one that calls */
 static atomic_int asleep, left; /* left: parts that are not done */
 static _Atomic uint64_t open;   /* parts that nobody has taken; above them, the call's number */
-static _Atomic(share_function) function;
+static _Atomic(part_function) function;
 static _Atomic(void *) argument;
-static atomic_int shares;
+static atomic_int job_parts;
 
 static inline void pause_a_little(void) {
 #if defined(__x86_64__)
@@ -46,9 +46,9 @@ static inline void pause_a_little(void) {
 static int take_part(void) {
   uint64_t seen = atomic_load(&open);
   while ((uint32_t)seen) {
-    share_function f = atomic_load(&function);
+    part_function f = atomic_load(&function);
     void *job = atomic_load(&argument);
-    int parts = atomic_load(&shares);
+    int parts = atomic_load(&job_parts);
     if (!atomic_compare_exchange_weak(&open, &seen, seen - 1)) continue;
     f(job, (int)(uint32_t)seen - 1, parts); /* the call is still the one that was read */
     atomic_fetch_sub(&left, 1);
@@ -59,7 +59,7 @@ static int take_part(void) {
 
 static void *wait_for_calls(void *unused) {
   for (;;) {
-    for (int k = 0; k < WATCH; k++) {
+    for (int k = 0; k < SPINS; k++) {
       if (take_part()) k = 0;
       pause_a_little();
     }
@@ -92,22 +92,22 @@ static void start(int parts) {
   }
 }
 
-void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > TEAM ? TEAM : n); }
+void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n); }
 
-int parts_of(int64_t work) {
-  int64_t most = work / LEAST, all = atomic_load(&threads);
-  if (work < WORTH_WAKING && atomic_load(&asleep)) return 1;
+int parallel_parts(int64_t work) {
+  int64_t most = work / MIN_PART_WORK, all = atomic_load(&threads);
+  if (work < MIN_WAKE_WORK && atomic_load(&asleep)) return 1;
   return most < 2 || all < 2 ? 1 : (int)(most < all ? most : all);
 }
 
-void share(share_function f, void *job, int parts) {
+void parallel_for(part_function f, void *job, int parts) {
   if (parts < 2 || pthread_mutex_trylock(&busy)) {
     for (int k = 0; k < parts; k++) f(job, k, parts);
     return;
   }
   if (started < parts) start(parts);
   static uint64_t calls;
-  atomic_store(&function, f), atomic_store(&argument, job), atomic_store(&shares, parts);
+  atomic_store(&function, f), atomic_store(&argument, job), atomic_store(&job_parts, parts);
   atomic_store(&left, parts);
   atomic_store(&open, ++calls << 32 | (uint64_t)parts);
   if (atomic_load(&asleep)) {
@@ -116,7 +116,7 @@ void share(share_function f, void *job, int parts) {
     pthread_mutex_unlock(&lock);
   }
   while (take_part()) continue;
-  for (int k = 0; atomic_load(&left); k++) k < WATCH ? pause_a_little() : (void)sched_yield();
+  for (int k = 0; atomic_load(&left); k++) k < SPINS ? pause_a_little() : (void)sched_yield();
   pthread_mutex_unlock(&busy);
 }
 

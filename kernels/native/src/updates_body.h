@@ -9,7 +9,7 @@ typedef struct {
 
 static void F(adam_part)(void *job, int part, int parts) {
   F(adam_job) a = *(const F(adam_job) *)job;
-  for (int64_t i = cut(a.n, part, parts); i < cut(a.n, part + 1, parts); i++) {
+  for (int64_t i = chunk_begin(a.n, part, parts); i < chunk_begin(a.n, part + 1, parts); i++) {
     float g = a.g[i] + a.decay * a.p[i];
     float m = a.m[i] + a.share_m * (g - a.m[i]), v = a.v[i] + a.share_v * (g * g - a.v[i]);
     a.m[i] = m, a.v[i] = v;
@@ -21,7 +21,7 @@ static void F(adam_part)(void *job, int part, int parts) {
 void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float share_m,
              float share_v, float epsilon, float scale, float decay, float shrink) {
   F(adam_job) a = {p, m, v, g, n, alpha, share_m, share_v, epsilon, scale, decay, shrink};
-  share(F(adam_part), &a, parts_of(n * 2));
+  parallel_for(F(adam_part), &a, parallel_parts(n * 2));
 }
 
 void F(sgd)(float *p, const float *g, int64_t n, float learning_rate, float decay) {

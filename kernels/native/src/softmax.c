@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "maps.h"
+#include "elementwise.h"
 #include "team.h"
 
-#define BODY "loss_body.h"
+#define BODY "softmax_body.h"
 #include "each_isa.h"

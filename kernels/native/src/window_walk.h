@@ -2,24 +2,24 @@
 
 #include "team.h"
 
-#define PIXELS 128 /* of a tile: a multiple of every MR */
-#define TAPS 64    /* of a window, at most */
-#define DEPTH 8192 /* channels, at most */
-#define GATHERING 4 /* parts with room for gathered windows of their own, at most */
+#define PIXELS 128     /* of a tile: a multiple of every MR */
+#define TAPS 64        /* of a window, at most */
+#define DEPTH 8192     /* channels, at most */
+#define GATHER_PARTS 4 /* parts with room for gathered windows of their own, at most */
 
-/* Result (n, r, c) reads the input rows start_h + r·step_h + row_taps[a], and columns likewise; what
+/* Result (n, r, c) reads the input rows start_h + r·stride_h + row_taps[a], and columns likewise; what
    lies outside of height × width is the border. Strides are in floats. The weights of tap (a, b)
    begin at row_weights[a] + col_weights[b]. */
 typedef struct {
   int64_t images, rows, cols, depth, units;
   int64_t image_stride, row_stride, col_stride;
   int64_t height, width;
-  int64_t start_h, step_h, start_w, step_w;
+  int64_t start_h, stride_h, start_w, stride_w;
   int64_t out_start, out_image, out_row, out_col;
   int64_t depth_stride, unit_stride; /* of the weights */
   int64_t taps_h, taps_w;
   const int64_t *row_taps, *row_weights, *col_taps, *col_weights;
-} walk;
+} window_walk;
 
 /* Whether there are tiles enough to share. */
 #define MANY_TILES(g, parts) (results(g) >= 2 * PIXELS * (parts))
@@ -30,7 +30,7 @@ typedef struct {
   int64_t inner_h, inner_w; /* the farthest taps */
   int64_t first_h, first_w; /* the nearest taps */
   int64_t offsets[TAPS];
-} place;
+} walk_cursor;
 
 static inline int64_t smallest(const int64_t *a, int64_t n) {
   int64_t found = n ? a[0] : 0;
@@ -46,13 +46,14 @@ static inline int64_t largest(const int64_t *a, int64_t n) {
   return found;
 }
 
-static inline int64_t results(const walk *g) { return g->images * g->rows * g->cols; }
+static inline int64_t results(const window_walk *g) { return g->images * g->rows * g->cols; }
 
 /* At the tiles of one part of a shared walk. */
-static inline place begin(const walk *g, int part, int parts) {
+static inline walk_cursor begin(const window_walk *g, int part, int parts) {
   int64_t all = results(g), tiles = (all + PIXELS - 1) / PIXELS;
-  int64_t first = cut(tiles, part, parts) * PIXELS, end = cut(tiles, part + 1, parts) * PIXELS;
-  place at = {0};
+  int64_t first = chunk_begin(tiles, part, parts) * PIXELS,
+          end = chunk_begin(tiles, part + 1, parts) * PIXELS;
+  walk_cursor at = {0};
   at.image = first / (g->rows * g->cols);
   at.row = first / g->cols % g->rows, at.col = first % g->cols;
   at.left = (end < all ? end : all) - first;
@@ -60,18 +61,19 @@ static inline place begin(const walk *g, int part, int parts) {
   at.inner_w = largest(g->col_taps, g->taps_w), at.first_w = smallest(g->col_taps, g->taps_w);
   for (int64_t a = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < g->taps_w; b++)
-      at.offsets[a * g->taps_w + b] = g->row_taps[a] * g->row_stride + g->col_taps[b] * g->col_stride;
+      at.offsets[a * g->taps_w + b] =
+          g->row_taps[a] * g->row_stride + g->col_taps[b] * g->col_stride;
   return at;
 }
 
 /* Moves on by a tile. Gives its pixels; sets, for tap t and pixel p, in[t·PIXELS + p] to the channels
    that are read, or to `border`, and out[p] to the offset of the result. Places up to the next
    multiple of `fill` repeat the last pixel. */
-static inline int next_tile(const walk *g, place *at, const float *x, const float *border, int fill,
-                            const float **in, int64_t *out) {
+static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x,
+                            const float *border, int fill, const float **in, int64_t *out) {
   int count = 0;
   for (; count < PIXELS && at->left; count++, at->left--) {
-    int64_t h = g->start_h + at->row * g->step_h, w = g->start_w + at->col * g->step_w;
+    int64_t h = g->start_h + at->row * g->stride_h, w = g->start_w + at->col * g->stride_w;
     int64_t base = at->image * g->image_stride + h * g->row_stride + w * g->col_stride;
     int inside = h + at->first_h >= 0 && h + at->inner_h < g->height && w + at->first_w >= 0 &&
                  w + at->inner_w < g->width;

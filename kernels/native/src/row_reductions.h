@@ -2,27 +2,27 @@
 
 #include "vectors.h"
 
-static inline float F(sum)(const float *a, int64_t n) {
+static inline float F(row_sum)(const float *a, int64_t n) {
   F(vec) lanes = {0};
   float total = 0;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) lanes += F(load)(a + i);
   for (; i < n; i++) total += a[i];
-  return total + F(total)(lanes);
+  return total + F(reduce_add)(lanes);
 }
 
-static inline float F(dot)(const float *a, const float *b, int64_t n) {
+static inline float F(row_dot)(const float *a, const float *b, int64_t n) {
   F(vec) lanes = {0};
   float total = 0;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) lanes += F(load)(a + i) * F(load)(b + i);
   for (; i < n; i++) total += a[i] * b[i];
-  return total + F(total)(lanes);
+  return total + F(reduce_add)(lanes);
 }
 
 /* The greatest; a NaN is passed over. */
-static inline float F(greatest)(const float *a, int64_t n) {
-  F(vec) lanes = F(all)(-INFINITY);
+static inline float F(row_max)(const float *a, int64_t n) {
+  F(vec) lanes = F(broadcast)(-INFINITY);
   float top = -INFINITY;
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {

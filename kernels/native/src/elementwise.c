@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "maps.h"
+#include "elementwise.h"
 #include "team.h"
 
-#define BODY "maps_body.h"
+#define BODY "elementwise_body.h"
 #include "each_isa.h"

@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "walk.h"
+#include "window_walk.h"
 
 static const float border[1]; /* marks what lies outside; it is never read */
 
-#define BODY "pooling_body.h"
+#define BODY "pool_body.h"
 #include "each_isa.h"

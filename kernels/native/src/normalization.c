@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-#include "maps.h"
+#include "elementwise.h"
 #include "team.h"
 
-#define BODY "norms_body.h"
+#define BODY "normalization_body.h"
 #include "each_isa.h"

@@ -1,14 +1,14 @@
-/* One instruction set's version of maps.c; the compiler makes the vectors. */
+/* One instruction set's version of elementwise.c; the compiler makes the vectors. */
 
 #include "exponential.h"
 #include "logarithm.h"
-#include "rows.h"
+#include "row_reductions.h"
 
-typedef void (*F(loop))(float *y, const float *a, const float *b, const float *c, int64_t n, float p,
-                        float q);
+typedef void (*F(loop))(float *y, const float *a, const float *b, const float *c, int64_t n,
+                        float p, float q);
 typedef struct {
   F(loop) loop;
-  const map *shape;
+  const elementwise_shape *shape;
   float *y;
   const float *inputs[INPUTS];
   float p, q;
@@ -17,24 +17,23 @@ typedef struct {
 /* One row: the last axis. What is stretched along it becomes a block of equal values, so that each
    loop knows one kind of input; what has to be summed is computed aside. */
 static void F(map_row)(const F(map_job) * j, float *y, const float *const *inputs, int is_first) {
-  const map *m = j->shape;
+  const elementwise_shape *m = j->shape;
   int64_t last = m->rank - 1, n = m->sizes[last], most = n;
-  float same[INPUTS][BLOCK], part[BLOCK], total = 0;
+  float same[INPUTS][CHUNK], part[CHUNK], total = 0;
   const float *from[INPUTS];
   int aside = !m->y[last] || !is_first;
-  if (aside && most > BLOCK) most = BLOCK;
+  if (aside && most > CHUNK) most = CHUNK;
   for (int k = 0; k < INPUTS; k++) {
     from[k] = inputs[k];
     if (!inputs[k] || m->inputs[k][last]) continue;
-    if (most > BLOCK) most = BLOCK;
+    if (most > CHUNK) most = CHUNK;
     for (int64_t i = 0; i < most; i++) same[k][i] = *inputs[k];
     from[k] = same[k];
   }
   for (int64_t at = 0; at < n; at += most) {
     int64_t count = n - at < most ? n - at : most;
     j->loop(aside ? part : y + at, from[0], from[1], from[2], count, j->p, j->q);
-    if (!m->y[last])
-      total += F(sum)(part, count);
+    if (!m->y[last]) total += F(row_sum)(part, count);
     else if (aside)
       for (int64_t i = 0; i < count; i++) y[at + i] += part[i];
     for (int k = 0; k < INPUTS; k++)
@@ -46,9 +45,9 @@ static void F(map_row)(const F(map_job) * j, float *y, const float *const *input
 /* A range of the first axis. */
 static void F(map_part)(void *job, int part, int parts) {
   F(map_job) j = *(const F(map_job) *)job;
-  map m = *j.shape;
-  int64_t begin = cut(m.sizes[0], part, parts), at[RANK] = {0};
-  m.sizes[0] = cut(m.sizes[0], part + 1, parts) - begin;
+  elementwise_shape m = *j.shape;
+  int64_t begin = chunk_begin(m.sizes[0], part, parts), at[RANK] = {0};
+  m.sizes[0] = chunk_begin(m.sizes[0], part + 1, parts) - begin;
   if (!m.sizes[0]) return;
   j.shape = &m;
   j.y += begin * m.y[0];
@@ -71,43 +70,44 @@ static void F(map_part)(void *job, int part, int parts) {
   }
 }
 
-static void F(map_all)(F(loop) loop, const map *m, float *y, const float *a, const float *b,
-                   const float *c, float p, float q) {
+static void F(map_all)(F(loop) loop, const elementwise_shape *m, float *y, const float *a,
+                       const float *b, const float *c, float p, float q) {
   F(map_job) j = {loop, m, y, {a, b, c}, p, q};
   int64_t work = 1;
   for (int64_t d = 0; d < m->rank; d++) work *= m->sizes[d];
-  share(F(map_part), &j, m->y[0] ? parts_of(work * 2) : 1);
+  parallel_for(F(map_part), &j, m->y[0] ? parallel_parts(work * 2) : 1);
 }
 
 /* Every element of y lies where the same element of an input does, or apart from it. */
-#define MAP(name, value)                                                                         \
+#define MAP(name, value)                                                                          \
   static void F(name##_loop)(float *y, const float *a, const float *b, const float *c, int64_t n, \
-                             float p, float q) {                                                 \
-    (void)a, (void)b, (void)c, (void)p, (void)q;                                                 \
-    EACH_ALONE for (int64_t i = 0; i < n; i++) y[i] = (value);                                   \
-  }                                                                                              \
-  void F(map_##name)(const map *m, float *y, const float *a, const float *b, const float *c,     \
-                     float p, float q) {                                                         \
-    F(map_all)(F(name##_loop), m, y, a, b, c, p, q);                                                 \
+                             float p, float q) {                                                  \
+    (void)a, (void)b, (void)c, (void)p, (void)q;                                                  \
+    IVDEP                                                                                         \
+    for (int64_t i = 0; i < n; i++) y[i] = (value);                                               \
+  }                                                                                               \
+  void F(map_##name)(const elementwise_shape *m, float *y, const float *a, const float *b,        \
+                     const float *c, float p, float q) {                                          \
+    F(map_all)(F(name##_loop), m, y, a, b, c, p, q);                                              \
   }
 
 /* NaN stays NaN, as in np.clip. */
-INLINE float F(between)(float x, float lo, float hi) {
+INLINE float F(clamp_scalar)(float x, float lo, float hi) {
   float v = x < lo ? lo : x;
   return v > hi ? hi : v;
 }
 
 /* The density of the normal distribution. */
-#define NORMAL(x) (0.3989422804f * F(exponential)(-0.5f * (x) * (x)))
+#define NORMAL(x) (0.3989422804f * F(exp_nonpositive)(-0.5f * (x) * (x)))
 
 /* GELU by tanh √(2/π) (x + c x³), of which Φ = (1 + tanh u) / 2 is the logistic of 2 u. */
 #define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
 
-MAP(clamp, F(between)(a[i], p, q))
-MAP(gate, b[i] > p && b[i] < q ? a[i] : 0)
+MAP(clamp, F(clamp_scalar)(a[i], p, q))
+MAP(relu_mask, b[i] > p && b[i] < q ? a[i] : 0)
 MAP(scale, a[i] * p)
-MAP(add, F(between)(a[i] + b[i], p, q))
+MAP(add, F(clamp_scalar)(a[i] + b[i], p, q))
 MAP(subtract, a[i] - b[i])
 MAP(multiply, a[i] * b[i] * p)
 MAP(multiply_three, a[i] * b[i] * c[i])
@@ -117,31 +117,31 @@ MAP(squared_difference, (a[i] - b[i]) * (a[i] - b[i]))
 MAP(squared_difference_back, a[i] * (b[i] - c[i]) * p)
 MAP(maximum, a[i] > b[i] || a[i] != a[i] ? a[i] : b[i])
 MAP(minimum, a[i] < b[i] || a[i] != a[i] ? a[i] : b[i])
-MAP(where_least, b[i] >= c[i] ? a[i] : 0)
-MAP(where_less, b[i] < c[i] ? a[i] : 0)
-MAP(absolute, fabsf(a[i]))
-MAP(absolute_back, b[i] > 0 ? a[i] : b[i] < 0 ? -a[i] : a[i] * b[i])
-MAP(square_root, sqrtf(a[i]))
-MAP(inverse_root, 1 / sqrtf(a[i]))
-MAP(inverse_root_back, -0.5f * a[i] * b[i] * b[i] * b[i])
-MAP(leak, b[i] <= 0 ? a[i] * p : a[i])
+MAP(where_ge, b[i] >= c[i] ? a[i] : 0)
+MAP(where_lt, b[i] < c[i] ? a[i] : 0)
+MAP(abs, fabsf(a[i]))
+MAP(abs_back, b[i] > 0 ? a[i] : b[i] < 0 ? -a[i] : a[i] * b[i])
+MAP(sqrt, sqrtf(a[i]))
+MAP(rsqrt, 1 / sqrtf(a[i]))
+MAP(rsqrt_back, -0.5f * a[i] * b[i] * b[i] * b[i])
+MAP(leaky_relu, b[i] <= 0 ? a[i] * p : a[i])
 MAP(prelu, b[i] <= 0 ? a[i] * c[i] : a[i])
 MAP(prelu_back, a[i] * (b[i] > 0 ? 0 : b[i]))
 MAP(logistic, F(logistic)(a[i]))
 MAP(logistic_back, a[i] * b[i] * (1 - b[i]))
-MAP(exp, F(any_exponential)(a[i]))
-MAP(elu, a[i] > 0 ? a[i] : F(less_one)(a[i]))
+MAP(exp, F(exp)(a[i]))
+MAP(elu, a[i] > 0 ? a[i] : F(expm1)(a[i]))
 MAP(elu_back, a[i] * ((b[i] < 0 ? b[i] : 0) + 1))
-MAP(log, F(logarithm)(a[i]))
-MAP(tanh, F(hyperbolic_tangent)(a[i]))
+MAP(log, F(log)(a[i]))
+MAP(tanh, F(tanh)(a[i]))
 MAP(tanh_back, a[i] * (1 - b[i] * b[i]))
-MAP(hard_swish, a[i] * F(between)(a[i] + 3, 0, 6) / 6)
+MAP(hard_swish, a[i] * F(clamp_scalar)(a[i] + 3, 0, 6) / 6)
 MAP(hard_swish_back, b[i] <= -3 ? 0 : b[i] >= 3 ? a[i] : a[i] * (2 * b[i] + 3) / 6)
-MAP(gelu, a[i] * F(cumulative)(a[i]))
-MAP(gelu_back, a[i] * (F(cumulative)(b[i]) + b[i] * NORMAL(b[i])))
+MAP(gelu, a[i] * F(normal_cdf)(a[i]))
+MAP(gelu_back, a[i] * (F(normal_cdf)(b[i]) + b[i] * NORMAL(b[i])))
 MAP(gelu_by_tanh, a[i] * GELU_PHI(a[i]))
-MAP(gelu_by_tanh_back, a[i] * (GELU_PHI(b[i]) +
-                               b[i] * GELU_PHI(b[i]) * (1 - GELU_PHI(b[i])) * GELU_SLOPE(b[i])))
+MAP(gelu_by_tanh_back,
+    a[i] * (GELU_PHI(b[i]) + b[i] * GELU_PHI(b[i]) * (1 - GELU_PHI(b[i])) * GELU_SLOPE(b[i])))
 
 #undef MAP
 #undef NORMAL

@@ -14,22 +14,23 @@
 #define EVERY(m, h) FOUR(m, 0, h)
 #endif
 #ifdef __clang__
-#define MIXED(a, b, m, h) __builtin_shufflevector(a, b, EVERY(m, h))
+#define SHUFFLE(a, b, m, h) __builtin_shufflevector(a, b, EVERY(m, h))
 #else
-#define MIXED(a, b, m, h) __builtin_shuffle(a, b, (F(bits)){EVERY(m, h)})
+#define SHUFFLE(a, b, m, h) __builtin_shuffle(a, b, (F(bits)){EVERY(m, h)})
 #endif
-#define EXCHANGE(h)                                                                                \
-  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (h))) {                       \
-    F(bits) a = v[i], b = v[i + (h)];                                                              \
-    v[i] = MIXED(a, b, UPPER, h), v[i + (h)] = MIXED(a, b, LOWER, h);                              \
+#define EXCHANGE(h)                                                          \
+  _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (h))) { \
+    F(bits) a = v[i], b = v[i + (h)];                                        \
+    v[i] = SHUFFLE(a, b, UPPER, h), v[i + (h)] = SHUFFLE(a, b, LOWER, h);    \
   }
 
 /* A block of LANES × LANES: halves of it change places, then halves of these. The first `known`
    lines are there already. */
-INLINE void F(turn)(const int32_t *x, int64_t x_step, int32_t *y, int64_t y_line, int known) {
+INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, int64_t y_line_stride,
+                              int known) {
   F(bits) v[LANES];
 #pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) v[i] = *(const F(bits) *)(x + i * x_step);
+  for (int i = 0; i < LANES; i++) v[i] = *(const F(bits) *)(x + i * x_stride);
 #if LANES >= 16
   EXCHANGE(8)
 #endif
@@ -40,12 +41,12 @@ INLINE void F(turn)(const int32_t *x, int64_t x_step, int32_t *y, int64_t y_line
   EXCHANGE(1)
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++)
-    if (i >= known) *(F(bits) *)(y + i * y_line) = v[i];
+    if (i >= known) *(F(bits) *)(y + i * y_line_stride) = v[i];
 }
 
 #undef UPPER
 #undef LOWER
 #undef FOUR
 #undef EVERY
-#undef MIXED
+#undef SHUFFLE
 #undef EXCHANGE

@@ -1,11 +1,11 @@
-/* One instruction set's version of pooling.c; the compiler makes the vectors. */
+/* One instruction set's version of pool.c; the compiler makes the vectors. */
 
 /* NaN stays NaN, as in np.maximum. */
-void F(max_pool)(const float *x, float *y, const walk *g) {
+void F(max_pool)(const float *x, float *y, const window_walk *g) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  place where = begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+  walk_cursor cursor = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       float *to = y + out[p];
       for (int64_t k = 0; k < g->depth; k++) to[k] = -INFINITY;
@@ -17,19 +17,19 @@ void F(max_pool)(const float *x, float *y, const walk *g) {
     }
 }
 
-/* dx gets dy where x is the window's first maximum, and, with `gated`, lies between lo and hi. */
+/* dx gets dy where x is the window's first maximum, and, with `relu_mask`, lies between lo and hi. */
 void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx, int64_t size,
-                      const walk *g, int64_t gated, float lo, float hi) {
+                      const window_walk *g, int64_t relu_mask, float lo, float hi) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   int32_t open[DEPTH];
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  place where = begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+  walk_cursor cursor = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       const float *gain = dy + out[p], *top = y + out[p];
       for (int64_t k = 0; k < g->depth; k++)
-        open[k] = !gated || (top[k] > lo && top[k] < hi) ? -1 : 0;
+        open[k] = !relu_mask || (top[k] > lo && top[k] < hi) ? -1 : 0;
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         if (from == border) continue;
@@ -43,15 +43,16 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
     }
 }
 
-/* kept: which tap of each window is its first maximum; `none` where none is. */
-void F(max_pool_tap)(const float *x, const float *y, uint8_t *kept, const walk *g, int64_t none) {
+/* argmax: which tap of each window is its first maximum; `none` where none is. */
+void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const window_walk *g,
+                        int64_t none) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  place where = begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+  walk_cursor cursor = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       const float *top = y + out[p];
-      uint8_t *tap = kept + out[p];
+      uint8_t *tap = argmax + out[p];
       for (int64_t k = 0; k < g->depth; k++) tap[k] = (uint8_t)none;
       for (int64_t t = taps - 1; t >= 0; t--) { /* the first of equals is written last */
         const float *from = in[t * PIXELS + p];
@@ -61,17 +62,17 @@ void F(max_pool_tap)(const float *x, const float *y, uint8_t *kept, const walk *
     }
 }
 
-/* dx gets dy at the tap that was kept. */
-void F(max_pool_tap_back)(const float *dy, const uint8_t *kept, float *dx, int64_t size,
-                          const walk *g) {
+/* dx gets dy at the tap that was argmax. */
+void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, int64_t size,
+                             const window_walk *g) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  place where = begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &where, dx, border, 1, in, out));)
+  walk_cursor cursor = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, dx, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       const float *gain = dy + out[p];
-      const uint8_t *tap = kept + out[p];
+      const uint8_t *tap = argmax + out[p];
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         float *to = dx + (from - dx);
@@ -80,14 +81,14 @@ void F(max_pool_tap_back)(const float *dy, const uint8_t *kept, float *dx, int64
     }
 }
 
-/* shares: one over the number of inputs in each window, (OH, OW). */
-void F(mean_pool)(const float *x, const float *shares, float *y, const walk *g) {
+/* inverse_counts: one over the number of inputs in each window, (OH, OW). */
+void F(average_pool)(const float *x, const float *inverse_counts, float *y, const window_walk *g) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
-  place where = begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &where, x, border, 1, in, out));)
+  walk_cursor cursor = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++, at++) {
-      float *to = y + out[p], share = shares[at % windows];
+      float *to = y + out[p], share = inverse_counts[at % windows];
       for (int64_t k = 0; k < g->depth; k++) to[k] = 0;
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
@@ -97,16 +98,16 @@ void F(mean_pool)(const float *x, const float *shares, float *y, const walk *g) 
     }
 }
 
-void F(mean_pool_back)(const float *dy, const float *shares, float *dx, int64_t size,
-                       const walk *g) {
+void F(average_pool_back)(const float *dy, const float *inverse_counts, float *dx, int64_t size,
+                          const window_walk *g) {
   const float *in[TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  place where = begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &where, dx, border, 1, in, out));)
+  walk_cursor cursor = begin(g, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, dx, border, 1, in, out));)
     for (int p = 0; p < pixels; p++, at++) {
       const float *gain = dy + out[p];
-      float share = shares[at % windows];
+      float share = inverse_counts[at % windows];
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         if (from == border) continue;

@@ -1,4 +1,4 @@
-/* One instruction set's version of instances.c; the compiler makes the vectors. */
+/* One instruction set's version of instance_norm.c; the compiler makes the vectors. */
 
 typedef struct {
   const float *x, *dy, *gamma, *beta;
@@ -8,31 +8,31 @@ typedef struct {
 } F(instance_job);
 
 /* to[c] = Σ over rows of `value`, which may speak of i, where channel c of the row lies. */
-#define SUM_ROWS(to, value)                                                     \
-  for (int c = 0; c < n; c++) to[c] = 0;                                        \
-  for (int64_t from = 0; from < j.rows; from += SPAN) {                         \
-    float part[CHANNELS] = {0};                                                 \
-    for (int64_t s = from; s < j.rows && s < from + SPAN; s++)                  \
-      for (int c = 0; c < n; c++) {                                             \
-        int64_t i = at + s * j.channels + c;                                    \
-        part[c] += (value);                                                     \
-      }                                                                         \
-    for (int c = 0; c < n; c++) to[c] += part[c];                               \
+#define SUM_ROWS(to, value)                                           \
+  for (int c = 0; c < n; c++) to[c] = 0;                              \
+  for (int64_t from = 0; from < j.rows; from += SUMMED_ROWS) {        \
+    float part[CHANNELS] = {0};                                       \
+    for (int64_t s = from; s < j.rows && s < from + SUMMED_ROWS; s++) \
+      for (int c = 0; c < n; c++) {                                   \
+        int64_t i = at + s * j.channels + c;                          \
+        part[c] += (value);                                           \
+      }                                                               \
+    for (int c = 0; c < n; c++) to[c] += part[c];                     \
   }
 
 /* The channels of one image that a part works on next: n of them, from `first`; they begin at `at`
    in x, and at `kept` in what is kept of each channel. */
 #define BLOCKS ((j.channels + CHANNELS - 1) / CHANNELS)
-#define PLACE(image, block)                                                             \
-  int64_t first = (block) * CHANNELS, at = (image) * j.rows * j.channels + first;       \
-  int64_t kept = (image) * j.channels + first;                                          \
+#define CHANNEL_BLOCK(image, block)                                               \
+  int64_t first = (block) * CHANNELS, at = (image) * j.rows * j.channels + first; \
+  int64_t kept = (image) * j.channels + first;                                    \
   int n = (int)(j.channels - first < CHANNELS ? j.channels - first : CHANNELS)
 
 static void F(instance_norm_part)(void *job, int part, int parts) {
   F(instance_job) j = *(const F(instance_job) *)job;
   int64_t all = j.images * BLOCKS;
-  for (int64_t u = cut(all, part, parts); u < cut(all, part + 1, parts); u++) {
-    PLACE(u / BLOCKS, u % BLOCKS);
+  for (int64_t u = chunk_begin(all, part, parts); u < chunk_begin(all, part + 1, parts); u++) {
+    CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
     float mean[CHANNELS], inv[CHANNELS];
     SUM_ROWS(mean, j.x[i])
     for (int c = 0; c < n; c++) mean[c] /= (float)j.rows;
@@ -42,7 +42,8 @@ static void F(instance_norm_part)(void *job, int part, int parts) {
     for (int64_t s = 0; s < j.rows; s++) {
       const float *x = j.x + at + s * j.channels, *gamma = j.gamma + first, *beta = j.beta + first;
       float *y = j.y + at + s * j.channels;
-      EACH_ALONE for (int c = 0; c < n; c++) y[c] = (x[c] - mean[c]) * inv[c] * gamma[c] + beta[c];
+      IVDEP
+      for (int c = 0; c < n; c++) y[c] = (x[c] - mean[c]) * inv[c] * gamma[c] + beta[c];
     }
   }
 }
@@ -51,14 +52,14 @@ static void F(instance_norm_part)(void *job, int part, int parts) {
 void F(instance_norm)(const float *x, const float *gamma, const float *beta, float *y, float *mean,
                       float *inv, int64_t images, int64_t rows, int64_t channels, float epsilon) {
   F(instance_job) j = {x, 0, gamma, beta, y, mean, inv, images, rows, channels, epsilon};
-  share(F(instance_norm_part), &j, parts_of(images * rows * channels * 8));
+  parallel_for(F(instance_norm_part), &j, parallel_parts(images * rows * channels * 8));
 }
 
 static void F(instance_norm_back_part)(void *job, int part, int parts) {
   F(instance_job) j = *(const F(instance_job) *)job;
   int64_t all = j.images * BLOCKS;
-  for (int64_t u = cut(all, part, parts); u < cut(all, part + 1, parts); u++) {
-    PLACE(u / BLOCKS, u % BLOCKS);
+  for (int64_t u = chunk_begin(all, part, parts); u < chunk_begin(all, part + 1, parts); u++) {
+    CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
     float whole[CHANNELS], along[CHANNELS], scale[CHANNELS];
     const float *mean = j.mean + kept, *inv = j.inv + kept;
     SUM_ROWS(whole, j.dy[i])
@@ -71,7 +72,8 @@ static void F(instance_norm_back_part)(void *job, int part, int parts) {
     for (int64_t s = 0; s < j.rows; s++) {
       const float *x = j.x + at + s * j.channels, *dy = j.dy + at + s * j.channels;
       float *dx = j.y + at + s * j.channels;
-      EACH_ALONE for (int c = 0; c < n; c++)
+      IVDEP
+      for (int c = 0; c < n; c++)
         dx[c] = scale[c] * (dy[c] - whole[c] - (x[c] - mean[c]) * along[c]);
     }
   }
@@ -81,7 +83,7 @@ static void F(instance_norm_back_part)(void *job, int part, int parts) {
 void F(instance_norm_back)(const float *dy, const float *x, const float *gamma, float *mean,
                            float *inv, float *dx, int64_t images, int64_t rows, int64_t channels) {
   F(instance_job) j = {x, dy, gamma, 0, dx, mean, inv, images, rows, channels, 0};
-  share(F(instance_norm_back_part), &j, parts_of(images * rows * channels * 8));
+  parallel_for(F(instance_norm_back_part), &j, parallel_parts(images * rows * channels * 8));
 }
 
 /* dγ = Σ dy x̂ over rows and images. */
@@ -90,7 +92,7 @@ void F(instance_norm_scale)(const float *dy, const float *x, float *mean, float 
   F(instance_job) j = {x, dy, 0, 0, 0, mean, inv, images, rows, channels, 0};
   for (int64_t c = 0; c < channels; c++) dgamma[c] = 0;
   for (int64_t u = 0; u < images * BLOCKS; u++) {
-    PLACE(u / BLOCKS, u % BLOCKS);
+    CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
     float along[CHANNELS];
     SUM_ROWS(along, dy[i] * (x[i] - mean[kept + c]))
     for (int c = 0; c < n; c++) dgamma[first + c] += along[c] * inv[kept + c];
@@ -99,4 +101,4 @@ void F(instance_norm_scale)(const float *dy, const float *x, float *mean, float 
 
 #undef SUM_ROWS
 #undef BLOCKS
-#undef PLACE
+#undef CHANNEL_BLOCK

@@ -1,15 +1,15 @@
-/* One instruction set's version of loss.c; the compiler makes the vectors. */
+/* One instruction set's version of softmax.c; the compiler makes the vectors. */
 
 #include "exponential.h"
-#include "rows.h"
+#include "row_reductions.h"
 
 /* p = softmax(β x) of a row; gives the greatest β x, and the sum of exponentials in whole. */
 static inline float F(softmax_row)(const float *x, float *p, int64_t classes, float beta,
                                    float *whole) {
   for (int64_t k = 0; k < classes; k++) p[k] = x[k] * beta;
-  float top = F(greatest)(p, classes);
-  for (int64_t k = 0; k < classes; k++) p[k] = F(exponential)(p[k] - top);
-  *whole = F(sum)(p, classes);
+  float top = F(row_max)(p, classes);
+  for (int64_t k = 0; k < classes; k++) p[k] = F(exp_nonpositive)(p[k] - top);
+  *whole = F(row_sum)(p, classes);
   float share = 1 / *whole;
   for (int64_t k = 0; k < classes; k++) p[k] *= share;
   return top;
@@ -50,7 +50,8 @@ typedef struct {
 
 static void F(softmax_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
-  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+  for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
+       r++) {
     float whole;
     F(softmax_row)(j.a + r * j.classes, j.y + r * j.classes, j.classes, j.beta, &whole);
   }
@@ -59,15 +60,17 @@ static void F(softmax_part)(void *job, int part, int parts) {
 /* y = softmax(β x) row by row; y may be x. */
 void F(softmax)(const float *x, float *y, int64_t rows, int64_t classes, float beta) {
   F(softmax_job) j = {x, 0, y, rows, classes, beta};
-  share(F(softmax_part), &j, parts_of(rows * classes * 16));
+  parallel_for(F(softmax_part), &j, parallel_parts(rows * classes * 16));
 }
 
 static void F(softmax_back_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
-  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+  for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
+       r++) {
     const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
-    float *dx = j.y + r * j.classes, mean = F(dot)(dy, y, j.classes);
-    EACH_ALONE for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - mean);
+    float *dx = j.y + r * j.classes, mean = F(row_dot)(dy, y, j.classes);
+    IVDEP
+    for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - mean);
   }
 }
 
@@ -75,37 +78,40 @@ static void F(softmax_back_part)(void *job, int part, int parts) {
 void F(softmax_back)(const float *dy, const float *y, float *dx, int64_t rows, int64_t classes,
                      float beta) {
   F(softmax_job) j = {dy, y, dx, rows, classes, beta};
-  share(F(softmax_back_part), &j, parts_of(rows * classes * 4));
+  parallel_for(F(softmax_back_part), &j, parallel_parts(rows * classes * 4));
 }
 
 static void F(log_softmax_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
-  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+  for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
+       r++) {
     const float *x = j.a + r * j.classes;
-    float *y = j.y + r * j.classes, top = F(greatest)(x, j.classes), whole = 0, powers[BLOCK];
-    for (int64_t at = 0; at < j.classes; at += BLOCK) {
-      int64_t count = j.classes - at < BLOCK ? j.classes - at : BLOCK;
-      for (int64_t k = 0; k < count; k++) powers[k] = F(exponential)(x[at + k] - top);
-      whole += F(sum)(powers, count);
+    float *y = j.y + r * j.classes, top = F(row_max)(x, j.classes), whole = 0, powers[CHUNK];
+    for (int64_t at = 0; at < j.classes; at += CHUNK) {
+      int64_t count = j.classes - at < CHUNK ? j.classes - at : CHUNK;
+      for (int64_t k = 0; k < count; k++) powers[k] = F(exp_nonpositive)(x[at + k] - top);
+      whole += F(row_sum)(powers, count);
     }
     float rest = logf(whole);
-    EACH_ALONE for (int64_t k = 0; k < j.classes; k++) y[k] = x[k] - top - rest;
+    IVDEP
+    for (int64_t k = 0; k < j.classes; k++) y[k] = x[k] - top - rest;
   }
 }
 
 /* y = x − ln Σ eˣ row by row; y may be x. */
 void F(log_softmax)(const float *x, float *y, int64_t rows, int64_t classes) {
   F(softmax_job) j = {x, 0, y, rows, classes, 1};
-  share(F(log_softmax_part), &j, parts_of(rows * classes * 16));
+  parallel_for(F(log_softmax_part), &j, parallel_parts(rows * classes * 16));
 }
 
 static void F(log_softmax_back_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
-  for (int64_t r = cut(j.rows, part, parts); r < cut(j.rows, part + 1, parts); r++) {
+  for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
+       r++) {
     const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
-    float *dx = j.y + r * j.classes, whole = F(sum)(dy, j.classes);
-    EACH_ALONE for (int64_t k = 0; k < j.classes; k++)
-      dx[k] = dy[k] - F(exponential)(y[k]) * whole;
+    float *dx = j.y + r * j.classes, whole = F(row_sum)(dy, j.classes);
+    IVDEP
+    for (int64_t k = 0; k < j.classes; k++) dx[k] = dy[k] - F(exp_nonpositive)(y[k]) * whole;
   }
 }
 
@@ -113,5 +119,5 @@ static void F(log_softmax_back_part)(void *job, int part, int parts) {
 void F(log_softmax_back)(const float *dy, const float *y, float *dx, int64_t rows,
                          int64_t classes) {
   F(softmax_job) j = {dy, y, dx, rows, classes, 1};
-  share(F(log_softmax_back_part), &j, parts_of(rows * classes * 16));
+  parallel_for(F(log_softmax_back_part), &j, parallel_parts(rows * classes * 16));
 }

@@ -2,5 +2,5 @@
 
 #include <stdint.h>
 
-#define BODY "digests_body.h"
+#define BODY "bitmask_body.h"
 #include "each_isa.h"

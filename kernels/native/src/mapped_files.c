@@ -12,15 +12,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MOST 1024 /* files; others are not watched */
-#define TAKEN 1   /* no address: the entry is being filled */
+#define MAX_FILES 1024 /* files; others are not watched */
+#define TAKEN 1        /* no address: the entry is being filled */
 
 typedef struct {
   atomic_int lost; /* first: its address stands for the entry */
   _Atomic uintptr_t begin, end;
 } watched;
 
-static watched files[MOST];
+static watched files[MAX_FILES];
 static uintptr_t page;
 static struct sigaction before;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -39,7 +39,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 static void fill_hole(int number, siginfo_t *info, void *context) {
   uintptr_t at = (uintptr_t)info->si_addr, first = at & ~(page - 1), last = 0;
   int error = errno;
-  for (watched *f = files; f < files + MOST; f++) {
+  for (watched *f = files; f < files + MAX_FILES; f++) {
     uintptr_t end = atomic_load(&f->end);
     if (at < atomic_load(&f->begin) || at >= end) continue;
     atomic_store(&f->lost, 1);
@@ -62,9 +62,9 @@ static void install(void) {
 /* Watches whole pages from `begin`, which map a file; gives its mark, or null if it cannot. */
 atomic_int *watch_mapped(void *begin, int64_t bytes) {
   pthread_once(&once, install);
-  for (watched *f = files; f < files + MOST; f++) {
-    uintptr_t nothing = 0;
-    if (!atomic_compare_exchange_strong(&f->begin, &nothing, TAKEN)) continue;
+  for (watched *f = files; f < files + MAX_FILES; f++) {
+    uintptr_t free_entry = 0;
+    if (!atomic_compare_exchange_strong(&f->begin, &free_entry, TAKEN)) continue;
     atomic_store(&f->lost, 0);
     atomic_store(&f->begin, (uintptr_t)begin);
     atomic_store(&f->end, ((uintptr_t)begin + (uintptr_t)bytes + page - 1) & ~(page - 1));

@@ -1,0 +1,135 @@
+/* One instruction set's version of batch_matmul.c. */
+
+#include "transpose_tile.h"
+
+/* Where n vectors of columns of `right` are: at[j] floats beyond b, in steps of `depth_stride`. In y they
+   are to[j] columns to the right; `lanes` of each are stored. */
+typedef struct {
+  const float *b;
+  int64_t depth_stride, at[NR], to[NR];
+  int lanes;
+} F(block_of_columns);
+
+/* m rows times n vectors of columns, in registers. */
+INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_of_columns) * c,
+                           float *y, int m, int n) {
+  F(vec) acc[MR][NR];
+  const float *b = c->b;
+#pragma GCC unroll 8
+  for (int i = 0; i < m; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) acc[i][j] = (F(vec)){0};
+  for (int64_t k = 0; k < g->depth; k++, a += g->left_depth_stride, b += c->depth_stride) {
+    F(vec) v[NR];
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) v[j] = F(load)(b + c->at[j]);
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i++) {
+      F(vec) x = F(broadcast)(a[i * g->left_row_stride]);
+#pragma GCC unroll 4
+      for (int j = 0; j < n; j++) acc[i][j] += x * v[j];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < m; i++)
+#pragma GCC unroll 4
+    for (int j = 0; j < n; j++) {
+      float *to = y + i * g->columns + c->to[j], part[LANES];
+      if (c->lanes == LANES) F(store)(to, acc[i][j]);
+      else {
+        F(store)(part, acc[i][j]);
+        for (int l = 0; l < c->lanes; l++) to[l] = part[l];
+      }
+    }
+}
+
+#define MATMUL_TILE(name, m, n)                                                               \
+  static __attribute__((noinline)) void F(name##n)(const matmul_shape *g, const float *a,     \
+                                                   const F(block_of_columns) * c, float *y) { \
+    F(matmul_tile)(g, a, c, y, m, n);                                                         \
+  }
+MATMUL_TILE(matmul_rows, MR, 1)
+MATMUL_TILE(matmul_rows, MR, 2)
+MATMUL_TILE(matmul_row, 1, 1)
+MATMUL_TILE(matmul_row, 1, 2)
+#if NR == 3
+MATMUL_TILE(matmul_rows, MR, 3)
+MATMUL_TILE(matmul_row, 1, 3)
+#endif
+#undef MATMUL_TILE
+
+/* LANES columns of `right` side by side, for all its depth; what is beyond the last is 0. */
+static void F(pack_columns)(const matmul_shape *g, const float *right, float *panel,
+                            int64_t depth_stride) {
+  int64_t lanes = g->columns < LANES ? g->columns : LANES;
+  if (lanes == LANES && g->depth >= LANES) {
+    for (int64_t j = 0; j * LANES < g->depth; j++) {
+      int64_t k = F(vector_start)(j, g->depth);
+      F(transpose_tile)((const int32_t *)right + k, g->right_column_stride,
+                        (int32_t *)panel + k * depth_stride, depth_stride, 0);
+    }
+    return;
+  }
+  for (int64_t k = 0; k < g->depth; k++)
+    for (int64_t l = 0; l < LANES; l++)
+      panel[k * depth_stride + l] =
+          l < lanes ? right[k * g->right_depth_stride + l * g->right_column_stride] : 0;
+}
+
+typedef struct {
+  const matmul_shape *g;
+  const float *left, *right;
+  float *y, *panel;
+} F(matmul_job);
+
+/* Some blocks of rows and columns of some matrices; those of the same columns follow each other. */
+static void F(matmul_part)(void *job, int part, int parts) {
+  const F(matmul_job) *c = job;
+  const matmul_shape *g = c->g;
+  int64_t vectors = (g->columns + LANES - 1) / LANES, across = (vectors + NR - 1) / NR;
+  int64_t width = (vectors < NR ? vectors : NR) * LANES,
+          down = (g->rows + ROW_BLOCK - 1) / ROW_BLOCK;
+  int64_t all = g->count * across * down, end = chunk_begin(all, part + 1, parts), packed = -1;
+  float *panel = c->panel ? c->panel + part * g->depth * width : 0;
+  for (int64_t at = chunk_begin(all, part, parts); at < end; at++) {
+    int64_t matrix = at / down / across, first = at / down % across * NR, r = at % down * ROW_BLOCK;
+    int64_t last = r + ROW_BLOCK < g->rows ? r + ROW_BLOCK : g->rows;
+    int n = vectors - first < NR ? (int)(vectors - first) : NR, tall = last - r >= MR;
+    const float *left = c->left + matrix * g->left_matrix_stride;
+    const float *right = c->right + matrix * g->right_matrix_stride;
+    F(block_of_columns) b = {right, g->right_depth_stride, {0}, {0}, LANES};
+    if (g->columns < LANES) b.lanes = (int)g->columns;
+    else
+      for (int j = 0; j < n; j++) b.at[j] = b.to[j] = F(vector_start)(first + j, g->columns);
+    if (panel) {
+      b.b = panel, b.depth_stride = width;
+      for (int j = 0; j < n; j++) {
+        b.at[j] = j * LANES;
+        if (packed != at / down)
+          F(pack_columns)(g, right + b.to[j] * g->right_column_stride, panel + b.at[j], width);
+      }
+      packed = at / down;
+    }
+    for (; r < last; r += tall ? MR : 1) {
+      if (tall && last - r < MR) r = last - MR; /* some once more, to the same */
+      const float *a = left + r * g->left_row_stride;
+      float *y = c->y + (matrix * g->rows + r) * g->columns;
+#define RUN(n) tall ? F(matmul_rows##n)(g, a, &b, y) : F(matmul_row##n)(g, a, &b, y)
+      if (n == 1) RUN(1);
+      else if (n == 2) RUN(2);
+#if NR == 3
+      else RUN(3);
+#endif
+#undef RUN
+    }
+  }
+}
+
+/* panel: room for PANEL_PARTS blocks of columns, where they do not lie side by side or are few. */
+void F(matmul)(const matmul_shape *g, const float *left, const float *right, float *y,
+               float *panel) {
+  F(matmul_job)
+  c = {g, left, right, y, g->right_column_stride != 1 || g->columns < LANES ? panel : 0};
+  int parts = parallel_parts(g->count * g->rows * g->depth * g->columns / LANES);
+  parallel_for(F(matmul_part), &c, c.panel && parts > PANEL_PARTS ? PANEL_PARTS : parts);
+}

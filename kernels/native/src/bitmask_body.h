@@ -1,0 +1,39 @@
+/* One instruction set's version of bitmask.c: eight elements are a byte, the first its highest bit. */
+
+typedef float F(floats) __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t F(eight) __attribute__((vector_size(32), aligned(4), may_alias));
+
+static const F(eight) F(bit_of_lane) = {128, 64, 32, 16, 8, 4, 2, 1};
+
+/* Whether lo < y < hi, a bit an element. */
+void F(pack_bitmask)(const float *y, uint8_t *mask, int64_t n, float lo, float hi) {
+  for (int64_t i = 0; i < n; i += 8, mask++) {
+    if (n - i < 8) {
+      *mask = 0;
+      for (int64_t k = i; k < n; k++) *mask |= (y[k] > lo && y[k] < hi) << (7 - (k - i));
+      return;
+    }
+    F(floats) v = *(const F(floats) *)(y + i);
+    F(eight) bits = (v > lo) & (v < hi) & F(bit_of_lane);
+#ifdef __clang__
+    for (int k = 1; k < 8; k++) bits[0] |= bits[k];
+#else
+    bits |= __builtin_shuffle(bits, (F(eight)){4, 5, 6, 7, 0, 1, 2, 3});
+    bits |= __builtin_shuffle(bits, (F(eight)){2, 3, 0, 1, 6, 7, 4, 5});
+    bits |= __builtin_shuffle(bits, (F(eight)){1, 0, 3, 2, 5, 4, 7, 6});
+#endif
+    *mask = (uint8_t)bits[0];
+  }
+}
+
+/* dx = dy where the bit is set, else 0. */
+void F(apply_bitmask)(const float *dy, const uint8_t *mask, float *dx, int64_t n) {
+  for (int64_t i = 0; i < n; i += 8, mask++) {
+    if (n - i < 8) {
+      for (int64_t k = i; k < n; k++) dx[k] = *mask >> (7 - (k - i)) & 1 ? dy[k] : 0;
+      return;
+    }
+    F(eight) open = ((((F(eight)){0}) + *mask) & F(bit_of_lane)) != 0;
+    *(F(eight) *)(dx + i) = open & *(const F(eight) *)(dy + i);
+  }
+}
