@@ -96,8 +96,8 @@ class Kernel:
         prepare: keyword arguments for run that follow from attrs and specs alone (geometry,
             index tables); made once, when the program is bound.
         compiled: the same computation in compiled code, where there is any for these specs.
-        finish: what a kernel before this one may do in its place.
-        compact: of a gradient, a second form that keeps less.
+        epilogue: what the kernel before this one may do to its own result in this one's place.
+        digest: of a gradient, a second form that reads a digest of the forward values.
     """
 
     run: Callable[..., None]
@@ -108,34 +108,35 @@ class Kernel:
     view: Callable[[Attrs, Specs], bool] = never
     prepare: Callable[[Attrs, Specs], Mapping[str, Any]] = no_arguments
     compiled: "Compiled | None" = None
-    finish: "Finish | None" = None
-    compact: "Compact | None" = None
+    epilogue: "Epilogue | None" = None
+    digest: "Digest | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class Compact:
-    """A gradient by x that reads a digest of forward values in their place, to the same bits.
+class Digest:
+    """A second form of a gradient by x, with the same bits: it reads a digest of forward values.
 
     Attributes:
-        keep: makes the digest, `kept`, in the forward phase, of the values the gradient reads.
-        back: the gradient, from dy and kept.
+        make: computes the array `digest` in the forward phase from the values that the first form
+            of the gradient reads.
+        gradient: computes dx from dy and `digest`.
         spec: of the digest.
-        fits: whether it can, for these specs.
+        fits: whether this form can be used for these specs.
     """
 
-    keep: Kernel
-    back: Kernel
+    make: Kernel
+    gradient: Kernel
     spec: Callable[[Attrs, Specs], TensorSpec]
     fits: Callable[[Attrs, Specs], bool] = always
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """What a kernel does to another's result, said as data, so that the other may do it.
+class Epilogue:
+    """What a kernel does to another's result, as data, so that the other can do it in registers.
 
     Attributes:
-        kind: "clamp": y = x between lo and hi; "gate": dx = dy where lo < y < hi, else 0;
-            "sums": db = the sums of dy over all but the last axis.
+        kind: "clamp": y = x between lo and hi; "relu_mask": dx = dy where lo < y < hi, else 0;
+            "bias_gradient": db = the sums of dy over all but the last axis.
         lo, hi: the bounds.
     """
 
@@ -144,7 +145,7 @@ class Finish:
     hi: float = np.inf
 
 
-SUMS = Finish("sums")
+BIAS_GRADIENT = Epilogue("bias_gradient")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +154,10 @@ class Compiled:
 
     Attributes:
         bind: (attrs, **arrays and what `prepare` made) → a call on those very arrays. For a kind
-            that it takes also the keyword clamp=(lo, hi), gate=(y, lo, hi) or sums=db.
+            that it takes also the keyword clamp=(lo, hi), relu_mask=(y, lo, hi) or db=db.
         fits: whether it can, for these specs.
         workspace, prepare: as of a Kernel.
-        takes: kinds of Finish that it can do at once.
+        takes: kinds of Epilogue that it can apply.
     """
 
     bind: Callable[..., Callable[[], None]]

@@ -9,7 +9,7 @@ from rewriting import GRAPHS, plan_of, trained
 
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Plan
-from odt.core.planning.rewrites.compress import choose_compact, compact
+from odt.core.planning.rewrites.compress import choose_digests, use_digests
 from odt.core.planning.rewrites.recompute import choose_dropped, recompute
 from odt.core.planning.verify import faults
 from odt.kernels.geometry.pool_geometry import PoolAttrs
@@ -21,7 +21,7 @@ SAME, VALID = 0, 1
 
 
 def rewritten(plan: Plan) -> Plan:
-    return compact(plan, choose_compact(plan))
+    return use_digests(plan, choose_digests(plan))
 
 
 def both(plan: Plan) -> Plan:
@@ -37,7 +37,7 @@ def test_ten_steps_give_the_same_bits(
 ) -> None:
     assert callable(rewrite)
     graph = GRAPHS[name]()
-    assert choose_compact(plan_of(graph, 2))
+    assert choose_digests(plan_of(graph, 2))
     with monkeypatch.context() as patch:
         usual = trained(graph, patch, lambda plan: plan, whole)
     assert np.isfinite(usual).all()
@@ -56,7 +56,7 @@ def test_nothing_is_kept_that_frees_nothing() -> None:
     """RELU6 outputs that a convolution's weights read stay anyway."""
     plan = plan_of(GRAPHS["mobilenet"](), 2)
     count = sum("RELU" in line and " d.x(" in line for line in str(plan).splitlines())
-    assert len(choose_compact(plan)) < 0.2 * count
+    assert len(choose_digests(plan)) < 0.2 * count
 
 
 def run(kernel: Kernel, attrs: Attrs, arrays: dict[str, Array], like: Mapping[str, Array]) -> Array:
@@ -78,7 +78,7 @@ def check(row: OpDef, attrs: Attrs, x: Array) -> None:
     """The second form gives dx as the first does, to the bit."""
     usual = row.grads["x"]
     assert isinstance(usual, Kernel)
-    form = usual.compact
+    form = usual.digest
     assert form is not None
     y_spec = row.infer(attrs, {"x": TensorSpec(x.shape, x.dtype)})["y"]
     y = run(row.forward, attrs, {"x": x}, {"y": np.empty(y_spec.shape, x.dtype)})
@@ -91,9 +91,9 @@ def check(row: OpDef, attrs: Attrs, x: Array) -> None:
     arrays = {"x": x, "y": y, "dy": dy}
     expected = run(best_form(usual, attrs, specs), attrs, arrays, {"dx": x, "x": x, "y": y})
     assert np.abs(expected).max() > 0
-    keep, back = (best_form(kernel, attrs, specs) for kernel in (form.keep, form.back))
-    digest = run(keep, attrs, arrays, {"kept": np.empty(kept.shape, kept.dtype)})
-    got = run(back, attrs, {"dy": dy, "kept": digest}, {"dx": x, "x": x, "y": y})
+    keep, back = (best_form(kernel, attrs, specs) for kernel in (form.make, form.gradient))
+    digest = run(keep, attrs, arrays, {"digest": np.empty(kept.shape, kept.dtype)})
+    got = run(back, attrs, {"dy": dy, "digest": digest}, {"dx": x, "x": x, "y": y})
     assert got.tobytes() == expected.tobytes()
 
 
@@ -132,6 +132,6 @@ def test_windows_that_overlap_keep_their_first_form() -> None:
     assert row is not None
     kernel = row.grads["x"]
     assert isinstance(kernel, Kernel)
-    assert kernel.compact is not None
+    assert kernel.digest is not None
     x = TensorSpec((1, 8, 8, 1), np.dtype(np.float32))
-    assert not kernel.compact.fits(PoolAttrs(SAME, (2, 2), (3, 3)), {"x": x})
+    assert not kernel.digest.fits(PoolAttrs(SAME, (2, 2), (3, 3)), {"x": x})

@@ -6,7 +6,7 @@ from rewriting import GRAPHS, plan_of, stored, trained
 
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Delivery, Plan
-from odt.core.planning.rewrites.compress import choose_compact, compact
+from odt.core.planning.rewrites.compress import choose_digests, use_digests
 from odt.core.planning.rewrites.recompute import choose_dropped, recompute
 from odt.core.planning.rewrites.reorder import _Segments, choose_order, reorder, step_name
 from odt.core.planning.verify import faults
@@ -30,7 +30,7 @@ def ordered(plan: Plan) -> Plan:
 
 def lean(plan: Plan) -> Plan:
     plan = ordered(plan)
-    plan = compact(plan, choose_compact(plan))
+    plan = use_digests(plan, choose_digests(plan))
     return recompute(plan, choose_dropped(plan, 0))
 
 

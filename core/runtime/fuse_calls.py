@@ -29,11 +29,11 @@ def merged(
     calls = [(k, s) for k, s in enumerate(steps) if isinstance(s, Call)]
     taken: set[int] = set()
     for (k, call), (after, following) in pairwise(calls):
-        finish = following.kernel.finish
-        if k in taken or call.compiled is None or finish is None:
+        epilogue = following.kernel.epilogue
+        if k in taken or call.compiled is None or epilogue is None:
             continue
         between = [s.gradient for s in steps[k + 1 : after] if isinstance(s, Delivery)]
-        fits = finish.kind in call.compiled.takes and _can(call, following, finish.kind, arrays)
+        fits = epilogue.kind in call.compiled.takes and _can(call, following, epilogue.kind, arrays)
         if fits and _is_free(following, between, arrays):
             found[k] = after, _arguments(following, arrays)
             taken.add(after)
@@ -41,9 +41,9 @@ def merged(
 
 
 def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
-    if kind == "sums":
-        sums = arrays[after.arrays["db"]]
-        apart = not any(np.may_share_memory(sums, arrays[v]) for v in call.arrays.values())
+    if kind == "bias_gradient":
+        db = arrays[after.arrays["db"]]
+        apart = not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
         return apart and call.arrays["dy"] == after.arrays["dy"]
     (made,) = call.writes
     read, written = (after.arrays[n] for n in (("x", "y") if kind == "clamp" else ("dy", "dx")))
@@ -58,10 +58,10 @@ def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> 
 
 
 def _arguments(after: Call, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    finish = after.kernel.finish
-    assert finish is not None
-    if finish.kind == "sums":
-        return {"sums": arrays[after.arrays["db"]]}
-    if finish.kind == "clamp":
-        return {"clamp": (finish.lo, finish.hi)}
-    return {"gate": (arrays[after.arrays["y"]], finish.lo, finish.hi)}
+    epilogue = after.kernel.epilogue
+    assert epilogue is not None
+    if epilogue.kind == "bias_gradient":
+        return {"db": arrays[after.arrays["db"]]}
+    if epilogue.kind == "clamp":
+        return {"clamp": (epilogue.lo, epilogue.hi)}
+    return {"relu_mask": (arrays[after.arrays["y"]], epilogue.lo, epilogue.hi)}

@@ -138,7 +138,7 @@ class Program:
         arrays = {n: self._arrays[v] for n, v in step.arrays.items()}
         if step.compiled is not None:
             prepared = step.compiled.prepare(step.attrs, step.specs)
-            _, finish = self._fused.get(k, (k, {}))
-            return step.compiled.bind(step.attrs, **arrays, **prepared, **finish)
+            _, epilogue = self._fused.get(k, (k, {}))
+            return step.compiled.bind(step.attrs, **arrays, **prepared, **epilogue)
         prepared = step.kernel.prepare(step.attrs, step.specs)
         return partial(step.kernel.run, step.attrs, **arrays, **prepared)

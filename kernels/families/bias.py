@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.native.elementwise import COLUMN_SUMS
-from odt.kernels.opdef import SUMS, Array, Kernel, Specs, TensorSpec
+from odt.kernels.opdef import BIAS_GRADIENT, Array, Kernel, Specs, TensorSpec
 
 
 def room(attrs: Any, s: Specs) -> Specs:
@@ -26,5 +26,10 @@ def sum_rows(rows: Array, ones: Array, out: Array) -> None:
 
 
 GRAD_B = Kernel(
-    grad_b, reads=("dy",), writes=("db",), workspace=room, compiled=COLUMN_SUMS, finish=SUMS
+    grad_b,
+    reads=("dy",),
+    writes=("db",),
+    workspace=room,
+    compiled=COLUMN_SUMS,
+    epilogue=BIAS_GRADIENT,
 )

@@ -12,7 +12,7 @@ from odt.kernels.families.elementwise import (
 )
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
-from odt.kernels.opdef import Array, Finish, Kernel, OpDef
+from odt.kernels.opdef import Array, Epilogue, Kernel, OpDef
 
 
 def clamp(name: str, lo: float, hi: float) -> OpDef:
@@ -47,7 +47,7 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
             writes=("y",),
             may_alias=IN_PLACE,
             compiled=elementwise.clamp(lo, hi),
-            finish=Finish("clamp", lo, hi),
+            epilogue=Epilogue("clamp", lo, hi),
         ),
         grads={
             "x": Kernel(
@@ -57,8 +57,8 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
                 workspace=masks_like_y if bounded else mask_like_y,
                 may_alias=IN_PLACE_BACK,
                 compiled=elementwise.relu_mask(lo, hi),
-                compact=clamp_bits(lo, hi),
-                finish=Finish("gate", lo, hi),
+                digest=clamp_bits(lo, hi),
+                epilogue=Epilogue("relu_mask", lo, hi),
             )
         },
         permuted=same,

@@ -1,4 +1,4 @@
-"""Second forms of gradients that keep less: one bit an element, or one byte a window."""
+"""Digests of forward values for backward: a bit an element of a clamp, a byte a pooling window."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,16 +9,16 @@ from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, source_of
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.native import bitmask, pool
-from odt.kernels.opdef import Array, Attrs, Compact, Kernel, Specs, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Digest, Kernel, Specs, TensorSpec
 
 BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
 TILE = 16384  # elements packed or unpacked at once: NumPy allocates for them
 
 
-def clamp_bits(lo: float, hi: float) -> Compact:
+def clamp_bits(lo: float, hi: float) -> Digest:
     """Of a clamp: whether y lies between the bounds, in bits; dx = dy where it does, else 0."""
 
-    def keep(attrs: None, *, y: Array, kept: Array, mask: Array, other: Array) -> None:
+    def make(attrs: None, *, y: Array, digest: Array, mask: Array, other: Array) -> None:
         flat = y.reshape(-1, copy=False)
         for at in range(0, flat.size, TILE):
             part = flat[at : at + TILE]
@@ -27,13 +27,13 @@ def clamp_bits(lo: float, hi: float) -> Compact:
             np.less(part, hi, out=below)
             np.logical_and(inside, below, out=inside)
             bits = np.packbits(inside)
-            kept[at // 8 : at // 8 + bits.size] = bits
+            digest[at // 8 : at // 8 + bits.size] = bits
 
-    def back(attrs: None, *, dy: Array, kept: Array, dx: Array) -> None:
+    def back(attrs: None, *, dy: Array, digest: Array, dx: Array) -> None:
         gains, gradient = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
         for at in range(0, gains.size, TILE):
             part = gains[at : at + TILE]
-            bits = np.unpackbits(kept[at // 8 : (at + TILE) // 8], count=part.size)
+            bits = np.unpackbits(digest[at // 8 : (at + TILE) // 8], count=part.size)
             np.multiply(part, bits.view(BOOL), out=gradient[at : at + TILE])
 
     def bits_of(attrs: Attrs, s: Specs) -> TensorSpec:
@@ -43,16 +43,16 @@ def clamp_bits(lo: float, hi: float) -> Compact:
         mask = TensorSpec((min(TILE, s["y"].size),), BOOL)
         return {"mask": mask, "other": mask}
 
-    return Compact(
-        keep=Kernel(
-            keep, reads=("y",), writes=("kept",), workspace=masks, compiled=bitmask.keep(lo, hi)
+    return Digest(
+        make=Kernel(
+            make, reads=("y",), writes=("digest",), workspace=masks, compiled=bitmask.pack(lo, hi)
         ),
-        back=Kernel(
+        gradient=Kernel(
             back,
-            reads=("dy", "kept"),
+            reads=("dy", "digest"),
             writes=("dx",),
             may_alias=frozenset({("dx", "dy")}),
-            compiled=bitmask.BACK,
+            compiled=bitmask.APPLY,
         ),
         spec=bits_of,
     )
@@ -63,7 +63,7 @@ def _images(attrs: PoolAttrs, s: Specs) -> tuple[Source, int]:
     return source, fitting_images(source, s["x"].dtype.itemsize)
 
 
-def _keep_room(attrs: PoolAttrs, s: Specs) -> Specs:
+def _make_room(attrs: PoolAttrs, s: Specs) -> Specs:
     source, images = _images(attrs, s)
     found = {"wins": TensorSpec((images, *s["y"].shape[1:]), BOOL)}
     if source.is_padded:
@@ -83,12 +83,12 @@ def _tiles(
         yield images, x[images]
 
 
-def _keep_tap(
+def _make_argmax(
     attrs: PoolAttrs,
     *,
     x: Array,
     y: Array,
-    kept: Array,
+    digest: Array,
     wins: Array,
     axes: tuple[Axis, Axis],
     source: Source,
@@ -97,7 +97,7 @@ def _keep_tap(
 ) -> None:
     h, v = (a.reading for a in axes)
     for images, inside in _tiles(x, source, at_once, padded):
-        view, taps = windows(inside, h, v), kept[images]
+        view, taps = windows(inside, h, v), digest[images]
         won = wins[: len(taps)]
         taps.fill(NO_TAP)
         for tap in reversed(range(h.taps * v.taps)):  # the first of equals is written last
@@ -118,11 +118,11 @@ def _geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
     return {**geometry(attrs, s), "at_once": _images(attrs, s)[1]}
 
 
-def _back_tap(
+def _argmax_back(
     attrs: PoolAttrs,
     *,
     dy: Array,
-    kept: Array,
+    digest: Array,
     dx: Array,
     wins: Array,
     share: Array,
@@ -140,7 +140,7 @@ def _back_tap(
         into.fill(0)
         view, won, part = windows(into, h, v), wins[:count], share[:count]
         for tap in range(h.taps * v.taps):
-            np.equal(kept[images], tap, out=won)
+            np.equal(digest[images], tap, out=won)
             np.multiply(dy[images], won, out=part)
             place = view[:, :, :, tap // v.taps, tap % v.taps]
             np.add(place, part, out=place)
@@ -149,30 +149,30 @@ def _back_tap(
             np.copyto(dx[images], inner)
 
 
-def _apart(attrs: PoolAttrs, s: Specs) -> bool:
+def _do_not_overlap(attrs: PoolAttrs, s: Specs) -> bool:
     """Windows that share no input: an input's gradient is then no sum, whose order would count."""
     (h, v), (step_h, step_v) = attrs.window, attrs.stride
     return h <= step_h and v <= step_v and h * v < NO_TAP
 
 
 # Of MAX_POOL_2D: which input of each window is its maximum, in a byte.
-POOL_BYTES: Compact = Compact(
-    keep=Kernel(
-        _keep_tap,
+POOL_ARGMAX: Digest = Digest(
+    make=Kernel(
+        _make_argmax,
         reads=("x", "y"),
-        writes=("kept",),
-        workspace=_keep_room,
+        writes=("digest",),
+        workspace=_make_room,
         prepare=_geometry,
-        compiled=pool.TAP_KEEP,
+        compiled=pool.ARGMAX,
     ),
-    back=Kernel(
-        _back_tap,
-        reads=("dy", "kept"),
+    gradient=Kernel(
+        _argmax_back,
+        reads=("dy", "digest"),
         writes=("dx",),
         workspace=_back_room,
         prepare=_geometry,
-        compiled=pool.TAP_BACK,
+        compiled=pool.ARGMAX_BACK,
     ),
     spec=lambda attrs, s: TensorSpec(s["y"].shape, BYTE),
-    fits=_apart,
+    fits=_do_not_overlap,
 )

@@ -1,4 +1,4 @@
-"""The bits of a clamp, kept and read in compiled code."""
+"""Bitmasks of clamps in compiled code: one bit an element, whether the gradient passes."""
 
 from collections.abc import Callable
 
@@ -11,17 +11,17 @@ def fits(attrs: Attrs, s: Specs) -> bool:
     return s["y"].dtype == FLOAT
 
 
-def keep(lo: float, hi: float) -> Compiled:
-    """kept = whether lo < y < hi, eight elements in a byte."""
+def pack(lo: float, hi: float) -> Compiled:
+    """digest = whether lo < y < hi, eight elements in a byte."""
 
-    def to_call(attrs: Attrs, *, y: Array, kept: Array) -> Callable[[], None]:
-        return bind("pack_bitmask", y, kept, y.size, float(lo), float(hi))
+    def to_call(attrs: Attrs, *, y: Array, digest: Array) -> Callable[[], None]:
+        return bind("pack_bitmask", y, digest, y.size, float(lo), float(hi))
 
     return Compiled(to_call, fits)
 
 
-def _back(attrs: Attrs, *, dy: Array, kept: Array, dx: Array) -> Callable[[], None]:
-    return bind("apply_bitmask", dy, kept, dx, dx.size)
+def _apply(attrs: Attrs, *, dy: Array, digest: Array, dx: Array) -> Callable[[], None]:
+    return bind("apply_bitmask", dy, digest, dx, dx.size)
 
 
-BACK = Compiled(_back, fits)
+APPLY = Compiled(_apply, fits)

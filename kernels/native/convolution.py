@@ -7,7 +7,7 @@ from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geom
 from odt.kernels.geometry.im2col import Source
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
-from odt.kernels.native.epilogue import Clamp, Gate
+from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, WIDEST
 from odt.kernels.native.window_walk import PIXELS, WindowWalk, forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
@@ -36,10 +36,10 @@ def correlate(
     walk: WindowWalk,
     b: Array | None = None,
     clamp: Clamp | None = None,
-    gate: Gate | None = None,
+    relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     """y = windows of x times w, plus b, as convolution.c says."""
-    opened, lo, hi = gate or (None, *(clamp or (0.0, 0.0)))
+    opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     return bind(
         "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)
     )
@@ -87,10 +87,10 @@ def grad_x(
     source: Source,
     pairs: Pairs,
     panel: Array | None = None,
-    gate: Gate | None = None,
+    relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     walks = phase_walks(dy, w, dx, axes, source, pairs)
-    return in_order([correlate(dy, w, dx, panel, walk, gate=gate) for walk in walks])
+    return in_order([correlate(dy, w, dx, panel, walk, relu_mask=relu_mask) for walk in walks])
 
 
 def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -107,12 +107,12 @@ def grad_w(
     room: Array,
     axes: Axes,
     source: Source,
-    sums: Array | None = None,
+    db: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)
-    return bind("filter_sums", dy, x, dw, sums, room, walk)
+    return bind("filter_sums", dy, x, dw, db, room, walk)
 
 
 FORWARD = Compiled(forward, fits, forward_room, geometry, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(grad_x, fits, back_room, back_geometry, takes=frozenset({"gate"}))
-GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"sums"}))
+GRAD_X = Compiled(grad_x, fits, back_room, back_geometry, takes=frozenset({"relu_mask"}))
+GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"bias_gradient"}))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind
 from odt.kernels.native.convolution import correlate, panel_room, sums_room
-from odt.kernels.native.epilogue import Clamp, Gate
+from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import WIDEST
 from odt.kernels.native.window_walk import WindowWalk
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
@@ -77,11 +77,11 @@ def grad_x(
     w: Array,
     dx: Array,
     panel: Array | None = None,
-    gate: Gate | None = None,
+    relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     units, depth = w.shape
     back = walk(dy.size // units, units, depth, depth_stride=depth, unit_stride=1)
-    return correlate(dy, w, dx, panel, back, gate=gate)
+    return correlate(dy, w, dx, panel, back, relu_mask=relu_mask)
 
 
 def filter_room(attrs: Attrs, s: Specs) -> Specs:
@@ -90,13 +90,13 @@ def filter_room(attrs: Attrs, s: Specs) -> Specs:
 
 
 def grad_w(
-    attrs: Attrs, *, dy: Array, x: Array, dw: Array, room: Array, sums: Array | None = None
+    attrs: Attrs, *, dy: Array, x: Array, dw: Array, room: Array, db: Array | None = None
 ) -> Callable[[], None]:
     units, depth = dw.shape
     there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
-    return bind("filter_sums", dy, x, dw, sums, room, there)
+    return bind("filter_sums", dy, x, dw, db, room, there)
 
 
 FORWARD = Compiled(forward, fits, forward_room, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"gate"}))
-GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"sums"}))
+GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"relu_mask"}))
+GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"bias_gradient"}))

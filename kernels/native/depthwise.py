@@ -7,7 +7,7 @@ from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geom
 from odt.kernels.geometry.im2col import Source
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
-from odt.kernels.native.epilogue import Clamp, Gate
+from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, WIDEST
 from odt.kernels.native.window_walk import WindowWalk, forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
@@ -25,10 +25,10 @@ def correlate(
     walk: WindowWalk,
     b: Array | None = None,
     clamp: Clamp | None = None,
-    gate: Gate | None = None,
+    relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     """Each channel's windows of x times its own taps, plus b, as depthwise.c says."""
-    opened, lo, hi = gate or (None, *(clamp or (0.0, 0.0)))
+    opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     return bind("depthwise", x, w, b, opened, y, walk, int(clamp is not None), float(lo), float(hi))
 
 
@@ -48,10 +48,10 @@ def grad_x(
     axes: Axes,
     source: Source,
     pairs: Pairs,
-    gate: Gate | None = None,
+    relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     walks = phase_walks(dy, w, dx, axes, source, pairs)
-    return in_order([correlate(dy, w, dx, walk, gate=gate) for walk in walks])
+    return in_order([correlate(dy, w, dx, walk, relu_mask=relu_mask) for walk in walks])
 
 
 def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -69,12 +69,12 @@ def grad_w(
     room: Array,
     axes: Axes,
     source: Source,
-    sums: Array | None = None,
+    db: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)
-    return bind("depthwise_filter_sums", dy, x, dw, sums, room, walk)
+    return bind("depthwise_filter_sums", dy, x, dw, db, room, walk)
 
 
 FORWARD = Compiled(forward, fits, prepare=geometry, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(grad_x, fits, prepare=back_geometry, takes=frozenset({"gate"}))
-GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"sums"}))
+GRAD_X = Compiled(grad_x, fits, prepare=back_geometry, takes=frozenset({"relu_mask"}))
+GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"bias_gradient"}))

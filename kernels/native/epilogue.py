@@ -1,6 +1,6 @@
-"""What a kernel does to its result while it is in registers."""
+"""Epilogues: what a compiled kernel does to its result while it is in registers."""
 
 from odt.kernels.opdef import Array
 
-Gate = tuple[Array, float, float]
+ReluMask = tuple[Array, float, float]
 Clamp = tuple[float, float]

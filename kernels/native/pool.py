@@ -6,7 +6,7 @@ from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import Source
 from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, share_geometry
 from odt.kernels.native.binding import bind
-from odt.kernels.native.epilogue import Gate
+from odt.kernels.native.epilogue import ReluMask
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.window_walk import DEPTH, TAPS, WindowWalk, reading, results, taps
 from odt.kernels.opdef import Array, Compiled, Specs
@@ -38,12 +38,12 @@ def max_back(
     dx: Array,
     axes: Axes,
     source: Source,
-    gate: Gate | None = None,
+    relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """With a gate, x is what it looks at, and y where x wins: the same value."""
-    gated, (lo, hi) = int(gate is not None), gate[1:] if gate else (0.0, 0.0)
+    """With a ReLU mask, x is what it looks at, and y where x wins: the same value."""
+    masked, (lo, hi) = int(relu_mask is not None), relu_mask[1:] if relu_mask else (0.0, 0.0)
     there = walk(x, y, axes)
-    return bind("max_pool_back", dy, x, y, dx, dx.size, there, gated, float(lo), float(hi))
+    return bind("max_pool_back", dy, x, y, dx, dx.size, there, masked, float(lo), float(hi))
 
 
 def mean_forward(
@@ -58,25 +58,25 @@ def mean_back(
     return bind("average_pool_back", dy, shares, dx, dx.size, walk(dx, dy, axes))
 
 
-def tap_keep(
-    attrs: PoolAttrs, *, x: Array, y: Array, kept: Array, axes: Axes, source: Source
+def argmax(
+    attrs: PoolAttrs, *, x: Array, y: Array, digest: Array, axes: Axes, source: Source
 ) -> Callable[[], None]:
-    return bind("max_pool_argmax", x, y, kept, walk(x, y, axes), NO_TAP)
+    return bind("max_pool_argmax", x, y, digest, walk(x, y, axes), NO_TAP)
 
 
-def tap_back(
-    attrs: PoolAttrs, *, dy: Array, kept: Array, dx: Array, axes: Axes, source: Source
+def argmax_back(
+    attrs: PoolAttrs, *, dy: Array, digest: Array, dx: Array, axes: Axes, source: Source
 ) -> Callable[[], None]:
-    return bind("max_pool_argmax_back", dy, kept, dx, dx.size, walk(dx, dy, axes))
+    return bind("max_pool_argmax_back", dy, digest, dx, dx.size, walk(dx, dy, axes))
 
 
-def fits_tap(attrs: PoolAttrs, s: Specs) -> bool:
-    return fits(attrs, {n: spec for n, spec in s.items() if n != "kept"})
+def fits_argmax(attrs: PoolAttrs, s: Specs) -> bool:
+    return fits(attrs, {n: spec for n, spec in s.items() if n != "digest"})
 
 
-TAP_KEEP = Compiled(tap_keep, fits_tap, prepare=geometry)
-TAP_BACK = Compiled(tap_back, fits_tap, prepare=geometry)
+ARGMAX = Compiled(argmax, fits_argmax, prepare=geometry)
+ARGMAX_BACK = Compiled(argmax_back, fits_argmax, prepare=geometry)
 MAX_FORWARD = Compiled(max_forward, fits, prepare=geometry)
-MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"gate"}))
+MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"relu_mask"}))
 MEAN_FORWARD = Compiled(mean_forward, fits, prepare=share_geometry)
 MEAN_BACK = Compiled(mean_back, fits, prepare=share_geometry)

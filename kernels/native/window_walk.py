@@ -1,4 +1,4 @@
-"""How compiled kernels read windows of images and write their results: the walk of window_walk.h."""
+"""How compiled kernels read windows of images and where they write results."""
 
 import ctypes
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in window_walk.h
 
 
 class WindowWalk(ctypes.Structure):
-    """How windows of images are read and where results go, as in window_walk.h; strides in elements."""
+    """Windows of images and the places of results, as in window_walk.h; strides in elements."""
 
     _fields_ = [
         *(

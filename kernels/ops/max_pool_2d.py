@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.families.digests import POOL_BYTES
+from odt.kernels.families.digests import POOL_ARGMAX
 from odt.kernels.families.pool import infer
 from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
@@ -133,7 +133,7 @@ OP = OpDef(
             workspace=back_scratch,
             prepare=back_geometry,
             compiled=compiled.MAX_BACK,
-            compact=POOL_BYTES,
+            digest=POOL_ARGMAX,
         )
     },
     attrs=pool_attrs,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, forecast
 from odt.core.planning.cost import step_seconds
-from odt.core.planning.rewrites.compress import choose_compact
+from odt.core.planning.rewrites.compress import choose_digests
 from odt.core.planning.rewrites.recompute import choose_dropped
 from odt.core.planning.rewrites.reorder import choose_order
 from odt.core.planning.rewrites.rewritten_plans import LeanPlans
@@ -92,14 +92,14 @@ def _ways(
     yield neat
     if neat.peak <= budget:
         return
-    compacted = choose_compact(neat.plan)
-    small = forecast(LeanPlans(plans, order, compacted), works, info, schedule, searched=True)
+    digests = choose_digests(neat.plan)
+    small = forecast(LeanPlans(plans, order, digests), works, info, schedule, searched=True)
     yield small
     if small.peak <= budget:
         return
     for margin in MARGINS:
         dropped = choose_dropped(small.plan, int(room * margin))
-        fewest = LeanPlans(plans, order, compacted, dropped)
+        fewest = LeanPlans(plans, order, digests, dropped)
         lean = forecast(fewest, works, info, schedule, searched=True)
         yield lean
         if lean.peak <= budget or not room:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.planning.cost import run_seconds
 from odt.core.planning.memory import plan_memory
-from odt.core.planning.rewrites.compress import compact
+from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.reorder import reorder
 from odt.core.planning.rewrites.rewritten_plans import LeanPlans
 from odt.core.planning.work import Work
@@ -40,10 +40,10 @@ def shares(found: Forecast, work: Work) -> list[Share]:
     apart = plan_memory(plain, overlays=False).nbytes
     ordered = reorder(plain, lean.order)
     neat = plan_memory(ordered).nbytes
-    digests = compact(ordered, lean.compacted)
-    small = plan_memory(digests).nbytes
-    repeated = len(found.plan.steps) - len(digests.steps)
-    longer = run_seconds(found.plan) / run_seconds(digests) - 1
+    rewritten = use_digests(ordered, lean.digests)
+    small = plan_memory(rewritten).nbytes
+    repeated = len(found.plan.steps) - len(rewritten.steps)
+    longer = run_seconds(found.plan) / run_seconds(rewritten) - 1
     rows = [
         Share("one place", s.workers * (usual.separate - apart), "for values that never meet"),
         Share("overlays", s.workers * (apart - usual.nbytes), "results where operands were"),
@@ -51,7 +51,7 @@ def shares(found: Forecast, work: Work) -> list[Share]:
         Share(
             "digests",
             s.workers * (neat - small),
-            f"bits and bytes for backward: {len(lean.compacted)} gradients",
+            f"bits and bytes for backward: {len(lean.digests)} gradients",
         ),
         Share(
             "again",

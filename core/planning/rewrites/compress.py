@@ -1,6 +1,6 @@
 """Digests in place of forward values: bits of a clamp, bytes of a pooling window.
 
-Where a gradient's second form (`Compact`) reads fewer bytes than the forward values that are kept
+Where a gradient's second form (`Digest`) reads fewer bytes than the forward values that are saved
 for it alone, a call of the forward phase makes the digest, and the gradient reads that.
 """
 
@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.kernels.native.library import compiled_of
-from odt.kernels.opdef import Compact, Kernel, TensorSpec
+from odt.kernels.opdef import Digest, Kernel, TensorSpec
 
 
-def compact(plan: Plan, chosen: Collection[str]) -> Plan:
+def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
     """The plan with the second form of some gradients.
 
     Args:
@@ -33,18 +33,18 @@ def compact(plan: Plan, chosen: Collection[str]) -> Plan:
             continue
         for name in step.values(step.workspace):
             del values[name]
-        digest = f"{step.arrays['dx']}.kept"
+        digest = f"{step.arrays['dx']}.digest"
         spec = form.spec(step.attrs, step.specs)
         values[digest] = Value(digest, spec, Region.ARENA)
-        keep = _call(step, form.keep, Phase.FORWARD, digest, spec, values)
-        last = max(made.get(plan.root(name), 0) for name in keep.values(keep.reads))
-        before.setdefault(last + 1, []).append(replace(keep, label=f"{step.label} kept"))
-        steps[k] = _call(step, form.back, Phase.BACKWARD, digest, spec, values)
+        making = _call(step, form.make, Phase.FORWARD, digest, spec, values)
+        last = max(made.get(plan.root(name), 0) for name in making.values(making.reads))
+        before.setdefault(last + 1, []).append(replace(making, label=f"{step.label} digest"))
+        steps[k] = _call(step, form.gradient, Phase.BACKWARD, digest, spec, values)
     order = (s for k, step in steps.items() for s in (*before.get(k, ()), step))
     return replace(plan, steps=tuple(order), values=values)
 
 
-def choose_compact(plan: Plan) -> frozenset[str]:
+def choose_digests(plan: Plan) -> frozenset[str]:
     """Gradients, by name, whose second form frees more than its digest takes."""
     calls = {
         step.arrays["dx"]: step
@@ -79,8 +79,8 @@ def _frees(plan: Plan, call: Call, free: Collection[str]) -> bool:
     return freed > form.spec(call.attrs, call.specs).nbytes
 
 
-def _form(call: Call) -> Compact | None:
-    form = call.kernel.compact
+def _form(call: Call) -> Digest | None:
+    form = call.kernel.digest
     return form if form is not None and form.fits(call.attrs, call.specs) else None
 
 
@@ -93,8 +93,8 @@ def _call(
     values: dict[str, Value],
 ) -> Call:
     """A call of one of a form's kernels, with values for its workspace."""
-    specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "kept": spec}
-    arrays = {n: {**call.arrays, "kept": digest}[n] for n in (*kernel.reads, *kernel.writes)}
+    specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "digest": spec}
+    arrays = {n: {**call.arrays, "digest": digest}[n] for n in (*kernel.reads, *kernel.writes)}
     compiled = compiled_of(kernel, call.attrs, specs)
     scratch = (compiled or kernel).workspace(call.attrs, specs)
     for name, its in scratch.items():

@@ -2,7 +2,7 @@
 
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
-from odt.core.planning.rewrites.compress import compact
+from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.rewrites.reorder import reorder
 from odt.core.planning.work import Plans, Work
@@ -16,7 +16,7 @@ class LeanPlans(Plans):
     Attributes:
         usual: the others.
         order: of the calls, by name; empty for the usual one.
-        compacted: gradients that read a digest.
+        digests: gradients that read a digest.
         dropped: values that are computed again.
     """
 
@@ -24,11 +24,11 @@ class LeanPlans(Plans):
         self,
         plans: Plans,
         order: tuple[str, ...] = (),
-        compacted: frozenset[str] = frozenset(),
+        digests: frozenset[str] = frozenset(),
         dropped: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(plans.graph)
-        self.order, self.compacted, self.dropped = order, compacted, dropped
+        self.order, self.digests, self.dropped = order, digests, dropped
         self.usual = plans
         self._lean: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
@@ -38,7 +38,7 @@ class LeanPlans(Plans):
             return found
         key = (repr(work), batch)
         if key not in self._lean:
-            plan = compact(reorder(found[0], self.order), self.compacted)
+            plan = use_digests(reorder(found[0], self.order), self.digests)
             plan = recompute(plan, self.dropped)
             self._lean[key] = plan, plan_memory(plan)
         return self._lean[key]
