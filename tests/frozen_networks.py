@@ -56,3 +56,13 @@ def unrolled() -> tuple[Graph, tuple[int, ...]]:
     ends = [net.constant(v, np.int32) for v in ([1, 0, 0], [2, 1, 2], [1, 1, 1])]
     x = net.add("STRIDED_SLICE", (x, *ends), (1, 2), shrink_axis_mask=1)
     return net.graph(net.dense(x, 5)), (4,)
+
+
+def dead_reader() -> tuple[Graph, tuple[int, ...]]:
+    """Of the operators that train, the one that reads a tied weight has an output nobody reads."""
+    net = Net()
+    x, w = net.input(1, 6), net.weight(6)
+    h = net.add("MUL", (net.add("TANH", (x,), (1, 6)), w), (1, 6))
+    y = net.dense(net.add("TANH", (h,), (1, 6)), 5)
+    net.add("MUL", (h, w), (1, 6))
+    return net.graph(y), (3, 4)

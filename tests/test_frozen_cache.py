@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from frozen_networks import RELU, branches, chain, convolutions, mixing, unrolled
+from frozen_networks import RELU, branches, chain, convolutions, dead_reader, mixing, unrolled
 from networks import ArrayData, Net
 
 from odt.cli.main import main
@@ -73,7 +73,8 @@ class Ones(ArrayData):
             a.fill(1)
 
 
-NETWORKS = {f.__name__: f for f in (chain, convolutions, branches, mixing, unrolled)}
+PARTS_OF = (chain, convolutions, branches, mixing, unrolled, dead_reader)
+NETWORKS = {f.__name__: f for f in PARTS_OF}
 
 
 def arrays(kind: type[ArrayData]) -> ArrayData:

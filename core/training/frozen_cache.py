@@ -24,6 +24,7 @@ from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule, frozen_samples
+from odt.core.planning.trainable import trainable_by_operator
 from odt.core.planning.work import Plans, Work
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import bind
@@ -53,7 +54,10 @@ def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
             f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
             "--num-of-trainable-ops."
         )
-    return replace(runs[0], begin=end), replace(runs[1], begin=end)
+    # Which tensors train must not depend on nodes that the cut drops because nothing reads them.
+    users = frozenset(origin for origin, _ in trainable_by_operator(plan.graph, only=trained))
+    training = replace(runs[0], begin=end, trainable=users, only=tuple(trained))
+    return training, replace(runs[1], begin=end)
 
 
 @dataclass(frozen=True, slots=True)
