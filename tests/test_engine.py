@@ -186,6 +186,20 @@ def test_only_the_chosen_operators_change() -> None:
         assert set(names) == {i for i in graph.nodes[0].inputs if graph.tensors[i].data is not None}
 
 
+def test_a_weight_that_no_gradient_reaches_stays() -> None:
+    """The tables of ROPE have no gradient; a weight is one, and the other is made of it."""
+    net = Net()
+    x, first, table = net.input(1, 2, 3, 4), net.weight(1, 2, 3, 4), net.weight(1, 2, 3, 4)
+    other = net.add("ADD", (net.weight(1, 2, 3, 4), table), (1, 2, 3, 4))
+    y = net.add("MUL", (x, first), (1, 2, 3, 4))
+    y = net.add("ROPE", (y, table, other), (1, 2, 3, 4), mode=0)
+    rng = np.random.default_rng(1)
+    x32, t32 = (rng.normal(size=(4, 2, 3, 4)).astype(np.float32) for _ in range(2))
+    with Trainer(net.graph(y), info(4)) as trainer:
+        list(trainer.fit(ArrayData([x32], [t32]), InOrder(4), epochs=1))
+        assert set(trainer.weights()) == {first}
+
+
 def convolutional(batch: int, **options: int) -> Trainer:
     """The committed MNIST CNN."""
     graph = read_model(str(Path(__file__).parent / "golden" / "mnist" / "model.circle")).graph

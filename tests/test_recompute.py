@@ -1,13 +1,17 @@
 """Activations that are dropped and computed again: the same numbers in less memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from networks import Net
 from rewriting import GRAPHS, plan_of, trained
 
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.rewrites.recompute import choose_dropped, recompute
 from odt.core.planning.verify import faults
+from odt.kernels.opdef import TensorSpec
 
 
 def all_that_helps(plan: Plan) -> frozenset[str]:
@@ -71,4 +75,20 @@ def test_no_call_is_made_more_than_twice() -> None:
     labels = [s.label for s in less.steps if isinstance(s, Call)]
     again = [label for label in labels if label.endswith(" again")]
     assert len(again) == len(set(again)) > 3
+    assert not faults(less, plan_memory(less))
+
+
+def test_a_weight_is_delivered_after_all_that_is_made_again_with_it() -> None:
+    """NOT_EQUAL has no gradient, but SELECT_V2 needs what it makes, after MUL is done."""
+    net = Net()
+    y, w = net.dense(net.input(1, 40), 40), net.weight(1, 40)
+    c = net.add("NOT_EQUAL", (y, w), (1, 40))
+    net.tensors[c] = replace(net.tensors[c], spec=TensorSpec((1, 40), np.dtype(np.bool_)))
+    a, b = (net.add(op, (y,), (1, 40)) for op in ("SIN", "COS"))
+    y = net.add("SELECT_V2", (c, a, b), (1, 40))
+    plan = plan_of(net.graph(net.add("TANH", (net.add("MUL", (y, w), (1, 40)),), (1, 40))), 4)
+    less = recompute(plan, [f"t{c}"])
+    assert [s.label for s in less.steps if isinstance(s, Call) and "again" in s.label] == [
+        "1 NOT_EQUAL again"
+    ]
     assert not faults(less, plan_memory(less))

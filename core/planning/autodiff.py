@@ -112,8 +112,9 @@ class _Builder:
             if loss.tensor in wanted:
                 self._loss_gradient(k, loss, row, attrs)
         reached = self._reached(needed, wanted)
+        delivered = self._delivered(needed, reached)
         for node in reversed(reached):
-            self._backward(node, wanted, reached)
+            self._backward(node, wanted, delivered[node.outputs])
         return Plan(
             self.graph,
             tuple(self.steps),
@@ -167,6 +168,26 @@ class _Builder:
                     reached.append(node)
                     with_gradient |= passed
         return reached[::-1]
+
+    def _delivered(
+        self, needed: Sequence[Node], reached: Sequence[Node]
+    ) -> dict[tuple[int, ...], list[int]]:
+        """By the outputs of each node that has a backward: what is delivered behind that.
+
+        No node before it reads these parameters, not even one without a gradient: what such a
+        node makes may be computed again for a node behind it.
+        """
+        found: dict[tuple[int, ...], list[int]] = {}
+        with_backward = {node.outputs for node in reached}
+        seen: set[int] = set()
+        waiting: list[int] = []
+        for node in needed:
+            read = dict.fromkeys(bind_inputs(row_of(node.op), node).values())
+            waiting += [i for i in read if i in self.parameters and i not in seen]
+            seen.update(waiting)
+            if node.outputs in with_backward:
+                found[node.outputs], waiting = waiting, []
+        return found
 
     def _is_float(self, i: int) -> bool:
         return self.graph.tensors[i].spec.dtype.kind == "f"
@@ -263,7 +284,7 @@ class _Builder:
         label = f"loss {k} {loss.name} d.x"
         self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
 
-    def _backward(self, node: Node, wanted: set[int], reached: Sequence[Node]) -> None:
+    def _backward(self, node: Node, wanted: set[int], delivered: Sequence[int]) -> None:
         """Gradients of the node's inputs, those of activations last.
 
         So an activation's gradient stands beside what the node before does with it, which may
@@ -284,8 +305,8 @@ class _Builder:
             if kernel is not None:
                 label = f"{node.origin} {node.op} d.{name}"
                 self._contribute(i, label, kernel, node.attrs, arrays, name, row)
-        for i in dict.fromkeys(i for _, i in bound if i in self.parameters):
-            if next(n for n in reached if i in n.inputs) is node:
+        for i in delivered:
+            if i in self.gradients:  # not where only operands without a gradient read it
                 self.steps.append(Delivery(f"t{i}", self.gradients[i]))
 
     def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
