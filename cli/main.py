@@ -1,8 +1,8 @@
-"""The `odt` command: finds its commands in this folder and turns errors into exits.
+"""The `odt` command: finds its commands in cli/commands and turns errors into exit statuses.
 
-A command is a module here with an attribute `command`; adding one is adding a file. The first
-line of its docstring is what `odt --help` says of it, read without importing the module: that
-keeps help quick, since commands import the engine.
+A command is a module of cli/commands with an attribute `command`; adding a command is adding a
+file. `odt --help` prints the first line of each module's docstring. It reads the line without
+importing the module, because commands import the engine, which is slow.
 """
 
 import ast
@@ -14,17 +14,11 @@ from typing import Any
 
 import click
 
-import odt.cli
+import odt.cli.commands
 from odt import __version__
-from odt.cli.endings import printing
+from odt.cli.output.signals import printing
 from odt.errors import OdtError
 
-NOT_COMMANDS = frozenset(
-    {
-        *("cache_options", "datafile_options", "endings", "epochs", "main", "notes"),
-        *("one_command", "options", "outputs", "plan_picture", "report", "sample_counts"),
-    }
-)
 NEEDS_LESS = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
 INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
 
@@ -33,8 +27,8 @@ class Group(click.Group):
     """Commands by file name; an OdtError is one line on stderr, a bug keeps its traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        names = {m.name for m in pkgutil.iter_modules(odt.cli.__path__)} - NOT_COMMANDS
-        return sorted(name.replace("_", "-") for name in names)
+        modules = pkgutil.iter_modules(odt.cli.commands.__path__)
+        return sorted(module.name.replace("_", "-") for module in modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -86,7 +80,7 @@ def summary(name: str) -> str:
 
 
 def _module(name: str) -> str:
-    return f"odt.cli.{name.replace('-', '_')}"
+    return f"odt.cli.commands.{name.replace('-', '_')}"
 
 
 def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:

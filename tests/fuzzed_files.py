@@ -31,8 +31,8 @@ from file_mutations import (
 from idx import idx
 from model_builder import ModelBuilder
 
-from odt.cli.checkpoint import describe
-from odt.cli.data import lines
+from odt.cli.commands.checkpoint import describe
+from odt.cli.commands.data import lines
 from odt.core.checkpoints.checkpoint import Checkpoint, capture, encode, restore
 from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.onert_checkpoint import contents

@@ -9,7 +9,7 @@ import multiprocessing.synchronize  # which tqdm's bars use
 import pkgutil
 import sys
 import tqdm
-import odt.cli.train
+import odt.cli.commands.train
 import odt.kernels
 from odt.cli.main import main
 

@@ -81,7 +81,7 @@ def test_few_samples_are_tested(asked: int, tested: int, monkeypatch: pytest.Mon
         seen.append(info.batch_size)
         return [Finding("loss", True, "1")]
 
-    monkeypatch.setattr("odt.cli.check.self_test", remember)
+    monkeypatch.setattr("odt.cli.commands.check.self_test", remember)
     check(HERE / "golden" / "mlp_sm" / "model.circle", "--batch-size", asked)
     assert seen == [tested]
 

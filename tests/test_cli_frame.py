@@ -68,7 +68,8 @@ def test_help_imports_neither_numpy_nor_a_command() -> None:
         "print(sorted(m for m in sys.modules if m.startswith(('odt', 'numpy', 'h5py', 'tqdm'))))"
     )
     last = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1]
-    assert last == "['odt', 'odt.cli', 'odt.cli.endings', 'odt.cli.main', 'odt.errors']"
+    modules = "cli", "cli.commands", "cli.main", "cli.output", "cli.output.signals", "errors"
+    assert last == str(["odt", *(f"odt.{name}" for name in modules)])
 
 
 def test_help_lists_every_command() -> None:
@@ -83,7 +84,7 @@ def test_every_command_has_help(name: str) -> None:
     result = CliRunner().invoke(main, [name, "--help"])
     assert result.exit_code == 0
     assert len(result.output.splitlines()) > 4
-    module = importlib.import_module(f"odt.cli.{name.replace('-', '_')}")
+    module = importlib.import_module(f"odt.cli.commands.{name.replace('-', '_')}")
     for parameter in module.command.params:
         if isinstance(parameter, click.Option) and not parameter.hidden:
             assert parameter.help, f"{name} {parameter.opts[0]} has no help"

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from odt.cli import options
+from odt.cli.options import shared, types
 from odt.core.model.training_info import LOSSES
 from odt.errors import OptionError
 
@@ -26,11 +26,11 @@ def parse(kind: click.ParamType[Any], value: str) -> Any:
     ],
 )
 def test_a_loss_is_a_word_in_any_spelling_or_onert_trains_number(value: str, word: str) -> None:
-    assert parse(options.Word(LOSSES, options.LOSS_IDS), value) == word
+    assert parse(types.Word(LOSSES, shared.LOSS_IDS), value) == word
 
 
 def test_an_unknown_word_is_refused_with_the_choices_and_the_nearest() -> None:
-    kind = options.Word(("sgd", "adam"))
+    kind = types.Word(("sgd", "adam"))
     with pytest.raises(click.BadParameter, match=r"^must be one of sgd, adam, but got adma\. Did"):
         parse(kind, "adma")
     with pytest.raises(click.BadParameter, match=r"but got 7\.$"):
@@ -41,7 +41,7 @@ def test_metrics_may_be_several() -> None:
     seen = []
 
     @click.command()
-    @options.metric_option
+    @shared.metric_option
     def command(metric: tuple[str, ...]) -> None:
         seen.append(metric)
 
@@ -61,25 +61,25 @@ def test_metrics_may_be_several() -> None:
     ],
 )
 def test_sizes_are_bytes(text: str, nbytes: int) -> None:
-    assert parse(options.Size(), text) == nbytes
+    assert parse(types.Size(), text) == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "MB", "64 parsecs", "-1MB", "1e3"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="such as 64MB or 64MiB"):
-        parse(options.Size(), text)
+        parse(types.Size(), text)
 
 
 def test_a_missing_option_is_one_line_that_names_it() -> None:
-    assert options.given("--load-input", "a.bin", "the inputs") == "a.bin"
+    assert shared.given("--load-input", "a.bin", "the inputs") == "a.bin"
     with pytest.raises(OptionError, match=r"^--load-input: must be given: the inputs\.$"):
-        options.given("--load-input", None, "the inputs")
+        shared.given("--load-input", None, "the inputs")
 
 
 def test_help_lists_options_in_the_order_of_the_stack() -> None:
     @click.command()
-    @options.schedule_options
-    @options.training_options
+    @shared.schedule_options
+    @shared.training_options
     def command(**_: object) -> None:
         """Nothing."""
 
@@ -94,7 +94,7 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
     seen = []
 
     @click.command()
-    @options.training_options
+    @shared.training_options
     def command(num_of_trainable_ops: int, **_: object) -> None:
         seen.append(num_of_trainable_ops)
 

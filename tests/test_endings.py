@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from odt.cli.endings import stop_on_signals
+from odt.cli.output.signals import stop_on_signals
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"
 MODEL, X = GOLDEN / "model.circle", GOLDEN / "input.bin"

@@ -20,7 +20,7 @@ import pytest
 from datafiles import files, odt, refused
 from idx import write_mnist
 
-from odt.cli import gen_datafile
+from odt.cli.commands import gen_datafile
 from odt.core.datasets.generate import Made, Request
 from odt.core.datasets.source import Source
 

@@ -8,7 +8,7 @@ import numpy as np
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 
-from odt.cli.inspect import describe
+from odt.cli.commands.inspect import describe
 from odt.cli.main import main
 from odt.core.model.reader import read_model
 

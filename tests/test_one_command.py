@@ -11,7 +11,7 @@ from networks import Net
 
 from odt import __version__
 from odt.cli.main import main
-from odt.cli.one_command import translate
+from odt.cli.options.onert import translate
 from odt.core.export.exporter import add_training_info
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from odt.cli.main import main
-from odt.cli.outputs import check_outputs
+from odt.cli.output.output_paths import check_outputs
 from odt.errors import OptionError
 
 GOLDEN = Path(__file__).parent / "golden" / "mlp_sm"

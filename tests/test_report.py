@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from odt.cli import report
+from odt.cli.output import report
 from odt.core.planning.schedule import Schedule
 from odt.core.storage import usage as phases
 from odt.core.storage.usage import Phases, Usage

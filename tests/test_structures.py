@@ -16,8 +16,8 @@ import pytest
 from model_builder import ModelBuilder
 from mutations import mutations, structures
 
-from odt.cli.check import describe, describe_refusals
-from odt.cli.inspect import describe as describe_model
+from odt.cli.commands.check import describe, describe_refusals
+from odt.cli.commands.inspect import describe as describe_model
 from odt.core.export.exporter import convert, export_model
 from odt.core.lowering.lower import refusals
 from odt.core.model.dequantize import fold_weights

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from odt.cli.main import main
-from odt.cli.notes import left_out
+from odt.cli.output.warnings import left_out
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.model.reader import read_model

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from odt.cli.outputs import check_outputs
+from odt.cli.output.output_paths import check_outputs
 from odt.core.checkpoints.checkpoint import Checkpoint, nominal
 from odt.core.checkpoints.files import FORMATS, decode_any, format_of, write_any
 from odt.core.checkpoints.onert_checkpoint import contents

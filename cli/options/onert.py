@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from odt.cli.main import memory_error, message, version_option
-from odt.cli.options import stack
+from odt.cli.options.shared import stack
 from odt.errors import OdtError
 
 # Spellings that only ONE has → odt's; None: the value is the model.

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from odt.cli import report
-from odt.cli.options import (
+from odt.cli.options.shared import (
     data_options,
     loss_options,
     model_argument,
@@ -19,6 +18,7 @@ from odt.cli.options import (
     selection_options,
     sparse_option,
 )
+from odt.cli.output import report
 from odt.core.data.protocol import Data
 from odt.core.lowering.lower import refusals
 from odt.core.lowering.unsupported import Refusal

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 
-from odt.cli.report import figure
+from odt.cli.output.report import figure
 from odt.core.checkpoints.resume import Saver
 from odt.core.data.dataset import EpochOrder, Split
 from odt.core.data.protocol import Data

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import click
 
-from odt.cli.options import model_argument, selection_options
-from odt.cli.report import size, table
+from odt.cli.options.shared import model_argument, selection_options
+from odt.cli.output.report import size, table
 from odt.core.model.dequantize import fold_weights
 from odt.core.model.graph import MOST_NAME, Graph
 from odt.core.model.reader import Model, read_model

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from odt.cli.endings import keep_going
-from odt.cli.outputs import check_outputs
+from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.signals import keep_going
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.statistics import Survey, label_names, open_any, survey
 from odt.core.storage.reading import printable

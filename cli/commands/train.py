@@ -7,13 +7,10 @@ from typing import Any
 
 import click
 
-from odt.cli import report
-from odt.cli.cache_options import cache_options, what_to_keep
-from odt.cli.endings import keep_going, leave, stop_on_signals
-from odt.cli.epochs import epochs_of
-from odt.cli.notes import notes
-from odt.cli.one_command import OneCommand, one_options, spelled_as_one
-from odt.cli.options import (
+from odt.cli.options.cache import cache_options, what_to_keep
+from odt.cli.options.onert import OneCommand, one_options, spelled_as_one
+from odt.cli.options.sample_counts import cut_samples
+from odt.cli.options.shared import (
     LOSS_FIELDS,
     budget_option,
     check_data_option,
@@ -28,8 +25,11 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
-from odt.cli.outputs import check_ending, check_outputs
-from odt.cli.sample_counts import cut_samples
+from odt.cli.output import report
+from odt.cli.output.output_paths import check_ending, check_outputs
+from odt.cli.output.progress import epochs_of
+from odt.cli.output.signals import keep_going, leave, stop_on_signals
+from odt.cli.output.warnings import notes
 from odt.core.checkpoints.resume import Resume, Saver, changed_constants, read_resume
 from odt.core.data.dataset import EpochOrder
 from odt.core.data.protocol import Data

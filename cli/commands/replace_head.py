@@ -4,8 +4,8 @@ import os
 
 import click
 
-from odt.cli.options import given, model_argument
-from odt.cli.outputs import FORMATS, check_outputs
+from odt.cli.options.shared import given, model_argument
+from odt.cli.output.output_paths import FORMATS, check_outputs
 from odt.core.export.exporter import export_model
 from odt.core.export.replace_head import replace_head
 from odt.core.model.reader import read_model

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from odt.cli.options import stack
+from odt.cli.options.shared import stack
 from odt.core.data.sidecar import DTYPES
 from odt.core.datasets.open_source import FORMATS
 from odt.core.datasets.outputs import OUTPUTS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from odt.cli.options import model_argument
+from odt.cli.options.shared import model_argument
 from odt.core.model.nnpackage import write_package
 from odt.core.model.reader import read_model
 

@@ -3,7 +3,7 @@
 import click
 import numpy as np
 
-from odt.cli.options import stack
+from odt.cli.options.shared import stack
 from odt.core.training.frozen_cache import Keep
 from odt.errors import OptionError
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from odt.cli.datafile_options import (
+from odt.cli.options.datafile import (
     ONES_LENGTHS,
     PROFILES,
     output_options,

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 import click
 import numpy as np
 
-from odt.cli.endings import keep_going
-from odt.cli.options import given, model_argument, schedule_options
-from odt.cli.outputs import check_outputs
+from odt.cli.options.shared import given, model_argument, schedule_options
+from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.signals import keep_going
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, output_names, write_npy, write_npz

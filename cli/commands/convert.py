@@ -4,7 +4,7 @@ import os
 
 import click
 
-from odt.cli.outputs import FORMATS, check_outputs
+from odt.cli.output.output_paths import FORMATS, check_outputs
 from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
 from odt.errors import OptionError

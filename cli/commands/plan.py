@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 
-from odt.cli import report
-from odt.cli.cache_options import cache_options, what_to_keep
-from odt.cli.options import (
+from odt.cli.options.cache import cache_options, what_to_keep
+from odt.cli.options.shared import (
     LOSS_FIELDS,
     budget_option,
     hyper_parameter_options,
@@ -17,8 +16,9 @@ from odt.cli.options import (
     sparse_option,
     training_options,
 )
-from odt.cli.outputs import check_outputs
-from odt.cli.plan_picture import draw
+from odt.cli.output import report
+from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.plan_picture import draw
 from odt.core.model.dequantize import fold_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info

@@ -1,12 +1,11 @@
 """Options that commands share: the same name, meaning and help everywhere."""
 
-import difflib
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from odt.cli.options.types import Every, OfOutput, Property, Share, Size, Word
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
@@ -24,145 +23,6 @@ LOSS_IDS = {"1": "mean_squared_error", "2": "categorical_crossentropy"}
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
 METRIC_IDS = {"0": "categorical_accuracy"}
 OPTIMIZER_IDS = {"1": "sgd", "2": "adam"}
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-class Word(click.ParamType[str]):
-    """One of a few words, in any spelling, or onert_train's number for it.
-
-    Gives the word with underscores, as the rest of odt has it.
-
-    Args:
-        words: that are legal.
-        ids: onert_train's numbers for some of them, as it has them today.
-        was: what its 0, now undefined, once meant.
-    """
-
-    name = "word"
-
-    def __init__(
-        self, words: Iterable[str], ids: Mapping[str, str] | None = None, was: str = ""
-    ) -> None:
-        self.words = tuple(words)
-        self.ids = dict(ids or {})
-        self.was = was
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return f"[{'|'.join(map(_kebab, self.words))}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        word = re.sub(r"[- ]", "_", str(value).strip().lower())
-        word = self.ids.get(word, word)
-        if word in self.words:
-            return word
-        if word == "0" and self.was:
-            ids = ", ".join(f"{n} {_kebab(name)}" for n, name in self.ids.items())
-            self.fail(
-                f"0 is undefined in today's onert_train and was {_kebab(self.was)} in the first. "
-                f"Give a word, or today's {ids}.",
-                param,
-                ctx,
-            )
-        close = difflib.get_close_matches(word, self.words, n=1)
-        hint = f" Did you mean {_kebab(close[0])}?" if close else ""
-        known = ", ".join(map(_kebab, self.words))
-        self.fail(f"must be one of {known}, but got {value}.{hint}", param, ctx)
-
-
-class Size(click.ParamType[int]):
-    """Bytes: 1500000, 1500kB, 1.5MB (powers of ten) or 64MiB (powers of two)."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", str(value), re.IGNORECASE)
-        unit = UNITS.get(match[2].upper()) if match else None
-        if match is None or unit is None:
-            self.fail(f"must be a size such as 64MB or 64MiB, but got {value}.", param, ctx)
-        return int(float(match[1]) * unit)
-
-
-class Every(click.ParamType[int]):
-    """step, epoch or a number of steps, as a number of steps; 0 for an epoch."""
-
-    name = "every"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return "[step|epoch|N]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        words = {"step": 1, "epoch": 0}
-        text = str(value).strip().lower()
-        if text in words:
-            return words[text]
-        if isinstance(value, int) or re.fullmatch("[1-9][0-9]{0,8}", text):
-            return int(text)
-        self.fail(f"must be step, epoch or a number of steps from 1, but got {value}.", param, ctx)
-
-
-class Property(click.ParamType[tuple[str, str | int | float]]):
-    """NAME=VALUE: an integer or a float where the value is one, else a string."""
-
-    name = "property"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str | int | float]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not name or not equals:
-            self.fail(f"must be NAME=VALUE, but got {value}.", param, ctx)
-        if re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-            return name, int(text)
-        if re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,3})?", text, re.IGNORECASE):
-            return name, float(text)
-        return name, text
-
-
-class Share(click.ParamType[tuple[str, float]]):
-    """GLOB=SHARE, the share above 0 and at most 1."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        if isinstance(value, tuple):
-            return value
-        glob, _, text = str(value).rpartition("=")
-        share = float(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,9}", text) else 0.0
-        if not glob or not 0 < share <= 1:
-            self.fail(f"must be GLOB=SHARE with a share above 0, up to 1, but got {value}.")
-        return glob, share
-
-
-class OfOutput(click.ParamType[tuple[str, Any]]):
-    """OUTPUT=VALUE, the output by its tensor's name or its number.
-
-    Args:
-        value: the type of what is after the last equals sign.
-        metavar: how help writes the whole.
-    """
-
-    name = "of output"
-
-    def __init__(self, value: click.ParamType[Any], metavar: str) -> None:
-        self.value, self.metavar = value, metavar
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return self.metavar
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
-        output, _, text = str(value).rpartition("=")
-        if not output:
-            self.fail(f"must be {self.metavar}, but got {value}.", param, ctx)
-        return output, self.value.convert(text, param, ctx)
 
 
 def stack(*options: Decorator) -> Decorator:
@@ -390,7 +250,3 @@ def open_data(
         open_columns(targets, model.target_specs, "expected output"),
         [target_check(loss, spec) for loss, spec in model.losses],
     )
-
-
-def _kebab(word: str) -> str:
-    return word.replace("_", "-")

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from odt.cli.options import LOSS_FIELDS, hyper_parameter_options, training_options
-from odt.cli.outputs import check_ending, check_outputs
+from odt.cli.options.shared import LOSS_FIELDS, hyper_parameter_options, training_options
+from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.export.exporter import add_training_info, remove_training_info
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info

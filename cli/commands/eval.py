@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from odt.cli import report
-from odt.cli.options import (
+from odt.cli.options.shared import (
     check_data_option,
     data_options,
     loss_options,
@@ -14,6 +13,7 @@ from odt.cli.options import (
     open_data,
     schedule_options,
 )
+from odt.cli.output import report
 from odt.core.model.dequantize import fold_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info

@@ -1,0 +1,1 @@
+"""One module for each command; the folder is the list of commands."""

@@ -1,0 +1,1 @@
+"""Options of the commands, and the Click types of their values."""
