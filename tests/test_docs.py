@@ -1,4 +1,4 @@
-"""Every command in README.md and docs/ runs, in order, in a folder of its own.
+"""Every command in README.md, docs/ and the other pages runs, in order, in a folder of its own.
 
 Blocks marked `sh` are run whole; of blocks marked `console`, the lines after `$ `. A comment right
 before a block changes what is run, and must say why:
@@ -20,7 +20,8 @@ import pytest
 from odt.cli.main import main
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOP = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"(?:<!-- (?P<how>first|instead), because (?P<why>[^\n]{10,}):\n(?P<other>.*?)-->\n)?"
     r"^```(?P<kind>sh|console)\n(?P<text>.*?)^```$",

@@ -29,19 +29,20 @@ def cnn(model: ModelBuilder, shape: Sequence[int], classes: int) -> int:
     height, width, channels = shape
     for filters in (16, 32):
         x = convolution(model, x, (height, width, channels), filters)
+        x = max_pool(model, x, (height, width, filters))
         height, width, channels = (height + 1) // 2, (width + 1) // 2, filters
-        x = model.add_operator(
-            "MAX_POOL_2D",
-            [x],
-            (1, height, width, channels),
-            padding=SAME,
-            stride_w=2,
-            stride_h=2,
-            filter_width=2,
-            filter_height=2,
-        )
     x = flatten(model, x, (height, width, channels))
     x = model.add_dense(x, 64, fused_activation_function=RELU)
+    return softmax(model, model.add_dense(x, classes), classes)
+
+
+def tiny(model: ModelBuilder, shape: Sequence[int], classes: int) -> int:
+    """One convolution of 3×3, pooled, then classes, SOFTMAX; printed in docs/architecture.md."""
+    x = model.add_input((1, *shape))
+    height, width, channels = shape
+    x = convolution(model, x, (height, width, channels), 4)
+    x = max_pool(model, x, (height, width, 4))
+    x = flatten(model, x, ((height + 1) // 2, (width + 1) // 2, 4))
     return softmax(model, model.add_dense(x, classes), classes)
 
 
@@ -76,6 +77,20 @@ def convolution(model: ModelBuilder, x: int, shape: Sequence[int], filters: int)
     )
 
 
+def max_pool(model: ModelBuilder, x: int, shape: Sequence[int]) -> int:
+    height, width, channels = shape
+    return model.add_operator(
+        "MAX_POOL_2D",
+        [x],
+        (1, (height + 1) // 2, (width + 1) // 2, channels),
+        padding=SAME,
+        stride_w=2,
+        stride_h=2,
+        filter_width=2,
+        filter_height=2,
+    )
+
+
 def flatten(model: ModelBuilder, x: int, shape: Sequence[int]) -> int:
     size = math.prod(shape)
     if len(shape) == 1:
@@ -88,7 +103,13 @@ def softmax(model: ModelBuilder, x: int, classes: int) -> int:
     return model.add_operator("SOFTMAX", [x], (1, classes), beta=1.0)
 
 
-KINDS = {"mlp": mlp, "cnn": cnn, "autoencoder": autoencoder, "regressor": regressor}
+KINDS = {
+    "mlp": mlp,
+    "cnn": cnn,
+    "tiny": tiny,
+    "autoencoder": autoencoder,
+    "regressor": regressor,
+}
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str) -> tuple[int, ...]:

@@ -1,1 +1,1 @@
-"""Training that goes on later, or elsewhere: odt's own format and onert's."""
+"""Checkpoint files, odt's format and onert's, and resuming from them. Knows no model format."""

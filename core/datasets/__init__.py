@@ -1,1 +1,1 @@
-"""From data sets as people have them to the files that training reads."""
+"""Published data sets, folders, tables and archives into data files. Knows no gradient."""

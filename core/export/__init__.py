@@ -1,1 +1,1 @@
-"""Trained weights back into model files; models with other heads or weights."""
+"""Writes trained weights into model files, and new last layers. Knows no plan."""

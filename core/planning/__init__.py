@@ -1,1 +1,1 @@
-"""Plans: what a micro-batch computes, in which order, at which offsets. Allocates nothing."""
+"""Plans: what a micro-batch computes, in which order, at which offsets. Knows no runtime."""

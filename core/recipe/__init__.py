@@ -1,1 +1,1 @@
-"""What a training run is: losses, optimizer, what trains, resolved from files and options."""
+"""What a training run is: losses, optimizer, what trains. Knows no runtime."""

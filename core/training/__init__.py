@@ -1,1 +1,1 @@
-"""Training, evaluation and prediction over data, with metrics."""
+"""Epochs, evaluation, prediction and metrics over data. Knows no file format."""

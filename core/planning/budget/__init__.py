@@ -1,1 +1,1 @@
-"""Forecasts of memory, and the fastest way to train within a budget."""
+"""Memory forecasts, and the fastest plan within a budget. Knows no runtime."""

@@ -1,1 +1,1 @@
-"""Rewrites of a plan that save memory: reordered, recomputed and compressed activations."""
+"""Rewrites of a plan that save memory: reordered, recomputed, compressed. Knows no budget."""

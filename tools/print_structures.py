@@ -1,0 +1,60 @@
+"""Writes the printed examples of docs/architecture.md: python tools/print_structures.py.
+
+Each stands in the first text block below the heading that names its structure. A test compares
+them with the code.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+
+import click
+import make_models
+from click.testing import CliRunner
+
+from odt.cli.main import main
+from odt.core.model.reader import read_model
+from odt.core.planning.work import Plans
+
+PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
+MICRO_BATCH = 2
+KERNELS = "base"
+MODEL = ["--input-shape", "8,8,1", "--classes", "3", "--seed", "1"]
+PLAN = ["--batch-size", "4", "--micro-batch", str(MICRO_BATCH), "--workers", "1", "--calls"]
+
+
+def structures() -> dict[str, str]:
+    """Heading → text of each structure of the example model."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "five.circle"
+        output_of(make_models.main, ["tiny", str(path), *MODEL])
+        graph = read_model(str(path)).graph
+        texts = {"Graph": str(graph), "Lowered graph": str(Plans(graph).lower(MICRO_BATCH))}
+        texts = {name: text.replace(f"{folder}/", "") for name, text in texts.items()}
+        printed = output_of(main, ["plan", str(path), *PLAN])
+    calls = printed[printed.index("\nplan\n") :]
+    plan, memory, program = re.split(r"\n(?:plan|memory plan|calls)\n", calls)[1:]
+    return texts | {
+        "Plan": plan.replace("\nt0:", "\n\nt0:", 1),
+        "Memory plan": memory,
+        "Program": program,
+    }
+
+
+def output_of(command: click.Command, arguments: list[str]) -> str:
+    result = CliRunner(env={"ODT_KERNELS": KERNELS}).invoke(command, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def page(text: str) -> str:
+    """The page with the examples as the code prints them."""
+    for heading, example in structures().items():
+        block = re.search(rf"\n### {heading}\n.*?\n```text\n(.*?)```\n", text, re.DOTALL)
+        assert block, f"there is no text block below '### {heading}'"
+        text = f"{text[: block.start(1)]}{example.strip()}\n{text[block.end(1) :]}"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
