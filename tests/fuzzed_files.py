@@ -43,9 +43,9 @@ from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.datasets.open_source import Opening, open_source
 from odt.core.datasets.published import open_published
 from odt.core.datasets.source import EndOfSamplesError, Source
-from odt.core.datasets.statistics import label_names, open_any, survey
+from odt.core.datasets.statistics import column_statistics, label_names, open_any
 from odt.core.datasets.tables import TableOptions
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -178,7 +178,7 @@ def trainer() -> Trainer:
     model = read_model(path)
     path.unlink()
     info = TrainingInfo(optimizer="adam", batch_size=2)
-    return Trainer(fold_weights(model).graph, info)
+    return Trainer(dequantize_weights(model).graph, info)
 
 
 @cache
@@ -204,7 +204,7 @@ def read_data(path: Path) -> object:
     columns, found = open_any(str(path), (4,))
     classes = found.classes if found else ()
     for column in columns:
-        list(lines(survey(column, classes)))
+        list(lines(column_statistics(column, classes)))
     return label_names(str(path), found, 4)
 
 

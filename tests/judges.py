@@ -13,7 +13,7 @@ from networks import ArrayData
 
 from odt.core.lowering.lower import file_batch
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
 from odt.kernels.opdef import Array
@@ -68,7 +68,7 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
 
 def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
     """Our outputs for the same samples."""
-    with Predictor(fold_weights(read_model(str(path))).graph, batch) as predictor:
+    with Predictor(dequantize_weights(read_model(str(path))).graph, batch) as predictor:
         data = ArrayData(inputs, ())
         batches = [
             [a.copy() for a in outputs] for outputs in predictor.run(data, range(len(inputs[0])))

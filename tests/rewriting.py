@@ -8,14 +8,14 @@ import pytest
 from networks import ArrayData, Net
 
 from odt.core.lowering.lower import lower
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
-from odt.core.planning.work import Plans, Work
-from odt.core.recipe.output_losses import heads
+from odt.core.recipe.output_losses import output_losses
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
 
@@ -24,7 +24,7 @@ RELU = 1
 
 
 def stored(name: str) -> Callable[[], Graph]:
-    return lambda: fold_weights(read_model(str(HERE / name))).graph
+    return lambda: dequantize_weights(read_model(str(HERE / name))).graph
 
 
 def branches() -> Graph:
@@ -50,8 +50,8 @@ GRAPHS = {
 
 
 def plan_of(graph: Graph, batch: int) -> Plan:
-    losses = heads(graph, TrainingInfo(loss="mean_squared_error"))
-    return Work(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(
+    losses = output_losses(graph, TrainingInfo(loss="mean_squared_error"))
+    return Computation(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(
         lower(graph, batch)
     )
 
@@ -65,9 +65,9 @@ def trained(
     """All weights after ten steps by rewritten plans, one after the other."""
     at = Plans.at
 
-    def rewriting(self: Plans, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
-        plan, memory = at(self, work, batch)
-        if not work.backward:
+    def rewriting(self: Plans, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
+        plan, memory = at(self, computation, batch)
+        if not computation.backward:
             return plan, memory
         plan = rewrite(plan)
         return plan, plan_memory(plan)

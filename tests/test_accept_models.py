@@ -15,7 +15,7 @@ from networks import ArrayData, InOrder
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
 from odt.core.lowering.lower import file_batch
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -161,7 +161,7 @@ def train(
 ) -> list[float]:
     """Twenty steps on one batch; the losses."""
     model = read_model(str(path))
-    graph = fold_weights(model).graph
+    graph = dequantize_weights(model).graph
     samples = len(inputs[0])
     tasks = [targets_for(name, inputs, a) for a in before if a.dtype.kind == "f"]
     floats = [k for k, a in enumerate(before) if a.dtype.kind == "f"]

@@ -15,7 +15,7 @@ from odt.core.data.dataset import EpochOrder
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.schedule import CACHE, available_cores
-from odt.core.training.frozen_cache import Keep
+from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 
@@ -27,7 +27,7 @@ def head_of(budget: int | None, samples: int, micro_batch: int | None = None) ->
     graph = read_model(str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")).graph
     count = len(graph.nodes)
     info = TrainingInfo(batch_size=16, trainable_ops=tuple(range(count - 3, count)))
-    return Trainer(graph, info, keep=Keep(samples), budget=budget, micro_batch=micro_batch)
+    return Trainer(graph, info, keep=CachePolicy(samples), budget=budget, micro_batch=micro_batch)
 
 
 def images(samples: int) -> ArrayData:
@@ -66,7 +66,7 @@ def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:
 def test_a_budget_that_fits_changes_nothing() -> None:
     with head_of(None, 32) as without, head_of(10**9, 32) as within:
         assert without.runtime.schedule == within.runtime.schedule
-        assert without.plan.steps == within.plan.steps
+        assert without.plan.entries == within.plan.entries
 
 
 def test_each_part_is_cut_by_its_own_measure() -> None:

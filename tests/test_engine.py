@@ -239,7 +239,7 @@ def test_an_arena_is_a_fraction_of_its_values() -> None:
         assert trainer.memory().arena == memory.nbytes
         first: dict[str, int] = {}
         last: dict[str, int] = {}
-        for k, step in enumerate(plan.steps):
+        for k, step in enumerate(plan.entries):
             names = step.arrays.values() if isinstance(step, Call) else (step.gradient,)
             for name in map(plan.root, names):
                 if plan.values[name].region in (Region.ARENA, Region.INPUT):
@@ -248,7 +248,7 @@ def test_an_arena_is_a_fraction_of_its_values() -> None:
         sizes = {name: plan.values[name].spec.nbytes for name in first}
         bound = max(
             sum(n for name, n in sizes.items() if first[name] <= k <= last[name])
-            for k in range(len(plan.steps))
+            for k in range(len(plan.entries))
         )
         everything = sum(sizes.values())
         assert memory.nbytes < 0.45 * everything

@@ -12,7 +12,7 @@ from test_folding import HYBRID, half_model
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.training.trainer import Trainer
@@ -25,7 +25,7 @@ def trained(model: Model, inputs: list[Array], targets: Array, out: Path) -> lis
     info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-2)
     found: list[Array] = []
     data = ArrayData(inputs, [targets])
-    with Trainer(fold_weights(model).graph, info) as trainer:
+    with Trainer(dequantize_weights(model).graph, info) as trainer:
         list(trainer.fit(data, InOrder(8), epochs=5))
         m = trainer.runtime.schedule.micro_batch
         trainer.step(
@@ -56,8 +56,8 @@ def test_hybrid_weights_become_float_constants(tmp_path: Path) -> None:
     x = rng.standard_normal((8, *shape[1:]), np.float32)
     trained(model, [x], np.eye(12, dtype=np.float32)[rng.integers(0, 12, 8)], out)
     exported = read_model(str(out))
-    assert not fold_weights(exported).stored
-    assert len(fold_weights(model).stored) == 5
+    assert not dequantize_weights(exported).stored
+    assert len(dequantize_weights(model).stored) == 5
     assert difference(odt(out, [x])[0], litert(out, [x])[0]) < 1e-5
 
 

@@ -9,7 +9,7 @@ from model_builder import ModelBuilder
 from networks import ArrayData, InOrder
 
 from odt.core.export.exporter import export_model
-from odt.core.model.dequantize import as_stored, fold_weights
+from odt.core.model.dequantize import as_stored, dequantize_weights
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -30,7 +30,7 @@ def half_model(path: Path) -> Model:
 
 def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> list[float]:
     info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-3)
-    with Trainer(fold_weights(model).graph, info) as trainer:
+    with Trainer(dequantize_weights(model).graph, info) as trainer:
         epochs = trainer.fit(ArrayData([inputs], [targets]), InOrder(8), epochs=20)
         losses = [e.training.loss for e in epochs]
         export_model(model, trainer.weights(), out)
@@ -39,7 +39,7 @@ def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> l
 
 def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
     model = half_model(tmp_path / "half.tflite")
-    folded = fold_weights(model)
+    folded = dequantize_weights(model)
     assert [n.op for n in folded.graph.nodes] == ["FULLY_CONNECTED"]
     assert "1 weights are stored as float16 or int8" in folded.note
     rng = np.random.default_rng(1)
@@ -56,13 +56,13 @@ def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
 def _predict(path: Path, x: np.ndarray) -> list[np.ndarray]:
     from odt.core.training.inference import Predictor
 
-    with Predictor(fold_weights(read_model(str(path))).graph, 8) as predictor:
+    with Predictor(dequantize_weights(read_model(str(path))).graph, 8) as predictor:
         return [y[0].copy() for y in predictor.run(ArrayData([x], ()), range(len(x)))]
 
 
 def test_int8_weights_keep_their_integers_if_nothing_trains() -> None:
     model = read_model(str(HYBRID))
-    folded = fold_weights(model)
+    folded = dequantize_weights(model)
     values = {i: folded.graph.tensors[i].data for i in folded.stored}
     stored, scales = as_stored(model, folded, {i: a for i, a in values.items() if a is not None})
     assert len(scales) == 5
@@ -87,7 +87,7 @@ def test_a_hybrid_model_trains_and_is_hybrid_again(tmp_path: Path) -> None:
 
 def test_float_models_are_left_alone() -> None:
     model = read_model(str(HYBRID.with_name("tflm-magic-wand-float.tflite")))
-    folded = fold_weights(model)
+    folded = dequantize_weights(model)
     assert folded.graph == model.graph
     assert not folded.note
 

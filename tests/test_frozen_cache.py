@@ -19,15 +19,15 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call
-from odt.core.training.frozen_cache import FrozenCache, Keep
+from odt.core.training.frozen_cache import CachePolicy, FrozenCache
 from odt.core.training.metrics import METRICS
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError, TrainingError
 from odt.kernels.opdef import Array
 
 TRAINING, SAMPLES, BATCH = 24, 32, 8
-ALL, DISK = Keep(SAMPLES), Keep(SAMPLES, on_disk=True)
-HALF = Keep(SAMPLES, np.dtype(np.float16))
+ALL, DISK = CachePolicy(SAMPLES), CachePolicy(SAMPLES, on_disk=True)
+HALF = CachePolicy(SAMPLES, np.dtype(np.float16))
 PARTS = (range(TRAINING), range(TRAINING, SAMPLES))
 INFO = TrainingInfo(loss="mean_squared_error", optimizer="adam", batch_size=BATCH)
 HERE = Path(__file__).parent
@@ -117,7 +117,7 @@ def test_a_cache_changes_no_bit(name: str, micro_batch: int, workers: int, on_di
     with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]
         expected = train(trainer, arrays(ArrayData))
     with (
-        Trainer(graph, info, keep=Keep(SAMPLES, on_disk=on_disk), **options) as trainer,  # type: ignore[arg-type]
+        Trainer(graph, info, keep=CachePolicy(SAMPLES, on_disk=on_disk), **options) as trainer,  # type: ignore[arg-type]
         cache_of(trainer) as cache,
     ):
         assert train(trainer, cache) == expected
@@ -141,7 +141,7 @@ def test_a_loss_reads_a_transpose_behind_the_frozen_part() -> None:
     t[..., 1] = 1
     info = replace(INFO, trainable_ops=trainable, loss="categorical_crossentropy")
     with (
-        Trainer(graph, info, keep=Keep(8)) as trainer,
+        Trainer(graph, info, keep=CachePolicy(8)) as trainer,
         trainer.frozen(ArrayData([x], [t]), Targets([x], [t]), (range(8),)) as cache,
     ):
         cached = trainer.step(cache, 8, update=False)
@@ -169,7 +169,7 @@ def test_memory_is_given_back_where_samples_are_left_over_too() -> None:
     info = replace(INFO, trainable_ops=trainable)
     order = EpochOrder(range(18))
     with (
-        Trainer(graph, info, keep=Keep(18), micro_batch=8, workers=1) as trainer,
+        Trainer(graph, info, keep=CachePolicy(18), micro_batch=8, workers=1) as trainer,
         trainer.frozen(arrays(Counting), arrays(Targets), (range(18),)) as cache,
     ):
         list(trainer.fit(cache, order, epochs=1))
@@ -182,7 +182,7 @@ def test_memory_is_given_back_where_samples_are_left_over_too() -> None:
 def test_the_plan_begins_where_the_frozen_part_ends() -> None:
     graph, trainable = chain()
     with Trainer(graph, replace(INFO, trainable_ops=trainable), keep=ALL) as trainer:
-        calls = [s.label for s in trainer.plan.steps if isinstance(s, Call)]
+        calls = [s.label for s in trainer.plan.entries if isinstance(s, Call)]
         (given,) = (trainer.plan.values[name].spec for name in trainer.plan.inputs)
     assert [label for label in calls if "loss" not in label] == [
         *("2 FULLY_CONNECTED", "2 FULLY_CONNECTED d.w", "2 FULLY_CONNECTED d.b")
@@ -282,7 +282,7 @@ def wide_run(epochs: Sequence[int], cut: bool, shuffle: bool) -> list[bytes]:
     graph, data, info = wide()
     state: list[Array] = []
     for k, epoch in enumerate(epochs):
-        keep = Keep(192) if cut else None
+        keep = CachePolicy(192) if cut else None
         with Trainer(graph, info, micro_batch=64, workers=1, keep=keep) as trainer:
             arrays = [*trainer.parameters.tensors.values()]
             arrays += [a for slot in trainer.parameters.slots.values() for a in slot.values()]
@@ -325,9 +325,9 @@ def test_the_head_of_a_real_model_is_all_that_is_left(name: str, last: int) -> N
     )
     info = TrainingInfo(batch_size=4, trainable_ops=tuple(range(count - last, count)))
     flops, found = [], []
-    for keep in (None, Keep(8)):
+    for keep in (None, CachePolicy(8)):
         with Trainer(graph, info, micro_batch=2, workers=2, keep=keep) as trainer:
-            flops.append(sum(s.flops for s in trainer.plan.steps if isinstance(s, Call)))
+            flops.append(sum(s.flops for s in trainer.plan.entries if isinstance(s, Call)))
             given = trainer.frozen(data, data, (range(8),)) if keep else data
             list(trainer.fit(given, EpochOrder(range(8)), epochs=3))
             found.append([a.tobytes() for a in trainer.parameters.tensors.values()])
@@ -379,7 +379,7 @@ def test_pages_of_a_cache_on_disk_are_given_back() -> None:
         lines = Path("/proc/self/status").read_text().splitlines()
         return sum(int(n.split()[1]) for n in lines if n.startswith(("RssFile", "RssShmem"))) * 1024
 
-    keep = Keep(24, on_disk=True)
+    keep = CachePolicy(24, on_disk=True)
     with Trainer(graph, info, keep=keep, budget=10**9, micro_batch=1, workers=1) as trainer:
         before = mapped()
         with trainer.frozen(data, data, (range(24),)) as cache:

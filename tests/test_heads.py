@@ -13,7 +13,7 @@ from networks import ArrayData, InOrder, Net
 from odt.cli.main import main
 from odt.core.model.graph import Graph, Node
 from odt.core.model.training_info import TrainingInfo, encode_training_info
-from odt.core.recipe.output_losses import heads
+from odt.core.recipe.output_losses import output_losses
 from odt.core.training.inference import Predictor
 from odt.core.training.metrics import METRICS
 from odt.core.training.trainer import Trainer
@@ -114,10 +114,10 @@ def test_integers_have_no_loss() -> None:
     axis = net.constant(1, np.int32)
     net.nodes.append(Node("ARG_MAX", (y, axis), (best,), {"output_type": 4}, 1))
     graph = net.graph(best, y)
-    (loss,) = heads(graph, TrainingInfo(loss=MSE))
+    (loss,) = output_losses(graph, TrainingInfo(loss=MSE))
     assert (loss.tensor, loss.output) == (y, 1)
     with pytest.raises(OptionError, match=r"must be none for tensor .*, but got mean_squared"):
-        heads(graph, TrainingInfo(loss=MSE, output_losses=(("0", MSE),)))
+        output_losses(graph, TrainingInfo(loss=MSE, output_losses=(("0", MSE),)))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_integers_have_no_loss() -> None:
 )
 def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        heads(two_heads(), TrainingInfo(**{"loss": MSE, **given}))  # type: ignore[arg-type]
+        output_losses(two_heads(), TrainingInfo(**{"loss": MSE, **given}))  # type: ignore[arg-type]
 
 
 def test_a_circle_plus_holds_one_loss() -> None:
@@ -203,7 +203,7 @@ def test_cross_entropy_looks_through_operators_that_only_change_the_shape(
     found = []
     for last in (True, False):
         graph, between = shaped(op, last=last)
-        (head,) = heads(graph, info)
+        (head,) = output_losses(graph, info)
         assert head.options["from_logits"]
         assert head.tensor == between
         with Trainer(graph, info, micro_batch=4, workers=1, outputs=True) as trainer:
@@ -250,7 +250,7 @@ def test_probabilities_that_cannot_come_last_stay_probabilities(why: str) -> Non
     info = TrainingInfo(
         batch_size=4, output_losses=(("0", CCE), ("1", "none"))[: len(graph.outputs)]
     )
-    head, *_ = heads(graph, info)
+    head, *_ = output_losses(graph, info)
     assert (head.tensor, head.options["from_logits"]) == (graph.outputs[0], False)
     inputs = np.random.default_rng(1).normal(size=(4, 5)).astype("f4")
     shape = graph.tensors[graph.outputs[0]].spec.shape[1:]
@@ -266,7 +266,7 @@ def test_an_output_of_integers_alone_is_refused_by_its_type() -> None:
     y = net.add("CAST", (net.dense(net.input(1, 5), 6),), (1, 6))
     net.tensors[y] = replace(net.tensors[y], spec=TensorSpec((1, 6), np.dtype(np.uint8)))
     with pytest.raises(OptionError, match=r'none among tensor 4 \("x4"\) \(1, 6\) uint8'):
-        heads(net.graph(y), TrainingInfo(loss=MSE))
+        output_losses(net.graph(y), TrainingInfo(loss=MSE))
 
 
 def test_an_output_whose_shape_the_file_leaves_out_trains(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.storage import mapped_files as mapped
 from odt.core.storage.mapped_files import MappedFile
-from odt.core.training.frozen_cache import Keep
+from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.inference import Predictor
 from odt.core.training.trainer import Trainer
 from odt.errors import LostFileError
@@ -234,7 +234,7 @@ def test_a_model_that_became_shorter_is_not_exported(folder: Path) -> None:
 def test_a_frozen_part_of_a_shorter_model_is_not_kept(folder: Path) -> None:
     data = open_data(folder)
     info = TrainingInfo(batch_size=8, trainable_ops=(1,))
-    keep = Keep(SAMPLES)
+    keep = CachePolicy(SAMPLES)
     with Trainer(read_model(folder / "model.circle").graph, info, keep=keep) as trainer:
         parts = [range(SAMPLES)]
         with trainer.frozen(data, data.without_inputs(), parts) as cache:

@@ -11,7 +11,7 @@ from PIL import Image
 from odt.cli.main import main
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.arena_usage import timeline
+from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.training.trainer import Trainer
 
 HERE = Path(__file__).parent
@@ -112,7 +112,7 @@ def test_the_fullest_step_of_the_timeline_fills_the_arena() -> None:
     graph = read_model(str(MNIST)).graph
     info = TrainingInfo(loss="categorical_crossentropy", batch_size=16)
     with Trainer(graph, info, micro_batch=8, workers=2) as trainer:
-        kinds = timeline(trainer.plan, 2)
+        kinds = arena_usage(trainer.plan, 2)
         most = max(map(sum, zip(*kinds.values(), strict=True)))
         assert 0.95 * trainer.runtime.arena_nbytes < most <= trainer.runtime.arena_nbytes
     assert all(max(numbers) > 0 for numbers in kinds.values())

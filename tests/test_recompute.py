@@ -60,19 +60,19 @@ def test_no_call_is_made_more_than_twice() -> None:
     plan = plan_of(GRAPHS["branches"](), 4)
     saved = [
         v
-        for s in plan.steps[: plan.forward_steps]
+        for s in plan.entries[: plan.forward_entries]
         if isinstance(s, Call)
         for v in s.values(s.writes)
         if v not in plan.losses
     ]
     backward = {
         plan.root(v)
-        for s in plan.steps[plan.forward_steps :]
+        for s in plan.entries[plan.forward_entries :]
         if isinstance(s, Call)
         for v in s.values(s.reads)
     }
     less = recompute(plan, backward.intersection(saved))
-    labels = [s.label for s in less.steps if isinstance(s, Call)]
+    labels = [s.label for s in less.entries if isinstance(s, Call)]
     again = [label for label in labels if label.endswith(" again")]
     assert len(again) == len(set(again)) > 3
     assert not faults(less, plan_memory(less))
@@ -88,7 +88,7 @@ def test_a_weight_is_delivered_after_all_that_is_made_again_with_it() -> None:
     y = net.add("SELECT_V2", (c, a, b), (1, 40))
     plan = plan_of(net.graph(net.add("TANH", (net.add("MUL", (y, w), (1, 40)),), (1, 40))), 4)
     less = recompute(plan, [f"t{c}"])
-    assert [s.label for s in less.steps if isinstance(s, Call) and "again" in s.label] == [
+    assert [s.label for s in less.entries if isinstance(s, Call) and "again" in s.label] == [
         "1 NOT_EQUAL again"
     ]
     assert not faults(less, plan_memory(less))

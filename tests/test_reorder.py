@@ -8,7 +8,7 @@ from odt.core.planning.memory import plan_memory
 from odt.core.planning.plan import Delivery, Plan
 from odt.core.planning.rewrites.compress import choose_digests, use_digests
 from odt.core.planning.rewrites.recompute import choose_dropped, recompute
-from odt.core.planning.rewrites.reorder import _Segments, choose_order, reorder, step_name
+from odt.core.planning.rewrites.reorder import _Segments, choose_order, entry_name, reorder
 from odt.core.planning.verify import faults
 
 STORED = {
@@ -20,7 +20,7 @@ STORED = {
 
 def backwards(plan: Plan) -> tuple[str, ...]:
     """An order built call by call, whether it is better or not."""
-    names = [step_name(step) for step in plan.steps]
+    names = [entry_name(step) for step in plan.entries]
     return tuple(names[k] for k in _Segments(plan).order(back=True))
 
 
@@ -43,7 +43,7 @@ def test_ten_steps_give_the_same_bits(
     assert callable(rewrite)
     graph = STORED[name]()
     plan = plan_of(graph, 2)
-    assert ordered(plan).steps != plan.steps
+    assert ordered(plan).entries != plan.entries
     with monkeypatch.context() as patch:
         usual = trained(graph, patch, lambda plan: plan, whole)
     assert np.isfinite(usual).all()
@@ -57,7 +57,7 @@ def test_the_arena_shrinks_and_nothing_is_overwritten(name: str) -> None:
     less = reorder(plan, order)
     assert plan_memory(less).nbytes < 0.95 * plan_memory(plan).nbytes
     assert not faults(less, plan_memory(less))
-    assert sorted(map(step_name, less.steps)) == sorted(map(step_name, plan.steps))
+    assert sorted(map(entry_name, less.entries)) == sorted(map(entry_name, plan.entries))
 
 
 def test_an_order_that_gains_nothing_is_left() -> None:
@@ -70,7 +70,7 @@ def test_an_order_holds_for_any_batch() -> None:
     graph = STORED["kws"]()
     order = choose_order(plan_of(graph, 4))
     assert order
-    names = [[step_name(s) for s in reorder(plan_of(graph, n), order).steps] for n in (1, 4)]
+    names = [[entry_name(s) for s in reorder(plan_of(graph, n), order).entries] for n in (1, 4)]
     assert names[0] == names[1]
 
 
@@ -78,6 +78,6 @@ def test_no_weight_changes_before_what_may_be_computed_again() -> None:
     """A call of the forward phase may be repeated until the last reader of what it leads to."""
     plan = ordered(plan_of(GRAPHS["branches"](), 4))
     every = frozenset(n for n, v in plan.values.items() if v.base is None)
-    assert any(isinstance(s, Delivery) for s in plan.steps)
+    assert any(isinstance(s, Delivery) for s in plan.entries)
     again = recompute(plan, every)  # a plan refuses to read what has been updated
-    assert len(again.steps) > len(plan.steps)
+    assert len(again.entries) > len(plan.entries)

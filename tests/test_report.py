@@ -8,7 +8,7 @@ import pytest
 from odt.cli.output import report
 from odt.core.planning.schedule import Schedule
 from odt.core.storage import usage as phases
-from odt.core.storage.usage import Phases, Usage
+from odt.core.storage.usage import StageTimer, Usage
 from odt.core.training.passes import Result
 from odt.core.training.trainer import MemoryReport
 from odt.errors import OptionError
@@ -148,8 +148,8 @@ def test_tables_are_aligned() -> None:
 
 
 def test_phases_are_timed() -> None:
-    run = Phases()
-    with run.phase("PREPARE"):
+    run = StageTimer()
+    with run.stage("PREPARE"):
         time.sleep(0.02)
     assert list(run.times_ms) == ["PREPARE"]
     assert run.times_ms["PREPARE"] >= 20
@@ -157,9 +157,9 @@ def test_phases_are_timed() -> None:
 
 
 def test_polling_sees_memory_that_a_phase_gives_back() -> None:
-    run = Phases(poll_memory=True)
+    run = StageTimer(poll_memory=True)
     before = phases.usage()
-    with run.phase("EXECUTE"):
+    with run.stage("EXECUTE"):
         block = bytearray(b"\1") * (64 << 20)
         time.sleep(4 * phases.INTERVAL)
         del block
@@ -172,4 +172,4 @@ def test_polling_sees_memory_that_a_phase_gives_back() -> None:
 def test_polling_without_proc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phases, "STATUS", phases.STATUS.with_name("no-such-file"))
     with pytest.raises(OptionError, match=r"--mem-poll: needs /proc/self, but got: .*no-such-file"):
-        Phases(poll_memory=True)
+        StageTimer(poll_memory=True)

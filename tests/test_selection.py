@@ -80,7 +80,9 @@ def test_backward_ends_at_the_deepest_selected_tensor() -> None:
     graph = network()
     with Trainer(graph, select(graph, INFO, Selection(("x6",)))) as trainer:
         backward = [
-            s.label for s in trainer.plan.steps[trainer.plan.forward_steps :] if isinstance(s, Call)
+            s.label
+            for s in trainer.plan.entries[trainer.plan.forward_entries :]
+            if isinstance(s, Call)
         ]
     assert [label for label in backward if "FULLY" in label] == ["2 FULLY_CONNECTED d.b"]
 

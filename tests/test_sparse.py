@@ -147,7 +147,7 @@ def test_arithmetic_is_that_of_the_chosen_channels(name: str) -> None:
     found = []
     for info in (INFO, sparse(graph, 0.25)):
         with Trainer(graph, info, micro_batch=8, workers=1) as trainer:
-            calls = [s for s in trainer.plan.steps if isinstance(s, Call)]
+            calls = [s for s in trainer.plan.entries if isinstance(s, Call)]
         w = f"d.t{filter_of(graph)}"
         found.append({c.label: c.flops for c in calls if w not in c.values(c.writes)})
         found.append({c.label: c.flops for c in calls if w in c.values(c.writes)})

@@ -8,14 +8,14 @@ from networks import ArrayData, InOrder, Net
 from op_db import OP_DB, OpInfo, Sample
 from op_run import draw, row_of
 
-from odt.core.lowering.batch_samples import stacked
+from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import expand
 from odt.core.lowering.lower import lower
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation
 from odt.core.planning.memory import plan_memory
-from odt.core.planning.work import Work
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.trainer import Trainer
@@ -75,7 +75,7 @@ def alone(row: OpDef, sample: Sample, given: Mapping[str, Array], grows: Collect
 
 def run(lowered: Graph, values: Mapping[str, Array]) -> list[Array]:
     """The outputs; values are those of the inputs."""
-    plan = Work(outputs=True).plan(lowered)
+    plan = Computation(outputs=True).plan(lowered)
     memory = plan_memory(plan)
     program = Program(plan, memory, make_arena(memory.nbytes), {})
     for i, a in zip(lowered.inputs, program.inputs, strict=True):
@@ -101,7 +101,7 @@ def test_samples_stacked_equal_samples_apart(info: OpInfo, sample: Sample) -> No
         except UnsupportedError:  # a constant where the file has one may not be data
             continue
         try:
-            several = stacked(one, COUNT)
+            several = batch_samples(one, COUNT)
         except UnsupportedError:
             continue
         assert not mixing_nodes(several)

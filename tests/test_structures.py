@@ -19,8 +19,8 @@ from mutations import mutations, structures
 from odt.cli.commands.check import describe, describe_refusals
 from odt.cli.commands.inspect import describe as describe_model
 from odt.core.export.exporter import convert, export_model
-from odt.core.lowering.lower import refusals
-from odt.core.model.dequantize import fold_weights
+from odt.core.lowering.lower import unsupported_nodes
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import parse_model
 from odt.core.model.training_info import stored_training_info
 from odt.core.recipe.resolve import resolve
@@ -155,8 +155,8 @@ def answer(data: bytes, out: Path) -> None:
     model = parse_model(memoryview(data), "changed")
     describe_model(model)
     convert(model, "tflite")
-    graph = fold_weights(model).graph
-    refused = refusals(graph)
+    graph = dequantize_weights(model).graph
+    refused = unsupported_nodes(graph)
     if refused:
         describe_refusals(graph, refused)
     stored = stored_training_info(model)

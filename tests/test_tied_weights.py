@@ -12,7 +12,7 @@ from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Progress
 from odt.core.checkpoints.resume import Resume
 from odt.core.export.exporter import export_model, remove_training_info
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.runtime.parameters import Optimizer, Parameters
@@ -41,7 +41,7 @@ def tied(path: Path, *, two_tensors: bool) -> Model:
 
 def train(model: Model) -> dict[int, Array]:
     """One step; the weights after it."""
-    with Trainer(fold_weights(model).graph, INFO) as trainer:
+    with Trainer(dequantize_weights(model).graph, INFO) as trainer:
         list(trainer.fit(ArrayData([X], [T]), InOrder(4), epochs=1))
         return trainer.weights()
 
@@ -185,7 +185,7 @@ def test_integers_of_one_buffer_train_and_are_exported_apart(
     assert len(weights) == 2
     export_model(model, weights, out, float_weights=float_weights)
     exported = read_model(out)
-    graph = fold_weights(exported).graph
+    graph = dequantize_weights(exported).graph
     for i, w in weights.items():
         a = graph.tensors[i].data
         assert a is not None

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from odt.cli.main import main
 from odt.core.model.reader import read_model
-from odt.core.planning.work import Plans
+from odt.core.planning.computation import Plans
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 MICRO_BATCH = 2

@@ -20,9 +20,9 @@ from odt.cli.options.shared import (
 )
 from odt.cli.output import report
 from odt.core.data.protocol import Data
-from odt.core.lowering.lower import refusals
-from odt.core.lowering.unsupported import Refusal
-from odt.core.model.dequantize import fold_weights
+from odt.core.lowering.lower import unsupported_nodes
+from odt.core.lowering.unsupported import UnsupportedNode
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
@@ -85,8 +85,8 @@ def command(
     what would take too long, cannot be told, and is not held against the model.
     """
     source = read_model(model)
-    graph = fold_weights(source).graph
-    refused = refusals(graph)
+    graph = dequantize_weights(source).graph
+    refused = unsupported_nodes(graph)
     if refused:
         click.echo("\n".join(describe_refusals(graph, refused)))
         raise click.exceptions.Exit(1)
@@ -126,7 +126,7 @@ def command(
     click.echo("It will train." if told else "Whether it will train cannot be told.")
 
 
-def describe_refusals(graph: Graph, refused: Sequence[Refusal]) -> list[str]:
+def describe_refusals(graph: Graph, refused: Sequence[UnsupportedNode]) -> list[str]:
     """All nodes that odt cannot compute, and what would train if they were left out."""
     lines = [f"blocked: {refusal}" for refusal in refused]
     left = tail(graph, refused)

@@ -11,7 +11,7 @@ from odt.core.export.exporter import add_training_info, remove_training_info
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.model.training_json import format_training_json, read_training_json
-from odt.core.recipe.output_losses import heads
+from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import resolve, values_used
 from odt.errors import OptionError
 
@@ -89,7 +89,7 @@ def _info(
         said = asdict(read)
     given = {name: options.pop(name) for name in FIELDS}
     info = resolve(graph, said, given, options, number)
-    loss = heads(graph, info)[0].name
+    loss = output_losses(graph, info)[0].name
     return values_used(graph, replace(info, loss=loss))
 
 

@@ -8,7 +8,7 @@ import click
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.datasets.contact_sheet import write_sheet
-from odt.core.datasets.statistics import Survey, label_names, open_any, survey
+from odt.core.datasets.statistics import ColumnStatistics, column_statistics, label_names, open_any
 from odt.core.storage.reading import printable
 from odt.errors import OptionError
 
@@ -45,7 +45,7 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
     for column in columns:
         for note in column.notes:
             click.echo(note, err=True)
-        found = survey(column, classes)
+        found = column_statistics(column, classes)
         click.echo("\n".join(lines(found)))
         bad += found.nan + found.infinite
     if sidecar is not None and "source" in sidecar.recipe:
@@ -62,7 +62,7 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
         raise click.exceptions.Exit(1)
 
 
-def lines(found: Survey) -> Iterator[str]:
+def lines(found: ColumnStatistics) -> Iterator[str]:
     """One tensor in words."""
     yield f"{found.name}: {found.samples} samples of {found.spec}"
     yield f"  range {found.least:.6g} … {found.most:.6g}, mean {found.mean:.6g}"

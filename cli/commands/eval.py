@@ -14,7 +14,7 @@ from odt.cli.options.shared import (
     schedule_options,
 )
 from odt.cli.output import report
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
 from odt.core.recipe.resolve import resolve
@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Measures MODEL on all samples of the data files; nothing is trained or written."""
     source = read_model(model)
-    graph = fold_weights(source).graph
+    graph = dequantize_weights(source).graph
     stored = stored_training_info(source)
     info = resolve(graph, stored.given() if stored else {}, options, {})
     with Evaluator(graph, info, micro_batch=micro_batch, workers=workers) as evaluator:

@@ -24,7 +24,7 @@ from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
 from odt.core.datasets.labels import parse_label_map, relabel
-from odt.core.datasets.model_signature import Likeness, likeness
+from odt.core.datasets.model_signature import ModelSignature, read_signature
 from odt.core.datasets.open_source import Opening, open_source
 from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import Resize, parse_augmentation
@@ -33,7 +33,7 @@ from odt.core.datasets.published import PUBLISHED, open_published
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.splits import Division, Wanted
-from odt.core.datasets.synthetic import Randomness, random_data
+from odt.core.datasets.synthetic import Randomness, synthetic_data
 from odt.core.datasets.tables import TableOptions
 from odt.core.storage.reading import printable
 from odt.errors import MOST, DataError, OptionError
@@ -88,7 +88,7 @@ def command(**o: Any) -> None:
         click.echo("Dataset list :")
         click.echo("[" + ",\n".join(PUBLISHED) + "]")
         return
-    like = likeness(o["like"]) if o["like"] else None
+    like = read_signature(o["like"]) if o["like"] else None
     splits = wanted(o["split"] or ("train", "test"), lengths(o))
     steps = Steps(o, like)
     source = opened(o, steps.early_resize())
@@ -175,7 +175,7 @@ def published_name(text: str) -> str:
 class Steps:
     """Preprocessing as the options and a model ask for it; options are checked at once."""
 
-    def __init__(self, o: dict[str, Any], like: Likeness | None) -> None:
+    def __init__(self, o: dict[str, Any], like: ModelSignature | None) -> None:
         self._o = o
         self._like = like
         self._augmentation = parse_augmentation(o["augment"], o["augment_factor"])
@@ -357,7 +357,7 @@ def random(
     base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
     with closing(Bar()) as bar:
-        specs = random_data(
+        specs = synthetic_data(
             paths[-1], files, length, Randomness(low, high, seed), output_format, bar
         )
     for path, role in zip(files, specs, strict=True):

@@ -9,7 +9,7 @@ import click
 
 from odt.cli.options.shared import model_argument, selection_options
 from odt.cli.output.report import size, table
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import MOST_NAME, Graph
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
@@ -44,7 +44,7 @@ def command(
 
 def describe(model: Model, selection: Selection = ALL) -> str:
     """Everything `odt inspect` prints of a model."""
-    graph, folded = model.graph, fold_weights(model).graph
+    graph, folded = model.graph, dequantize_weights(model).graph
     info = select(folded, TrainingInfo(), selection)
     found = inspect_graph(folded).among(info.trainable_ops, info.trainable_tensors)
     stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}

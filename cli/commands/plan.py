@@ -19,22 +19,22 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
-from odt.core.planning.budget.fit_budget import fit
+from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast, peak
-from odt.core.planning.budget.savings import Share, shares
+from odt.core.planning.budget.savings import Saving, savings
+from odt.core.planning.computation import Plans
 from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
-from odt.core.planning.work import Plans
 from odt.core.recipe.resolve import resolve
 from odt.core.recipe.selection import Selection, choose_channels, select
-from odt.core.recipe.works import works
+from odt.core.recipe.works import training_and_validation
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
-from odt.core.training.frozen_cache import cache_size, cut_off
+from odt.core.training.frozen_cache import cache_size, split_frozen
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
@@ -90,7 +90,7 @@ def command(
         )
     source = read_model(model)
     check_outputs({"--png": png}, {"MODEL": source.path})
-    graph = fold_weights(source).graph
+    graph = dequantize_weights(source).graph
     stored = stored_training_info(source)
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
     given = {name: options.pop(name) for name in fields}
@@ -99,20 +99,20 @@ def command(
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     info = select(graph, info, selection, among=num_of_trainable_ops is not None)
     info = choose_channels(graph, info, sparse)
-    plans, work, reserve, note = Plans(graph), works(graph, info), 0, ""
+    plans, work, reserve, note = Plans(graph), training_and_validation(graph, info), 0, ""
     if keep:
-        work = cut_off(plans, work)
+        work = split_frozen(plans, work)
         size = cache_size(plans, work[0], info.batch_size, keep)
         reserve = size.resident
         note = report.kept(keep, size.kept) + "; what is mapped of it" * keep.on_disk
-    found = fit(
+    found = fit_budget(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
     rule = find_optimizer(info.optimizer)
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     click.echo("\n".join(describe_schedule(found)))
     click.echo("\n".join(describe_memory(found, info.optimizer, slots, note)))
-    click.echo("\n".join(describe_shares(shares(found, work[0]))))
+    click.echo("\n".join(describe_savings(savings(found, work[0]))))
     click.echo("\n".join(describe_peak(found.plan)))
     if calls:
         click.echo("\n".join(describe_calls(found.plan, found.memory)))
@@ -178,7 +178,7 @@ def describe_memory(
     return report.table(cells, right=(1,))
 
 
-def describe_shares(found: Sequence[Share]) -> list[str]:
+def describe_savings(found: Sequence[Saving]) -> list[str]:
     """What each way of saving memory saves."""
     rows = [(share.name, f"{share.nbytes:,} bytes", share.note) for share in found]
     return ["", "saved by", *report.table(rows, right=(1,))] if rows else []
@@ -199,7 +199,7 @@ def describe_peak(plan: Plan) -> list[str]:
         rows.append((f"{len(rest)} more", f"{sum(sizes[n] for n, _ in rest):,}", "", "", ""))
     return [
         "",
-        f"most is alive in the {found.phase} phase at {found.step}: {total:,} bytes a worker",
+        f"most is alive in the {found.phase} phase at {found.entry}: {total:,} bytes a worker",
         *report.table(rows, right=(1,)),
     ]
 
@@ -218,9 +218,9 @@ def _ends(plan: Plan, life: Lifetime) -> tuple[str, str]:
     def label(k: int) -> str:
         if k == BEFORE:
             return "the data"
-        if k >= len(plan.steps):
+        if k >= len(plan.entries):
             return "the end"
-        step = plan.steps[k]
+        step = plan.entries[k]
         return step.label if isinstance(step, Call) else "its update"
 
     return label(life.first), label(life.last)

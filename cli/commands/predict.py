@@ -14,7 +14,7 @@ from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, output_names, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.storage.reading import printable
@@ -67,7 +67,7 @@ def command(
     if output:
         check_outputs({"--output": output}, {"MODEL": source.path, "--load-input": inputs})
         keep_going()
-    graph = fold_weights(source).graph
+    graph = dequantize_weights(source).graph
     _check_outputs(graph, output, output_index)
     shown = top is not None or output is None
     sidecar = read_sidecar(inputs)

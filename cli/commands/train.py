@@ -9,7 +9,7 @@ import click
 
 from odt.cli.options.cache import cache_options, what_to_keep
 from odt.cli.options.onert import OneCommand, one_options, spelled_as_one
-from odt.cli.options.sample_counts import cut_samples
+from odt.cli.options.sample_counts import split_samples
 from odt.cli.options.shared import (
     LOSS_FIELDS,
     budget_option,
@@ -34,7 +34,7 @@ from odt.core.checkpoints.resume import Resume, Saver, changed_constants, read_r
 from odt.core.data.dataset import EpochOrder
 from odt.core.data.protocol import Data
 from odt.core.export.exporter import export_model
-from odt.core.model.dequantize import as_stored, fold_weights
+from odt.core.model.dequantize import as_stored, dequantize_weights
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, encode_training_info, stored_training_info
 from odt.core.planning.budget.forecast import DATA_PAGES
@@ -48,9 +48,9 @@ from odt.core.recipe.resolve import (
 )
 from odt.core.recipe.selection import Selection, choose_channels, select
 from odt.core.storage.atomic_files import AtomicFile
-from odt.core.storage.usage import Phases
+from odt.core.storage.usage import StageTimer
 from odt.core.training.metrics import fitting_metrics
-from odt.core.training.trainer import Trainer, training_samples
+from odt.core.training.trainer import Trainer, training_sample_specs
 from odt.errors import LostFileError, OptionError
 from odt.kernels.native.library import describe_kernels
 
@@ -169,12 +169,12 @@ def command(
     _refuse_alone("--keep-best", keep_best, "--export-circle or another export", exports)
     if exports or export_checkpoint:
         keep_going()
-    phases = Phases(mem_poll)
+    timer = StageTimer(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
-    with phases.phase("MODEL_LOAD"):
+    with timer.stage("MODEL_LOAD"):
         source = read_model(model)
         _check_outputs(source, exports, export_checkpoint, checkpoint, load_input, load_expected)
-        folded = fold_weights(source)
+        folded = dequantize_weights(source)
         resume = read_resume(checkpoint) if checkpoint else Resume("", None)
         before = resume.training_info(folded.graph)
         info, where = _resolve(source, num_of_trainable_ops, trainable_ops, options, before)
@@ -182,14 +182,14 @@ def command(
         said = num_of_trainable_ops is not None or trainable_ops is not None
         info = select(folded.graph, info, selection, among=said)
         info = choose_channels(folded.graph, info, sparse)
-    sample = training_samples(folded.graph, info)
+    sample = training_sample_specs(folded.graph, info)
     metrics = fitting_metrics(metric, *sample.losses[0])
     for path in exports.values():
         AtomicFile(path).discard()  # better refused now than after hours of training
     data = open_data(load_input, load_expected, sample)
     if memory_budget is not None:
-        data.keep_pages(DATA_PAGES)
-    parts = cut_samples(data.length, data_length, validation_split, info.batch_size)
+        data.limit_mapped(DATA_PAGES)
+    parts = split_samples(data.length, data_length, validation_split, info.batch_size)
     then = resume.progress
     order = EpochOrder(
         parts.training,
@@ -200,8 +200,8 @@ def command(
     _refuse_alone("--keep-best", keep_best, "--validation-split", parts.validation)
     _refuse_alone("--patience", patience, "--validation-split", parts.validation)
     keep = what_to_keep(cache_frozen, cache_dtype, data_length or data.length)
-    with phases.phase("PREPARE"):
-        m, w = resume.cut(info.batch_size, micro_batch, workers)
+    with timer.stage("PREPARE"):
+        m, w = resume.schedule(info.batch_size, micro_batch, workers)
         graph = resume.on(folded.graph)
         trainer = Trainer(
             graph,
@@ -265,7 +265,7 @@ def command(
         lost: LostFileError | None = None
         with stop_on_signals() as stopped:
             try:
-                with phases.phase("EXECUTE"), given as samples:
+                with timer.stage("EXECUTE"), given as samples:
                     for epoch in epochs_of(
                         trainer, samples, order, epochs, parts, stopped, start, saver, patience
                     ):
@@ -288,9 +288,9 @@ def command(
                     )
     if (keep_best or patience) and trainer.best.epoch:
         click.echo(report.best_line(trainer.best, keep_best))
-    click.echo(report.timing_table(phases.times_ms, times, start[0]))
+    click.echo(report.timing_table(timer.times_ms, times, start[0]))
     if mem_poll:
-        click.echo(report.memory_tables(phases.usages))
+        click.echo(report.memory_tables(timer.usages))
     if lost is not None:
         step = trainer.parameters.step
         raise LostFileError(

@@ -4,7 +4,7 @@ import click
 import numpy as np
 
 from odt.cli.options.shared import stack
-from odt.core.training.frozen_cache import Keep
+from odt.core.training.frozen_cache import CachePolicy
 from odt.errors import OptionError
 
 cache_options = stack(
@@ -24,7 +24,9 @@ cache_options = stack(
 )
 
 
-def what_to_keep(cache_frozen: str | None, cache_dtype: str | None, samples: int) -> Keep | None:
+def what_to_keep(
+    cache_frozen: str | None, cache_dtype: str | None, samples: int
+) -> CachePolicy | None:
     """What the options ask for; None for nothing.
 
     Raises:
@@ -35,4 +37,4 @@ def what_to_keep(cache_frozen: str | None, cache_dtype: str | None, samples: int
     if not cache_frozen:
         return None
     dtype = np.dtype(np.float16) if cache_dtype == "float16" else None
-    return Keep(samples, dtype, cache_frozen == "disk")
+    return CachePolicy(samples, dtype, cache_frozen == "disk")

@@ -4,7 +4,7 @@ from odt.core.data.dataset import Split, split
 from odt.errors import DataError
 
 
-def cut_samples(length: int, wanted: int | None, share: float, batch: int) -> Split:
+def split_samples(length: int, wanted: int | None, share: float, batch: int) -> Split:
     """The samples that train and those that validate.
 
     Args:

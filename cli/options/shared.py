@@ -9,7 +9,7 @@ from odt.cli.options.types import Every, OfOutput, Property, Share, Size, Word
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
-from odt.core.runtime.runtime import Runtime, Samples
+from odt.core.runtime.runtime import Runtime, SampleSpecs
 from odt.core.training.metrics import ACCURACY, METRICS
 from odt.errors import OptionError
 
@@ -235,7 +235,7 @@ hyper_parameter_options = stack(
 
 
 def open_data(
-    load_input: str | None, load_expected: str | None, model: Runtime | Samples
+    load_input: str | None, load_expected: str | None, model: Runtime | SampleSpecs
 ) -> DataSet:
     """The data files of a command, their sizes checked against the model.
 

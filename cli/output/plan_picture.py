@@ -2,7 +2,7 @@
 
 from io import BytesIO
 
-from odt.core.planning.budget.arena_usage import timeline
+from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import OptionError
@@ -27,8 +27,8 @@ def draw(found: Forecast, path: str) -> None:
         "optimizer": [found.slots],
         "gradients, added up": [found.gradients],
     }
-    alive = timeline(found.plan, found.schedule.workers)
-    calls = range(len(found.plan.steps))
+    alive = arena_usage(found.plan, found.schedule.workers)
+    calls = range(len(found.plan.entries))
     heights = [[n / MB for n in (each * len(calls))] for each in layers.values()]
     heights += [[n / MB for n in each] for each in alive.values()]
     names = [*layers, *(f"{name} in arenas" for name in alive)]
@@ -36,7 +36,9 @@ def draw(found: Forecast, path: str) -> None:
     axes = figure.add_subplot()
     axes.stackplot(calls, heights, labels=names, step="post")
     axes.axhline(found.total / MB, color="black", linewidth=1, label="allocated")
-    axes.axvline(found.plan.forward_steps, color="gray", linestyle=":", label="forward | backward")
+    axes.axvline(
+        found.plan.forward_entries, color="gray", linestyle=":", label="forward | backward"
+    )
     s = found.schedule
     axes.set_title(f"micro-batches of {s.micro_batch} of {s.batch}, workers: {s.workers}")
     axes.set_xlabel("call")

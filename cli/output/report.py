@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from odt.core.planning.schedule import Schedule
 from odt.core.storage.usage import Usage
 from odt.core.training.best_epoch import Best
-from odt.core.training.frozen_cache import Keep
+from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
 from odt.core.training.trainer import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
@@ -181,12 +181,12 @@ def budget_line(predicted: int, budget: int) -> str:
     )
 
 
-def cache_line(keep: Keep, nbytes: int, arenas: int) -> str:
+def cache_line(keep: CachePolicy, nbytes: int, arenas: int) -> str:
     """What keeping the frozen part's outputs takes."""
     return f"frozen part: {kept(keep, nbytes)}; {arenas:,} bytes of arenas until all are computed"
 
 
-def kept(keep: Keep, nbytes: int) -> str:
+def kept(keep: CachePolicy, nbytes: int) -> str:
     """Values of so many samples."""
     n, place = keep.samples, "on disk" if keep.on_disk else "in memory"
     return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"

@@ -19,7 +19,7 @@ from odt.core.checkpoints.checkpoint import Checkpoint, Entry, parse_header
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.checkpoints.resume import Resume, progress_of
 from odt.core.data.dataset import EpochOrder
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
@@ -183,7 +183,7 @@ def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
 
 def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
     model, resume = _needed(model), Resume(where, found)
-    with _trainer(model, resume.training_info(fold_weights(model).graph)) as trainer:
+    with _trainer(model, resume.training_info(dequantize_weights(model).graph)) as trainer:
         resume.restore(trainer.graph, trainer.parameters)
         return b"".join(onert_checkpoint.encode(trainer.graph, trainer.parameters))
 
@@ -198,7 +198,7 @@ def _needed(model: Model | None) -> Model:
 
 def _trainer(model: Model, fields: Mapping[str, Any]) -> Trainer:
     """Holds what trains; the loss matters to nothing here, so any will do where none is known."""
-    graph = fold_weights(model).graph
+    graph = dequantize_weights(model).graph
     known = fields.get("loss") or all(ends_in_softmax(graph, o) for o in graph.outputs)
     more = {} if known else {"loss": "mean_squared_error"}
     return Trainer(graph, TrainingInfo(**{**fields, **more}))

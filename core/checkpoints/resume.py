@@ -118,7 +118,7 @@ class Resume:
         else:
             checkpoint.restore(self.own, self.path, graph, parameters)
 
-    def cut(
+    def schedule(
         self, batch: int, micro_batch: int | None, workers: int | None
     ) -> tuple[int | None, int | None]:
         """Micro-batch and workers: what is given, else as before if the batch is as before."""

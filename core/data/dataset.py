@@ -61,7 +61,7 @@ def check_distributions(classes: int) -> Check:
     return check
 
 
-def check_shares(rows: Array) -> tuple[int, str] | None:
+def check_unit_interval(rows: Array) -> tuple[int, str] | None:
     """Values from 0 to 1, each by itself."""
     problem = check_finite(rows)
     if problem is not None or not rows.size or (rows.min() >= 0 and rows.max() <= 1):
@@ -100,7 +100,7 @@ def target_check(loss: str, output: TensorSpec) -> Check:
     if loss == "sparse_categorical_crossentropy":
         return check_labels(classes)
     if loss == "binary_crossentropy":
-        return check_shares
+        return check_unit_interval
     return check_finite
 
 
@@ -159,7 +159,7 @@ class DataSet:
         """The targets alone."""
         return DataSet((), self.targets, self._checks[len(self.inputs) :])
 
-    def keep_pages(self, nbytes: int) -> None:
+    def limit_mapped(self, nbytes: int) -> None:
         """Lets so many bytes of each file be mapped at a time, at most."""
         for column in self.inputs + self.targets:
             if column.pages is not None:

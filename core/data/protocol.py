@@ -6,11 +6,11 @@ from typing import Protocol
 from odt.kernels.opdef import Array
 
 # Numbers of samples in the order they are used: a range, or an array.
-Order = Sequence[int]
+SampleOrder = Sequence[int]
 
 
 class Data(Protocol):
     """Samples by number; read from several threads at once."""
 
-    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Fills the arrays, one row a sample; raises DataError for values no loss can use."""

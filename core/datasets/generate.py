@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data.sidecar import Sidecar, sidecar_path
-from odt.core.datasets.model_signature import Likeness
+from odt.core.datasets.model_signature import ModelSignature
 from odt.core.datasets.outputs import OUTPUTS, Output
 from odt.core.datasets.preprocess import Preprocessing, Targets
 from odt.core.datasets.source import (
@@ -57,7 +57,7 @@ class Request:
     output: str = "raw"
     skip: bool = False
     workers: int = 1
-    like: Likeness | None = None
+    like: ModelSignature | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from odt.kernels.opdef import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class ModelSignature:
     """The first input and the outputs of a model, for one sample.
 
     Attributes:
@@ -64,7 +64,7 @@ class Likeness:
             )
 
 
-def likeness(path: str) -> Likeness:
+def read_signature(path: str) -> ModelSignature:
     """What a model file wants.
 
     Raises:
@@ -78,4 +78,4 @@ def likeness(path: str) -> Likeness:
         )
         for indices in (graph.inputs, graph.outputs)
     ]
-    return Likeness(path, specs[0], specs[1])
+    return ModelSignature(path, specs[0], specs[1])

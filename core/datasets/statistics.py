@@ -19,7 +19,7 @@ BLOCK = 1 << 20  # bytes looked at together
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class ColumnStatistics:
     """One tensor of a file.
 
     Attributes:
@@ -80,7 +80,7 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     return open_columns(path, specs, "tensor"), sidecar
 
 
-def survey(column: Column, classes: Sequence[str]) -> Survey:
+def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistics:
     """Looks at all samples.
 
     Args:
@@ -119,7 +119,7 @@ def survey(column: Column, classes: Sequence[str]) -> Survey:
                 labels += np.bincount(rows[:, 0], minlength=len(classes))
     by_class = counts if one_hot else labels if sparse else np.zeros(0, np.int64)
     names = classes if len(classes) == len(by_class) else [str(k) for k in range(len(by_class))]
-    return Survey(
+    return ColumnStatistics(
         column.name,
         column.length,
         spec,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from odt.core.data.protocol import Order
+from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.outputs import OUTPUTS
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.inference import Predictor
@@ -30,7 +30,7 @@ class Randomness:
     seed: int = 0
 
 
-class RandomData:
+class SyntheticData:
     """Inputs by number: the same whatever batch they are asked for in."""
 
     def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
@@ -47,13 +47,13 @@ class RandomData:
             for s in self._specs
         ]
 
-    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for row, k in enumerate(samples):
             for out, x in zip(inputs, self.sample(int(k)), strict=True):
                 out[row] = x.reshape(out[row].shape)
 
 
-def random_data(
+def synthetic_data(
     model_path: str,
     paths: tuple[Path, Path],
     length: int,
@@ -68,12 +68,12 @@ def random_data(
     Raises:
         OdtError: if the model cannot be read or run, or a file not be written.
     """
-    graph = fold_weights(read_model(model_path)).graph
+    graph = dequantize_weights(read_model(model_path)).graph
     with Predictor(graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
         every = predictor.runtime.output_specs
         kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
         specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])
-        data = RandomData(specs[0], randomness)
+        data = SyntheticData(specs[0], randomness)
         files = [OUTPUTS[output](path, s, stack) for path, s in zip(paths, specs, strict=True)]
         done = 0
         for outputs in predictor.run(data, range(length)):

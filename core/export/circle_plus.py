@@ -20,7 +20,7 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     original,
 )
-from odt.core.model.flatbuffer import Source
+from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.reader import Model
 from odt.core.model.training_info import METADATA_NAME
 
@@ -50,7 +50,7 @@ def edit_training_info(
         identifier: of the format that the file will have.
         own: new buffers for some tensors, together with an info only.
     """
-    begin, root = original(Source(model.path, model.data))
+    begin, root = original(FlatBuffer(model.path, model.data))
     metadata: list[int | NewTable] = []
     found = False
     for table in root.tables(METADATA, "metadata"):

@@ -27,8 +27,8 @@ from odt.core.export.flatbuffer_edit import (
 )
 from odt.core.export.float_weights import removed, with_float_weights
 from odt.core.export.read_back import Expected
-from odt.core.model.dequantize import as_stored, fold_weights
-from odt.core.model.flatbuffer import Source, Table
+from odt.core.model.dequantize import as_stored, dequantize_weights
+from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.training_info import TrainingInfo, encode_training_info
@@ -77,7 +77,7 @@ def export_model(
         a.dtype != model.graph.tensors[i].spec.dtype or model.graph.tensors[i].data is None
         for i, a in weights.items()
     ):
-        weights, scales = as_stored(model, fold_weights(model), weights)
+        weights, scales = as_stored(model, dequantize_weights(model), weights)
     patches, own = _placed(model, weights)
     patches += [(_place_of(model, model.quantization[i].scale), a.data) for i, a in scales.items()]
     edit, data = convert(model, file_format, () if info else own), None
@@ -93,15 +93,15 @@ def _in_float(
     model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
 ) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
     """The model with float32 weights, new ones by its tensors, the info by its operators."""
-    folded = fold_weights(model)
-    if not folded.stored:
+    dequantized = dequantize_weights(model)
+    if not dequantized.stored:
         return model, weights, info
-    weights = {folded.stored.get(i, i): a for i, a in weights.items()}
+    weights = {dequantized.stored.get(i, i): a for i, a in weights.items()}
     if info is not None and info.trainable_ops is not None:
-        gone = removed(model, folded)
+        gone = removed(model, dequantized)
         kept = [k for k in info.trainable_ops if k not in gone]
         info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
-    return with_float_weights(model, folded), weights, info
+    return with_float_weights(model, dequantized), weights, info
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
@@ -132,7 +132,7 @@ def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Ed
     """
     if file_format == model.format and not own:
         return Edit(b"", 0, [])
-    source = Source(model.path, model.data)
+    source = FlatBuffer(model.path, model.data)
     root = source.root()
     identifier = IDENTIFIERS[file_format]
     patches: list[Patch] = []
@@ -207,7 +207,7 @@ def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], li
 def _readers(model: Model) -> Counter[tuple[int, int]]:
     """How many tensors of all subgraphs, and entries of metadata, name the bytes of a span."""
     found = Counter(model.spans[buffer] for buffer in model.metadata.values())
-    for graph in Source(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
+    for graph in FlatBuffer(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
         for table in graph.tables(TENSORS, "tensor", f"{graph.where}, "):
             buffer = table.number(BUFFER, "I")
             if buffer < len(model.spans):  # only those of subgraph 0 have been checked

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from odt.core.model.flatbuffer import Source, Table, u32
+from odt.core.model.flatbuffer import FlatBuffer, Table, u32
 
 MARK = b"odt+"
 ALIGNMENT = 64  # of a front, so that what was aligned stays aligned
@@ -106,7 +106,7 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
     yield data[at:]
 
 
-def original(source: Source) -> tuple[int, Table]:
+def original(source: FlatBuffer) -> tuple[int, Table]:
     """Where the file begins that a front was put before (0 if there is none), and its root."""
     data = source.data
     if bytes(data[8:12]) == MARK and len(data) >= 16:

@@ -22,8 +22,8 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     patched,
 )
-from odt.core.model.dequantize import Folded
-from odt.core.model.flatbuffer import Source, Table
+from odt.core.model.dequantize import Dequantized
+from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model, parse_model
 from odt.errors import UnsupportedError
 
@@ -33,28 +33,31 @@ SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
 READ = 1  # slot of Operator: its inputs
 
 
-def removed(model: Model, folded: Folded) -> tuple[int, ...]:
+def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
     """Positions of the operators that the file loses."""
-    left = {n.origin for n in folded.graph.nodes}
+    left = {n.origin for n in dequantized.graph.nodes}
     return tuple(n.origin for n in model.graph.nodes if n.origin not in left)
 
 
-def with_float_weights(model: Model, folded: Folded) -> Model:
+def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     """The model with float32 weights.
 
     Args:
-        folded: its graph, and what was unfolded.
+        dequantized: its graph, and what was unfolded.
 
     Raises:
         UnsupportedError: if something reads a weight as it is stored.
     """
-    _check_readers(model, folded)
-    source = Source(model.path, model.data)
+    _check_readers(model, dequantized)
+    source = FlatBuffer(model.path, model.data)
     root = source.root()
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
-    patches = [*_retyped(graphs[0], folded.stored.values()), *_rewired(graphs[0], model, folded)]
+    patches = [
+        *_retyped(graphs[0], dequantized.stored.values()),
+        *_rewired(graphs[0], model, dequantized),
+    ]
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
-    patches += name_own_buffers(root, buffers, [*_own_buffers(folded)])
+    patches += name_own_buffers(root, buffers, [*_own_buffers(dequantized)])
     identifier = bytes(model.data[4:8])
     before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
     patches += absolute_offsets(root, len(before))
@@ -62,19 +65,19 @@ def with_float_weights(model: Model, folded: Folded) -> Model:
     return parse_model(memoryview(data), model.path)
 
 
-def _own_buffers(folded: Folded) -> Iterator[OwnBuffer]:
+def _own_buffers(dequantized: Dequantized) -> Iterator[OwnBuffer]:
     """The float32 values of each weight; tensors that shared a buffer may have other scales."""
-    for i, stored in folded.stored.items():
-        values = folded.graph.tensors[i].data
+    for i, stored in dequantized.stored.items():
+        values = dequantized.graph.tensors[i].data
         assert values is not None
         yield OwnBuffer((stored,), values.astype("<f4").tobytes())
 
 
-def _check_readers(model: Model, folded: Folded) -> None:
-    stored = set(folded.stored.values())
-    for node in folded.graph.nodes:
+def _check_readers(model: Model, dequantized: Dequantized) -> None:
+    stored = set(dequantized.stored.values())
+    for node in dequantized.graph.nodes:
         for i in stored.intersection(node.inputs):
-            dtype = folded.graph.tensors[i].spec.dtype
+            dtype = dequantized.graph.tensors[i].spec.dtype
             if dtype != np.float32:
                 raise UnsupportedError(
                     f"{model.path}: node {node.origin} ({node.op}): {model.graph.label(i)} must "
@@ -99,9 +102,9 @@ def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
                 yield start - 4, struct.pack("<I", 0)
 
 
-def _rewired(graph: Table, model: Model, folded: Folded) -> Iterator[Patch]:
+def _rewired(graph: Table, model: Model, dequantized: Dequantized) -> Iterator[Patch]:
     """The list of operators without those that are taken out, and who read their outputs."""
-    gone = removed(model, folded)
+    gone = removed(model, dequantized)
     if not gone:
         return
     instead = {n.outputs[0]: n.inputs[0] for n in model.graph.nodes if n.origin in gone}

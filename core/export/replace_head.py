@@ -14,7 +14,7 @@ import numpy as np
 from circle_schema.v0_10 import circle as schema
 
 from odt.core.lowering.lower import file_batch, lower
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph, Tensor
 from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -70,7 +70,7 @@ def _features(model: Model, after: int | None) -> int:
                 f"--after: must be below {len(outputs)}, the model's operators, but got {after}."
             )
         return outputs[after]
-    graph = fold_weights(model).graph
+    graph = dequantize_weights(model).graph
     for node in reversed(graph.nodes):
         inputs = [i for i in node.inputs if i >= 0]
         data = [i for i in inputs if graph.tensors[i].data is None]
@@ -93,7 +93,7 @@ def _is_layers(tensor: Tensor) -> bool:
 
 def _shape(model: Model, features: int, kept: Sequence[int]) -> tuple[int, ...]:
     """Of the features, as the operators before them compute it."""
-    graph = fold_weights(model).graph
+    graph = dequantize_weights(model).graph
     spec = graph.tensors[features].spec
     part = replace(
         graph, nodes=tuple(n for n in graph.nodes if n.origin in kept), outputs=(features,)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, bind_outputs, row_of
-from odt.core.lowering.graph_builder import Draft
+from odt.core.lowering.graph_builder import GraphBuilder
 from odt.core.model.graph import Graph, Node
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
@@ -25,7 +25,7 @@ MANY = 7919
 Specs = Mapping[str, TensorSpec]
 
 
-def stacked(one: Graph, times: int) -> Graph:
+def batch_samples(one: Graph, times: int) -> Graph:
     """The graph for several samples.
 
     Args:
@@ -43,67 +43,67 @@ def stacked(one: Graph, times: int) -> Graph:
                 f"{one.name}: {one.label(i)}: its leading axis must be the batch to compute "
                 f"several samples together, but got {one.tensors[i].spec.shape} for {one.samples}"
             )
-    stack = _Stack(one, times)
+    builder = _BatchBuilder(one, times)
     for node in one.nodes:
         try:
-            stack.add(node)
+            builder.add(node)
         except ShapeError as e:
             raise UnsupportedError(
                 f"{one.name}: node {node.origin} ({node.op}): must have a form for several "
                 f"samples to compute them together, but got: {e}"
             ) from e
-    fixed = [one.label(i) for i in one.outputs if i not in stack.grown]
+    fixed = [one.label(i) for i in one.outputs if i not in builder.batched]
     if fixed:
         raise UnsupportedError(
             f"{one.name}: an output must depend on an input, but got {', '.join(fixed)}"
         )
-    return replace(stack.graph(), samples=one.samples * times)
+    return replace(builder.graph(), samples=one.samples * times)
 
 
-class _Stack(Draft):
+class _BatchBuilder(GraphBuilder):
     """What there is of it so far.
 
     Attributes:
-        grown: tensors of which there is one for each sample.
+        batched: tensors of which there is one for each sample.
         views: of them, with an axis for the samples, by tensor and rank.
     """
 
     def __init__(self, one: Graph, samples: int) -> None:
         super().__init__(one)
         self.one, self.samples = one, samples
-        self.grown: set[int] = set()
+        self.batched: set[int] = set()
         self.views: dict[tuple[int, int], int] = {}
         for i in one.inputs:
-            self._grow(i)
+            self._batch(i)
 
     def add(self, node: Node) -> None:
         """Adds what a node becomes; raises ShapeError where it has no form for several samples."""
         row = row_of(node.op)
-        if not self.grown.intersection(node.inputs):
+        if not self.batched.intersection(node.inputs):
             self.nodes.append(node)
         elif row.forward.view is always:
             (y,) = node.outputs
-            self._grow(y)
+            self._batch(y)
             self.view(node.inputs[0], y, node.origin)
         elif self._takes_rows(row, node):
             for i in node.outputs:
-                self._grow(i)
+                self._batch(i)
             self.nodes.append(replace(node, attrs=self._attrs(row, node, self.samples)))
         elif not self._add_samples_first(row, node):
             self._add_with_axis(row, node)
 
-    def _grow(self, i: int) -> None:
-        self.grown.add(i)
+    def _batch(self, i: int) -> None:
+        self.batched.add(i)
         self.tensors[i] = replace(
-            self.tensors[i], spec=after(self.one.tensors[i].spec, self.samples)
+            self.tensors[i], spec=concatenated_spec(self.one.tensors[i].spec, self.samples)
         )
 
     def _specs(self, row: OpDef, node: Node) -> Specs:
         """Of the operands, of one sample."""
         return {n: self.one.tensors[i].spec for n, i in bind_operands(row, node).items()}
 
-    def _growing(self, row: OpDef, node: Node) -> frozenset[str]:
-        return frozenset(n for n, i in bind_operands(row, node).items() if i in self.grown)
+    def _batched_names(self, row: OpDef, node: Node) -> frozenset[str]:
+        return frozenset(n for n, i in bind_operands(row, node).items() if i in self.batched)
 
     def _attrs(self, row: OpDef, node: Node, samples: int) -> Attrs:
         if row.rebatch is None:
@@ -112,29 +112,34 @@ class _Stack(Draft):
 
     def _takes_rows(self, row: OpDef, node: Node) -> bool:
         """Whether each entry of axis 0 of the outputs comes from one of the inputs'."""
-        growing, specs = self._growing(row, node), self._specs(row, node)
+        batched_names, specs = self._batched_names(row, node), self._specs(row, node)
         made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
-        leads = {lead(specs[n]) for n in growing} | {lead(spec) for spec in made.values()}
+        leads = {lead(specs[n]) for n in batched_names} | {lead(spec) for spec in made.values()}
         if len(leads) > 1:
             return False
-        specs = {n: after(spec, MANY) if n in growing else spec for n, spec in specs.items()}
+        specs = {
+            n: concatenated_spec(spec, MANY) if n in batched_names else spec
+            for n, spec in specs.items()
+        }
         attrs = self._attrs(row, node, MANY)
         try:
             found = row.infer(attrs, specs)
         except ShapeError:
             return False
-        wanted = {n: after(spec, MANY) for n, spec in made.items()}
-        return all(found[n] == wanted[n] for n in wanted) and not row.mixes(attrs, specs, growing)
+        wanted = {n: concatenated_spec(spec, MANY) for n, spec in made.items()}
+        return all(found[n] == wanted[n] for n in wanted) and not row.mixes(
+            attrs, specs, batched_names
+        )
 
     def _add_samples_first(self, row: OpDef, node: Node) -> bool:
         """Adds an operator whose axis 0 is time's, with samples there instead: one each has."""
         attrs = row.samples_first(node.attrs)
-        if attrs is None or self._growing(row, node) != {"x"}:
+        if attrs is None or self._batched_names(row, node) != {"x"}:
             return False
         x, (y,) = bind_operands(row, node)["x"], node.outputs
         if self.one.tensors[x].spec.shape[1] != 1:
             return False
-        self._grow(y)
+        self._batch(y)
         made = [self._several(i, self._exchanged(i)) for i in (x, y)]
         self.view(x, made[0], node.origin)
         inputs = tuple(made[0] if i == x else i for i in node.inputs)
@@ -152,16 +157,16 @@ class _Stack(Draft):
         if row.stacked is None:
             raise ShapeError("it has no form in which samples have an axis of their own")
         rank, repeated, found = self._layout(row, node, row.stacked(node.attrs, MANY))
-        made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.grown}
+        made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.batched}
         if repeated:  # what is the same for all samples must be there for each
             fixed = dict.fromkeys(bind_operands(row, node).values())
-            made |= {i: self._repeated(node, i) for i in fixed if i not in self.grown}
+            made |= {i: self._repeated(node, i) for i in fixed if i not in self.batched}
         places: dict[int, int] = {}
         for name, i in bind_outputs(row, node).items():
             spec = self.one.tensors[i].spec
-            self._grow(i)
-            if found[name] != after(spec, MANY):
-                places[i] = self._several(i, apart(spec, self.samples).shape)
+            self._batch(i)
+            if found[name] != concatenated_spec(spec, MANY):
+                places[i] = self._several(i, stacked_spec(spec, self.samples).shape)
         inputs = tuple(made.get(i, i) for i in node.inputs)
         outs = tuple(places.get(i, i) for i in node.outputs)
         attrs = row.stacked(node.attrs, self.samples)
@@ -175,25 +180,32 @@ class _Stack(Draft):
         Raises:
             ShapeError: if the operator takes none of the layouts there are.
         """
-        growing, one = self._growing(row, node), self._specs(row, node)
+        batched_names, one = self._batched_names(row, node), self._specs(row, node)
         made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
         rank = max(len(spec.shape) for spec in one.values())
         wide = max(rank, *(len(spec.shape) for spec in made.values()))
         for most, repeated in ((rank, False), (wide, False), (rank, True)):
-            specs = {n: apart(s, MANY, most) if n in growing else s for n, s in one.items()}
+            specs = {
+                n: stacked_spec(s, MANY, most) if n in batched_names else s for n, s in one.items()
+            }
             if repeated:
-                specs |= {n: apart(s, MANY) for n, s in one.items() if n not in growing}
+                specs |= {
+                    n: stacked_spec(s, MANY) for n, s in one.items() if n not in batched_names
+                }
             try:
                 found = row.infer(attrs, specs)
             except ShapeError:
                 continue
-            whole = all(found[n] in (apart(s, MANY), after(s, MANY)) for n, s in made.items())
-            if whole and not row.mixes(attrs, specs, frozenset(one) if repeated else growing):
+            whole = all(
+                found[n] in (stacked_spec(s, MANY), concatenated_spec(s, MANY))
+                for n, s in made.items()
+            )
+            if whole and not row.mixes(attrs, specs, frozenset(one) if repeated else batched_names):
                 return most, repeated, found
         raise ShapeError(f"it takes no samples of {', '.join(map(str, one.values()))} side by side")
 
     def _with_axis(self, node: Node, i: int, rank: int) -> int:
-        shape = apart(self.one.tensors[i].spec, self.samples, rank).shape
+        shape = stacked_spec(self.one.tensors[i].spec, self.samples, rank).shape
         if shape == self.tensors[i].spec.shape:
             return i
         if (i, rank) not in self.views:
@@ -202,7 +214,7 @@ class _Stack(Draft):
         return self.views[i, rank]
 
     def _repeated(self, node: Node, i: int) -> int:
-        shape = apart(self.one.tensors[i].spec, self.samples).shape
+        shape = stacked_spec(self.one.tensors[i].spec, self.samples).shape
         target = np.array(shape, np.int32)
         inputs = i, self.constant(target)
         y = self._several(i, shape)
@@ -220,12 +232,12 @@ def lead(spec: TensorSpec) -> int:
     return spec.shape[0] if spec.shape else 1
 
 
-def after(spec: TensorSpec, samples: int) -> TensorSpec:
+def concatenated_spec(spec: TensorSpec, samples: int) -> TensorSpec:
     """Of several samples, one after the other."""
     return TensorSpec((lead(spec) * samples, *spec.shape[1:]), spec.dtype)
 
 
-def apart(spec: TensorSpec, samples: int, rank: int = 0) -> TensorSpec:
+def stacked_spec(spec: TensorSpec, samples: int, rank: int = 0) -> TensorSpec:
     """Of several samples along an axis of their own, before at least `rank` others."""
     filled = (1,) * (rank - len(spec.shape))
     return TensorSpec((samples, *filled, *spec.shape), spec.dtype)

@@ -8,7 +8,7 @@ from odt.core.model.graph import Graph, Node, Tensor
 from odt.kernels.opdef import Array, TensorSpec
 
 
-class Draft:
+class GraphBuilder:
     """Tensors of a graph and more, and nodes in the order they run.
 
     Attributes:

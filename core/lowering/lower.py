@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.lowering.batch_samples import stacked
+from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
-from odt.core.lowering.endings import final_logits, move_last
+from odt.core.lowering.final_activation import final_logits, move_activations_last
 from odt.core.lowering.merge_slices import split_slices
-from odt.core.lowering.push_transposes import move_transposes
+from odt.core.lowering.push_transposes import push_transposes
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import (
-    Refusal,
+    UnsupportedNode,
     check_ends,
     check_made,
     check_tensors,
-    refused,
-    unsupported,
+    unsupported_error,
+    unsupported_node,
 )
 from odt.core.model.graph import Graph, Node, Tensor
 from odt.errors import ShapeError, UnsupportedError
@@ -37,7 +37,7 @@ ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 
 
 @dataclass
-class World:
+class Inference:
     """What is known of the tensors at one batch size.
 
     Attributes:
@@ -81,7 +81,7 @@ def file_batch(graph: Graph) -> int:
     return size
 
 
-def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
+def lower(graph: Graph, batch: int, *, uniform: bool = False) -> Graph:
     """The graph at a batch size, ready for a plan.
 
     Where the file's shapes hold for one sample only, several are stacked
@@ -90,27 +90,27 @@ def lower(graph: Graph, batch: int, *, alike: bool = False) -> Graph:
     Args:
         graph: as in the file.
         batch: samples.
-        alike: one sample too is computed in the nodes that several are.
+        uniform: one sample too is computed in the nodes that several are.
 
     Raises:
         UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
             an input or an output does not grow with the batch.
     """
-    lowered = split_slices(_for_samples(graph, batch, alike))
-    return move_transposes(lowered, final_logits(graph))
+    lowered = split_slices(_for_samples(graph, batch, uniform))
+    return push_transposes(lowered, final_logits(graph))
 
 
-def _for_samples(graph: Graph, batch: int, alike: bool) -> Graph:
+def _for_samples(graph: Graph, batch: int, uniform: bool) -> Graph:
     size = file_batch(graph)
     if size > 1:
         return _for_groups(graph, batch, size)
     one = _lower(graph, 1, 1)
     if batch > 1:
-        return stacked(one, batch)
-    if not alike:
+        return batch_samples(one, batch)
+    if not uniform:
         return one
     try:
-        return stacked(one, 1)
+        return batch_samples(one, 1)
     except UnsupportedError:
         return one
 
@@ -124,7 +124,7 @@ def _for_groups(graph: Graph, batch: int, size: int) -> Graph:
     if not mixing:
         return found
     if batch % size == 0:
-        return stacked(_lower(graph, size, size), batch // size)
+        return batch_samples(_lower(graph, size, size), batch // size)
     raise UnsupportedError(
         f"{graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch depend "
         f"on each other, so the batch must be a multiple of the file's, {size}, but got {batch}"
@@ -142,13 +142,13 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
             f"{graph.name}: must have inputs and outputs, "
             f"but got {len(graph.inputs)} and {len(graph.outputs)}"
         )
-    at_file = _infer(graph, _start(graph, size, size), None)
+    at_file = _infer_all(graph, _start(graph, size, size), None)
     check_ends(graph, at_file.specs)
     if batch == size:
-        return move_last(_rewrite(graph, at_file))
-    world = _infer(graph, _start(graph, batch, size), at_file)
+        return move_activations_last(_rewrite(graph, at_file))
+    inference = _infer_all(graph, _start(graph, batch, size), at_file)
     for i in (*graph.inputs, *graph.outputs):
-        before, now = at_file.specs[i].shape, world.specs[i].shape
+        before, now = at_file.specs[i].shape, inference.specs[i].shape
         scaled = before and now[0] * size == before[0] * batch
         if not scaled or now[1:] != before[1:]:
             raise UnsupportedError(
@@ -156,10 +156,10 @@ def _lower(graph: Graph, batch: int, size: int) -> Graph:
                 f"batch to compute {batch} samples together, but got {now} for {batch}, "
                 f"{before} for {size}"
             )
-    return move_last(_rewrite(graph, world))
+    return move_activations_last(_rewrite(graph, inference))
 
 
-def _start(graph: Graph, batch: int, size: int) -> World:
+def _start(graph: Graph, batch: int, size: int) -> Inference:
     specs, batched = {}, set()
     for i in graph.inputs:
         spec = graph.tensors[i].spec
@@ -169,56 +169,60 @@ def _start(graph: Graph, batch: int, size: int) -> World:
         specs[i] = spec
     values = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
     specs.update((i, graph.tensors[i].spec) for i in values)
-    return World(batch, specs, values, batched)
+    return Inference(batch, specs, values, batched)
 
 
 def computed_specs(graph: Graph) -> dict[int, TensorSpec]:
     """Specs of a file's tensors, computed from its inputs': what the file says may be open."""
     size = file_batch(graph)
-    return _infer(graph, _start(graph, size, size), None).specs
+    return _infer_all(graph, _start(graph, size, size), None).specs
 
 
-def refusals(graph: Graph) -> list[Refusal]:
+def unsupported_nodes(graph: Graph) -> list[UnsupportedNode]:
     """All nodes of a file's graph that odt cannot compute."""
     size = file_batch(graph)
-    return _walk(graph, _start(graph, size, size), None)
+    return _infer_nodes(graph, _start(graph, size, size), None)
 
 
-def _infer(graph: Graph, world: World, at_file: World | None) -> World:
+def _infer_all(graph: Graph, inference: Inference, at_file: Inference | None) -> Inference:
     """Fills a world, node by node."""
-    found = _walk(graph, world, at_file)
+    found = _infer_nodes(graph, inference, at_file)
     if found:
-        raise unsupported(graph, found)
-    return world
+        raise unsupported_error(graph, found)
+    return inference
 
 
-def _walk(graph: Graph, world: World, at_file: World | None) -> list[Refusal]:
+def _infer_nodes(
+    graph: Graph, inference: Inference, at_file: Inference | None
+) -> list[UnsupportedNode]:
     """The same; gives the nodes in the way, and what is known to be wrong with those behind."""
-    found: list[Refusal] = []
+    found: list[UnsupportedNode] = []
     unknown: set[int] = set()
     for k, node in enumerate(graph.nodes):
         row = find_operator(node.op)
         if row is None:
-            found.append(refused(graph, node))
+            found.append(unsupported_node(graph, node))
         else:
             try:
                 if unknown.intersection(node.inputs):
                     names = {**bind_operands(row, node), **bind_outputs(row, node)}
                     check_tensors(graph, names.values())
                 else:
-                    _infer_node(graph, k, row, world, at_file)
+                    _infer_node(graph, k, row, inference, at_file)
             except ShapeError as e:
-                found.append(refused(graph, node, e))
-        if k not in world.attrs:
+                found.append(unsupported_node(graph, node, e))
+        if k not in inference.attrs:
             unknown.update(node.outputs)
     return found
 
 
-def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World | None) -> None:
+def _infer_node(
+    graph: Graph, k: int, row: OpDef, inference: Inference, at_file: Inference | None
+) -> None:
     node = graph.nodes[k]
     bound = bind_inputs(row, node)
     operands = bind_operands(row, node)
-    statics = _statics(graph, row, bound, world)
+    statics = _statics(graph, row, bound, inference)
     types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
     attrs = row.attrs({**node.options, "output_types": types}, statics)
     outputs = bind_outputs(row, node)
@@ -228,31 +232,33 @@ def _infer_node(graph: Graph, k: int, row: OpDef, world: World, at_file: World |
         if graph.tensors[i].variable:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
-    grown = world.batched.intersection(bound.values())
+    grown = inference.batched.intersection(bound.values())
     if at_file is not None and row.rebatch is not None and grown and not folded:
         before = {n: at_file.specs[i] for n, i in operands.items()}
-        if world.batch % at_file.batch:
+        if inference.batch % at_file.batch:
             raise ShapeError(
                 f"the batch must be a multiple of the file's, {at_file.batch}, "
-                f"but got {world.batch}"
+                f"but got {inference.batch}"
             )
-        attrs = row.rebatch(attrs, before, world.batch // at_file.batch)
-    found = row.infer(attrs, {n: world.specs[i] for n, i in operands.items()})
+        attrs = row.rebatch(attrs, before, inference.batch // at_file.batch)
+    found = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
     check_made(graph, outputs, found)
-    world.attrs[k] = attrs
+    inference.attrs[k] = attrs
     for name, i in outputs.items():
-        world.specs[i] = found[name]
+        inference.specs[i] = found[name]
     if grown:
-        world.batched.update(outputs.values())
-    _fold(row, attrs, operands, outputs, world)
+        inference.batched.update(outputs.values())
+    _fold(row, attrs, operands, outputs, inference)
 
 
-def _statics(graph: Graph, row: OpDef, bound: Mapping[str, int], world: World) -> dict[str, Array]:
+def _statics(
+    graph: Graph, row: OpDef, bound: Mapping[str, int], inference: Inference
+) -> dict[str, Array]:
     """Values of the static inputs."""
     statics = {}
     for name in row.static:
         if name in bound:
-            value = world.values.get(bound[name])
+            value = inference.values.get(bound[name])
             if value is None:
                 raise ShapeError(
                     f"{name} must be a constant, but got {graph.label(bound[name])}, "
@@ -278,49 +284,53 @@ def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
 
 
 def _fold(
-    row: OpDef, attrs: Any, bound: Mapping[str, int], outputs: Mapping[str, int], world: World
+    row: OpDef,
+    attrs: Any,
+    bound: Mapping[str, int],
+    outputs: Mapping[str, int],
+    inference: Inference,
 ) -> None:
     """Computes integers that are known now; floats stay nodes: their constants may train."""
-    if any(world.specs[i].dtype.kind not in "iub" for i in outputs.values()):
+    if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
         return
     reads = expand(row.forward.reads, bound)
-    if any(bound[n] not in world.values for n in reads):
+    if any(bound[n] not in inference.values for n in reads):
         return
-    specs = {n: world.specs[i] for n, i in (*bound.items(), *outputs.items())}
+    specs = {n: inference.specs[i] for n, i in (*bound.items(), *outputs.items())}
     writes = {n: specs[n] for n in expand(row.forward.writes, outputs)}
     writes |= row.forward.workspace(attrs, specs)
     size = sum(spec.nbytes for spec in writes.values())
-    world.folded += size
-    if size > MOST_FOLDED or world.folded > MOST_FOLDED_IN_ALL:
+    inference.folded += size
+    if size > MOST_FOLDED or inference.folded > MOST_FOLDED_IN_ALL:
         raise ShapeError(
             f"integers that follow from constants must fit into {MOST_FOLDED >> 20} MiB for a "
             f"node and {MOST_FOLDED_IN_ALL >> 20} MiB in all, "
-            f"but got {size} bytes of {world.folded}"
+            f"but got {size} bytes of {inference.folded}"
         )
     arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
     row.forward.run(
         attrs,
-        **{n: world.values[bound[n]] for n in reads},
+        **{n: inference.values[bound[n]] for n in reads},
         **arrays,
         **row.forward.prepare(attrs, specs),
     )
     for name, i in outputs.items():
         arrays[name].flags.writeable = False
-        world.values[i] = arrays[name]
-        world.batched.discard(i)
+        inference.values[i] = arrays[name]
+        inference.batched.discard(i)
 
 
-def _rewrite(graph: Graph, world: World) -> Graph:
+def _rewrite(graph: Graph, inference: Inference) -> Graph:
     """The graph with the world's specs and attrs, without folded nodes or fused activations."""
     tensors: list[Tensor] = []
     for i, tensor in enumerate(graph.tensors):
-        spec = world.specs.get(i, tensor.spec)
-        tensors.append(replace(tensor, spec=spec, data=world.values.get(i)))
+        spec = inference.specs.get(i, tensor.spec)
+        tensors.append(replace(tensor, spec=spec, data=inference.values.get(i)))
     nodes: list[Node] = []
     for k, node in enumerate(graph.nodes):
-        if all(i in world.values for i in node.outputs):
+        if all(i in inference.values for i in node.outputs):
             continue
-        node = replace(node, attrs=world.attrs[k])
+        node = replace(node, attrs=inference.attrs[k])
         code = node.options.get("fused_activation_function", 0)
         if not code or row_of(node.op).keeps_activation:
             nodes.append(node)
@@ -334,4 +344,4 @@ def _rewrite(graph: Graph, world: World) -> Graph:
         tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
-    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=world.batch)
+    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=inference.batch)

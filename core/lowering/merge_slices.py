@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from odt.core.lowering.binding import row_of
-from odt.core.lowering.graph_builder import Draft
+from odt.core.lowering.graph_builder import GraphBuilder
 from odt.core.model.graph import Graph, Node
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -45,13 +45,13 @@ def split_slices(graph: Graph) -> Graph:
         return graph
     gone = {part.node for _, parts in apart for part in parts}
     first = {min(part.node for part in parts): (x, sorted(parts)) for x, parts in apart}
-    draft = Draft(graph)
+    builder = GraphBuilder(graph)
     for k, node in enumerate(graph.nodes):
         if k in first:
-            _split(draft, graph, *first[k])
+            _split(builder, graph, *first[k])
         elif k not in gone:
-            draft.nodes.append(node)
-    return draft.graph()
+            builder.nodes.append(node)
+    return builder.graph()
 
 
 def _part(graph: Graph, k: int) -> Part | None:
@@ -86,20 +86,20 @@ def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
     )
 
 
-def _split(draft: Draft, graph: Graph, x: int, parts: Sequence[Part]) -> None:
+def _split(builder: GraphBuilder, graph: Graph, x: int, parts: Sequence[Part]) -> None:
     """Adds a SPLIT_V of tensor x, and a view of each part in the shape that its slice had."""
     spec, axis = graph.tensors[x].spec, parts[0].axis
     ends = sorted({0, spec.shape[axis], *(p.begin for p in parts), *(p.end for p in parts)})
     sizes = np.diff(np.array(ends, np.int32))
     statics: dict[str, Array] = {"sizes": sizes, "axis": np.array(axis, np.int32)}
-    inputs = [x, *map(draft.constant, statics.values())]
+    inputs = [x, *map(builder.constant, statics.values())]
     at = {}
     for begin, n in zip(ends, sizes.tolist(), strict=False):
         shape = (*spec.shape[:axis], n, *spec.shape[axis + 1 :])
-        at[begin] = draft.tensor(f"{graph.tensors[x].name}/part", shape, spec)
+        at[begin] = builder.tensor(f"{graph.tensors[x].name}/part", shape, spec)
     origin = graph.nodes[min(p.node for p in parts)].origin
     attrs = row_of("SPLIT_V").attrs({}, statics)
-    draft.nodes.append(Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs))
+    builder.nodes.append(Node("SPLIT_V", tuple(inputs), tuple(at.values()), {}, origin, attrs))
     for part in parts:
         node = graph.nodes[part.node]
-        draft.view(at[part.begin], node.outputs[0], node.origin)
+        builder.view(at[part.begin], node.outputs[0], node.origin)

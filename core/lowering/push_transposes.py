@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind_operands, row_of
-from odt.core.lowering.graph_builder import Draft
+from odt.core.lowering.graph_builder import GraphBuilder
 from odt.core.model.graph import Graph, Node
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, reduced_axes
 from odt.kernels.opdef import OpDef
@@ -20,7 +20,7 @@ from odt.kernels.opdef import OpDef
 Perm = tuple[int, ...]
 
 
-def move_transposes(graph: Graph, kept: Sequence[int] = ()) -> Graph:
+def push_transposes(graph: Graph, kept: Sequence[int] = ()) -> Graph:
     """The graph with fewer values transposed; itself where there is nothing to gain.
 
     Args:
@@ -29,7 +29,7 @@ def move_transposes(graph: Graph, kept: Sequence[int] = ()) -> Graph:
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
-    mover = _Mover(graph)
+    mover = _TransposePusher(graph)
     for node in graph.nodes:
         mover.add(node)
     for i in (*graph.outputs, *kept):
@@ -63,7 +63,7 @@ def ordered(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
     return tuple(shape[p] for p in perm)
 
 
-class _Mover(Draft):
+class _TransposePusher(GraphBuilder):
     """The new graph so far.
 
     Attributes:

@@ -16,7 +16,7 @@ _TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", 
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class UnsupportedNode:
     """A node that cannot be computed.
 
     Attributes:
@@ -33,17 +33,17 @@ class Refusal:
         return f"{self.where}: {self.reason}"
 
 
-def refused(graph: Graph, node: Node, error: ShapeError | None = None) -> Refusal:
+def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) -> UnsupportedNode:
     """A node that its row refuses with an error, or that has no row."""
     where = f"node {node.origin} ({node.op})"
     if node.outputs:
         where += f", {graph.label(node.outputs[0])}"
     if error is not None:
-        return Refusal(node, where, str(error))
-    return Refusal(node, where, _without_row(node.op))
+        return UnsupportedNode(node, where, str(error))
+    return UnsupportedNode(node, where, _without_row(node.op))
 
 
-def unsupported(graph: Graph, found: Sequence[Refusal]) -> UnsupportedError:
+def unsupported_error(graph: Graph, found: Sequence[UnsupportedNode]) -> UnsupportedError:
     """All refusals as one error, which names as many as fit its line."""
     reasons = [str(refusal) for refusal in found]
     lengths = accumulate(len(reason) + 2 for reason in reasons)

@@ -20,7 +20,7 @@ LARGEST = 127  # of a symmetric int8: −128 stays unused, so that both signs re
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class Dequantized:
     """A graph of float weights, and how the file stores them.
 
     Attributes:
@@ -43,7 +43,7 @@ class Folded:
         )
 
 
-def fold_weights(model: Model) -> Folded:
+def dequantize_weights(model: Model) -> Dequantized:
     """The model's graph with float32 constants for float16 and int8 weights."""
     graph = model.graph
     tensors, nodes = list(graph.tensors), []
@@ -72,11 +72,11 @@ def fold_weights(model: Model) -> Folded:
             inputs = tuple(unfold(i, i) if _is_weight(graph, i, model) else i for i in inputs)
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in unfolded.items()}
-    return Folded(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
+    return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
 
 
 def as_stored(
-    model: Model, folded: Folded, weights: Mapping[int, Array]
+    model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
 ) -> tuple[dict[int, Array], dict[int, Array]]:
     """Trained weights as the file stores them.
 
@@ -92,10 +92,10 @@ def as_stored(
     values: dict[int, Array] = {}
     scales: dict[int, Array] = {}
     for tensor, a in weights.items():
-        if tensor not in folded.stored:
+        if tensor not in dequantized.stored:
             values[tensor] = a
             continue
-        i = folded.stored[tensor]
+        i = dequantized.stored[tensor]
         found = _scales(model, i)
         if found is None:
             values[i] = a.astype(FLOAT16)

@@ -22,7 +22,7 @@ MOST_TEXT = 2**16  # bytes of a name
 DAMAGED = "The file is damaged or truncated."
 
 
-class Source:
+class FlatBuffer:
     """The bytes of a file, and how much more work they may cause.
 
     Attributes:
@@ -67,7 +67,7 @@ class Table:
 
     __slots__ = ("fields", "nbytes", "pos", "source", "where")
 
-    def __init__(self, source: Source, pos: int, where: str) -> None:
+    def __init__(self, source: FlatBuffer, pos: int, where: str) -> None:
         self.source, self.pos, self.where = source, pos, where
         if not 0 <= pos <= source.size - 4:
             raise self.error(f"must begin within the file's {source.size} bytes, but got {pos}")

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.model.flatbuffer import DAMAGED, Source, Table
+from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Node, Tensor
 from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options, tensor_type
-from odt.core.model.topological_order import in_running_order
+from odt.core.model.topological_order import topological_order
 from odt.core.storage.mapped_files import MappedFile, mapped_file
 from odt.errors import ModelError, one_line
 from odt.kernels.opdef import Array, TensorSpec
@@ -151,7 +151,7 @@ def parse_model(data: memoryview, name: str) -> Model:
         data: all bytes of the file, read-only.
         name: how messages name it.
     """
-    source = Source(name, data)
+    source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
     if identifier not in FORMATS:
         raise ModelError(
@@ -189,7 +189,7 @@ def _below(table: Table, index: int, what: str, count: int) -> int:
     return index
 
 
-def _span(table: Table, source: Source) -> tuple[int, int]:
+def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
     """Models beyond 2 GiB keep the bytes behind the flatbuffer, at offset and of size."""
     start, size = table.vector(0, 1, "data")
     if size:
@@ -327,7 +327,7 @@ def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> 
     made = {*inputs, *(i for node in nodes for i in node.outputs)}
     tensors = [_with_nothing(t, i in made) for i, t in enumerate(tensors)]
     known = {i for i, t in enumerate(tensors) if t.data is not None or t.variable}
-    ordered = in_running_order(nodes, known.union(inputs))
+    ordered = topological_order(nodes, known.union(inputs))
     try:
         return Graph(tuple(tensors), ordered, inputs, outputs, name)
     except ModelError as e:

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from odt.core.model.graph import Node
 
 
-def in_running_order(nodes: Sequence[Node], known: AbstractSet[int]) -> tuple[Node, ...]:
+def topological_order(nodes: Sequence[Node], known: AbstractSet[int]) -> tuple[Node, ...]:
     """Each node after those whose outputs it reads; otherwise as they stand.
 
     Nodes in a circle keep their place, for the graph to refuse.

@@ -12,7 +12,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from odt.core.model.flatbuffer import Source, Table
+from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model
 from odt.errors import ModelError, OptionError
 from odt.schemas import circle_traininfo as schema
@@ -112,7 +112,7 @@ def decode_training_info(data: memoryview | bytes, name: str, operators: int) ->
     Raises:
         ModelError: if it is none, or breaks a rule.
     """
-    source = Source(name, memoryview(data))
+    source = FlatBuffer(name, memoryview(data))
     if bytes(source.data[4:8]) != schema.IDENTIFIER:
         raise ModelError(
             f"{name}: bytes 4 to 7 must be {schema.IDENTIFIER.decode()}, "

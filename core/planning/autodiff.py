@@ -89,7 +89,7 @@ class _Builder:
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
     ) -> None:
         self.graph = graph
-        self.steps: list[Call | Delivery] = []
+        self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
         self.channels = {i: np.array(channels, np.intp) for i, channels in sparse}
@@ -117,7 +117,7 @@ class _Builder:
             self._backward(node, wanted, delivered[node.outputs])
         return Plan(
             self.graph,
-            tuple(self.steps),
+            tuple(self.entries),
             self.values,
             tuple(inputs),
             tuple(self.targets),
@@ -218,7 +218,7 @@ class _Builder:
         specs = {n: self.values[v].spec for n, v in arrays.items()}
         compiled = compiled_of(kernel, attrs, specs)
         scratch = (compiled or kernel).workspace(attrs, specs)
-        number = len(self.steps)
+        number = len(self.entries)
         for name, spec in scratch.items():
             bound[name] = self._new(f"{number}.{name}", spec)
         names = tuple(reads), tuple(writes), tuple(scratch)
@@ -226,7 +226,7 @@ class _Builder:
             flops = row.flops(attrs, specs)
         else:
             flops = max((self.values[v].spec.size for v in bound.values()), default=0)
-        self.steps.append(
+        self.entries.append(
             Call(label, phase, kernel, attrs, bound, *names, {**specs, **scratch}, flops, compiled)
         )
 
@@ -307,7 +307,7 @@ class _Builder:
                 self._contribute(i, label, kernel, node.attrs, arrays, name, row)
         for i in delivered:
             if i in self.gradients:  # not where only operands without a gradient read it
-                self.steps.append(Delivery(f"t{i}", self.gradients[i]))
+                self.entries.append(Delivery(f"t{i}", self.gradients[i]))
 
     def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
         """Adds the call that makes what the node's gradients share."""

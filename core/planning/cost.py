@@ -22,7 +22,7 @@ def call_seconds(plan: Plan, call: Call) -> float:
 
 def run_seconds(plan: Plan) -> float:
     """All calls of a plan."""
-    return sum(call_seconds(plan, s) for s in plan.steps if isinstance(s, Call))
+    return sum(call_seconds(plan, s) for s in plan.entries if isinstance(s, Call))
 
 
 def adding_seconds(plan: Plan) -> float:
@@ -37,7 +37,7 @@ def samples_worth_a_run(one: Plan, two: Plan, share: float) -> int:
         one, two: the plan for one sample and for two.
         share: of the samples' time.
     """
-    beside = adding_seconds(one) + len(one.steps) * BOUND_CALL
+    beside = adding_seconds(one) + len(one.entries) * BOUND_CALL
     a_sample = run_seconds(two) - run_seconds(one)
     return ceil(beside / (share * a_sample)) if a_sample > 0 else 1
 
@@ -50,7 +50,7 @@ def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:
         samples: of the run.
     """
     a_sample = run_seconds(two) - run_seconds(one)
-    calls = sum(isinstance(step, Call) for step in one.steps)
+    calls = sum(isinstance(entry, Call) for entry in one.entries)
     return (run_seconds(one) + (samples - 1) * a_sample) / max(calls, 1)
 
 

@@ -28,17 +28,17 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
     touched: dict[str, list[int]] = {}
     for name in (*plan.inputs, *plan.targets, *plan.scales):
         touched[name] = [BEFORE]
-    for k, step in enumerate(plan.steps):
-        names = step.arrays.values() if isinstance(step, Call) else (step.gradient,)
+    for k, entry in enumerate(plan.entries):
+        names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
         for name in names:
             touched.setdefault(plan.root(name), []).append(k)
     for name in plan.outputs:
-        touched.setdefault(plan.root(name), []).append(plan.forward_steps)
+        touched.setdefault(plan.root(name), []).append(plan.forward_entries)
     for name in plan.losses:
-        touched[name].append(len(plan.steps))
+        touched[name].append(len(plan.entries))
     return {
-        name: Lifetime(min(steps), max(steps))
-        for name, steps in touched.items()
+        name: Lifetime(min(entries), max(entries))
+        for name, entries in touched.items()
         if plan.values[name].region in (Region.ARENA, Region.INPUT)
     }
 
@@ -50,23 +50,25 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
     input has in that call, and the input is not touched again.
     """
     taken: dict[str, str] = {}
-    for k, step in enumerate(plan.steps):
-        if not isinstance(step, Call):
+    for k, entry in enumerate(plan.entries):
+        if not isinstance(entry, Call):
             continue
-        roots = {n: plan.root(v) for n, v in step.arrays.items()}
-        for written in step.writes:
+        roots = {n: plan.root(v) for n, v in entry.arrays.items()}
+        for written in entry.writes:
             new = roots[written]
-            for read in step.reads:
+            for read in entry.reads:
                 old = roots[read]
                 if (
-                    (written, read) in step.kernel.may_alias
+                    (written, read) in entry.kernel.may_alias
                     and old in alive
                     and alive[old].last == k
                     and alive[new].first == k
                     and old not in taken.values()
                     and plan.values[new].spec.nbytes <= plan.values[old].spec.nbytes
                     and all(
-                        (written, n) in step.kernel.may_alias for n in step.reads if roots[n] == old
+                        (written, n) in entry.kernel.may_alias
+                        for n in entry.reads
+                        if roots[n] == old
                     )
                 ):
                     taken[new] = old
@@ -80,7 +82,7 @@ def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> int:
     return max(
         (
             sum(sizes[n] for n, life in alive.items() if life.first <= k <= life.last)
-            for k in range(len(plan.steps))
+            for k in range(len(plan.entries))
         ),
         default=0,
     )

@@ -68,7 +68,7 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
     separate = sum(aligned(n) for n in sizes.values())
     if planner == "none":
-        forever = Lifetime(min((t.first for t in alive.values()), default=0), len(plan.steps))
+        forever = Lifetime(min((t.first for t in alive.values()), default=0), len(plan.entries))
         blocks = [Block((name,), sizes[name], forever) for name in alive]
         offsets, nbytes = place(blocks)
     else:

@@ -91,7 +91,7 @@ class Plan:
 
     Attributes:
         graph: the lowered graph it was made from.
-        steps: calls; a delivery stands where its gradient is taken.
+        entries: calls; a delivery stands where its gradient is taken.
         values: by name.
         inputs: values the trainer fills: one for each model input.
         targets: likewise, one for each output that has a loss.
@@ -107,7 +107,7 @@ class Plan:
     """
 
     graph: Graph
-    steps: tuple[Call | Delivery, ...]
+    entries: tuple[Call | Delivery, ...]
     values: Mapping[str, Value]
     inputs: tuple[str, ...]
     targets: tuple[str, ...] = ()
@@ -124,18 +124,18 @@ class Plan:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Parameters that are trained, in the order of their deliveries."""
-        return tuple(s.parameter for s in self.steps if isinstance(s, Delivery))
+        return tuple(s.parameter for s in self.entries if isinstance(s, Delivery))
 
     @property
     def gradient_nbytes(self) -> dict[str, int]:
         """Bytes of the gradient of each of these: of what trains of it, where that is a part."""
-        found = [s for s in self.steps if isinstance(s, Delivery)]
+        found = [s for s in self.entries if isinstance(s, Delivery)]
         return {s.parameter: self.values[s.gradient].spec.nbytes for s in found}
 
     @property
-    def forward_steps(self) -> int:
+    def forward_entries(self) -> int:
         """How many steps the forward phase has; they come first."""
-        return sum(isinstance(s, Call) and s.phase is Phase.FORWARD for s in self.steps)
+        return sum(isinstance(s, Call) and s.phase is Phase.FORWARD for s in self.entries)
 
     def root(self, name: str) -> str:
         """The value whose memory this one is."""
@@ -144,13 +144,13 @@ class Plan:
 
     def owns(self, k: int) -> bool:
         """Whether step k, a delivery, is the last to touch its gradient's memory."""
-        step = self.steps[k]
-        return isinstance(step, Delivery) and self.owners[self.root(step.gradient)] == k
+        entry = self.entries[k]
+        return isinstance(entry, Delivery) and self.owners[self.root(entry.gradient)] == k
 
     def _last_touched(self) -> dict[str, int]:
-        found = {self.root(s.gradient): -1 for s in self.steps if isinstance(s, Delivery)}
-        for k, step in enumerate(self.steps):
-            names = step.arrays.values() if isinstance(step, Call) else (step.gradient,)
+        found = {self.root(s.gradient): -1 for s in self.entries if isinstance(s, Delivery)}
+        for k, entry in enumerate(self.entries):
+            names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
             for root in map(self.root, names):
                 if root in found:
                     found[root] = k
@@ -164,20 +164,20 @@ class Plan:
         delivered: set[str] = set()
         made = {n for n, v in self.values.items() if v.region is not Region.ARENA}
         backward = False
-        for step in self.steps:
-            if isinstance(step, Delivery):
-                assert self._made(step.gradient, made), step
-                delivered.add(step.parameter)
+        for entry in self.entries:
+            if isinstance(entry, Delivery):
+                assert self._made(entry.gradient, made), entry
+                delivered.add(entry.parameter)
                 backward = True
                 continue
-            assert not (backward and step.phase is Phase.FORWARD), step.label
-            backward = backward or step.phase is Phase.BACKWARD
-            for name in step.values(step.reads):
-                assert self._made(name, made), f"{step.label} reads {name} before it is made"
-                assert self.root(name) not in delivered, f"{step.label} reads {name}, updated"
-            for name in step.values((*step.writes, *step.workspace)):
-                assert name not in made, f"{step.label} makes {name} again"
-                assert self.values[name].base is None, f"{step.label} writes into a view, {name}"
+            assert not (backward and entry.phase is Phase.FORWARD), entry.label
+            backward = backward or entry.phase is Phase.BACKWARD
+            for name in entry.values(entry.reads):
+                assert self._made(name, made), f"{entry.label} reads {name} before it is made"
+                assert self.root(name) not in delivered, f"{entry.label} reads {name}, updated"
+            for name in entry.values((*entry.writes, *entry.workspace)):
+                assert name not in made, f"{entry.label} makes {name} again"
+                assert self.values[name].base is None, f"{entry.label} writes into a view, {name}"
                 made.add(name)
         for value in self.values.values():
             if value.base is not None:
@@ -188,14 +188,14 @@ class Plan:
 
     def __str__(self) -> str:
         lines = []
-        for k, step in enumerate(self.steps):
-            if isinstance(step, Delivery):
+        for k, entry in enumerate(self.entries):
+            if isinstance(entry, Delivery):
                 kept = "" if self.owns(k) else ", which later steps read"
-                lines.append(f"deliver {step.gradient} to {step.parameter}{kept}")
+                lines.append(f"deliver {entry.gradient} to {entry.parameter}{kept}")
                 continue
-            ins = ", ".join(f"{n}={step.arrays[n]}" for n in step.reads)
-            outs = ", ".join(f"{n}={step.arrays[n]}" for n in step.writes)
-            lines.append(f"{step.label}({ins}) → {outs}")
+            ins = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.reads)
+            outs = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.writes)
+            lines.append(f"{entry.label}({ins}) → {outs}")
         for value in self.values.values():
             of = f" is {value.base}" if value.base else ""
             lines.append(f"{value.name}: {value.spec} {value.region.value}{of}")

@@ -47,16 +47,16 @@ class _Check:
         for name in (*plan.inputs, *plan.targets, *plan.scales):
             if name in self.places:
                 self._write(name)
-        for k, step in enumerate(plan.steps):
-            if isinstance(step, Delivery):
-                self._must_be_intact((step.gradient,), f"delivery of {step.gradient}")
-                root = self.roots[step.gradient]
+        for k, entry in enumerate(plan.entries):
+            if isinstance(entry, Delivery):
+                self._must_be_intact((entry.gradient,), f"delivery of {entry.gradient}")
+                root = self.roots[entry.gradient]
                 if plan.owners.get(root) == k and root in self.intact:
                     self._remove(root)
                 continue
-            self._must_be_intact(step.values(step.reads), step.label)
-            self._apply(step)
-            if k == plan.forward_steps - 1:
+            self._must_be_intact(entry.values(entry.reads), entry.label)
+            self._apply(entry)
+            if k == plan.forward_entries - 1:
                 self._must_be_intact(plan.outputs, "the end of the forward phase")
         self._must_be_intact(plan.losses, "the end")
         return self.found

@@ -4,7 +4,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from odt.core.lowering.endings import SHAPE_ONLY, ending, movable, producer
+from odt.core.lowering.final_activation import (
+    SHAPE_ONLY,
+    movable_activations,
+    producer,
+    producing_operator,
+)
 from odt.core.lowering.lower import computed_specs, file_batch, lower
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import LOSSES, TrainingInfo
@@ -27,7 +32,7 @@ def ends_in_softmax(graph: Graph, output: int) -> bool:
 
 
 def _ending_op(graph: Graph, output: int) -> str:
-    node = ending(graph, output)
+    node = producing_operator(graph, output)
     return node.op if node else ""
 
 
@@ -36,7 +41,7 @@ def default_loss(graph: Graph, output: int) -> str | None:
     return _DEFAULTS.get(_ending_op(graph, output))
 
 
-def head(
+def output_loss(
     graph: Graph, output: int, name: str | None, reduction: str, moved: Collection[int] = ()
 ) -> Loss:
     """The loss on an output of the file's graph.
@@ -65,7 +70,7 @@ def head(
     if name not in _TAKES_IN:
         return Loss(name, output, {})
     mean = {"mean_over_positions": reduction == "sum_over_batch_size"}
-    node, last = ending(graph, output), producer(graph, output)
+    node, last = producing_operator(graph, output), producer(graph, output)
     if node and last and node.op == _TAKES_IN[name] and (node is last or output in moved):
         beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
         return Loss(name, last.inputs[0], {"from_logits": True, **beta, **mean})
@@ -79,10 +84,10 @@ def _moved(graph: Graph) -> Collection[int]:
     nodes = (producer(graph, i) for i in graph.outputs)
     if not any(node and node.op in SHAPE_ONLY for node in nodes):
         return ()
-    return movable(graph, computed_specs(graph))
+    return movable_activations(graph, computed_specs(graph))
 
 
-def heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+def output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
     """The losses, in the order of the outputs they are on.
 
     Outputs that are no floats have none, nor have those that info says so of.
@@ -94,13 +99,13 @@ def heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
     if not graph.outputs:
         lower(graph, file_batch(graph))  # says so
     try:
-        return _heads(graph, info)
+        return _output_losses(graph, info)
     except OptionError:
         lower(graph, file_batch(graph))
         raise
 
 
-def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+def _output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
     names = _by_output(graph, "--output-loss", info.output_losses)
     weights = _by_output(graph, "--loss-weight", info.loss_weights)
     moved = _moved(graph)
@@ -116,7 +121,7 @@ def _heads(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
                 f"--output-loss: must be none for {graph.label(output)} {spec}, which is no tensor "
                 f"of floats with axes, but got {name}."
             )
-        loss = head(graph, output, name, info.reduction, moved)
+        loss = output_loss(graph, output, name, info.reduction, moved)
         found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
     if not any(loss.weight for loss in found):
         shown = (f"{graph.label(i)} {_spec(graph, i)}" for i in graph.outputs)

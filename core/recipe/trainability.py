@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, row_of
-from odt.core.lowering.unsupported import Refusal
+from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.trainable import gradient_of, trainable_by_operator, trainable_tensors
@@ -78,7 +78,7 @@ class Tail:
     weights: tuple[int, ...]
 
 
-def tail(graph: Graph, refusals: Collection[Refusal]) -> Tail:
+def tail(graph: Graph, refusals: Collection[UnsupportedNode]) -> Tail:
     """The part of a file's graph behind all refusals: a model of its own would train it."""
     last = max(r.node.origin for r in refusals)
     nodes = [n for n in graph.nodes if n.origin > last]
@@ -121,4 +121,4 @@ def flops(graph: Graph) -> int:
 
 def training_flops(plan: Plan) -> int:
     """Arithmetic of a plan's forward and backward phases; gradients that nobody wants have none."""
-    return sum(step.flops for step in plan.steps if isinstance(step, Call))
+    return sum(entry.flops for entry in plan.entries if isinstance(entry, Call))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from odt.core.lowering.lower import file_batch, lower
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.work import Work
-from odt.core.recipe.output_losses import heads
+from odt.core.planning.computation import Computation
+from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
 
@@ -29,7 +29,9 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     return origins & set(info.trainable_ops)
 
 
-def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[Work, Work]:
+def training_and_validation(
+    graph: Graph, info: TrainingInfo, *, outputs: bool = False
+) -> tuple[Computation, Computation]:
     """What a step of training computes, and one of validation.
 
     Args:
@@ -40,10 +42,10 @@ def works(graph: Graph, info: TrainingInfo, *, outputs: bool = False) -> tuple[W
     Raises:
         OptionError: if the loss or what trains cannot be.
     """
-    losses = heads(graph, info)
+    losses = output_losses(graph, info)
     if info.sparse:
         check_channels(lower(graph, file_batch(graph)), info.sparse)
-    training = Work(
+    training = Computation(
         losses,
         trainable_operators(graph, info),
         info.trainable_tensors,

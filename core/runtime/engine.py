@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
-from odt.core.planning.work import Plans, Work
 from odt.core.runtime.accumulate import Totals
 from odt.core.runtime.arena import aligned_copy, make_arena
 from odt.core.runtime.parameters import Parameters
@@ -39,7 +39,7 @@ class NotFiniteError(Exception):
 
 def bind(
     plans: Plans,
-    work: Work,
+    computation: Computation,
     batch: int,
     arena: Array,
     tensors: Mapping[int, Array],
@@ -49,12 +49,12 @@ def bind(
 
     Args:
         plans: of the model.
-        work: what is computed.
+        computation: what is computed.
         batch: samples.
         arena: memory to use; another is allocated where it is too small.
         tensors, deliver: as of a Program.
     """
-    plan, memory = plans.verified(work, batch)
+    plan, memory = plans.verified(computation, batch)
     if memory.nbytes > arena.nbytes:
         arena = make_arena(memory.nbytes)
     return Program(plan, memory, arena[: memory.nbytes], tensors, deliver)
@@ -72,18 +72,18 @@ class Engine:
 
     def __init__(
         self,
-        work: Work,
+        computation: Computation,
         parameters: Parameters,
         schedule: Schedule,
         team: Team,
         arenas: Sequence[Array],
         plans: Plans,
     ) -> None:
-        self.work = work
+        self.computation = computation
         self.parameters = parameters
         self.schedule = schedule
         self.team = team
-        self.plan, self.memory = plans.at(work, schedule.micro_batch)
+        self.plan, self.memory = plans.at(computation, schedule.micro_batch)
         self.plans = plans
         self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
         self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
@@ -105,7 +105,7 @@ class Engine:
 
     def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
         """The program for a micro-batch of so many samples."""
-        return bind(self.plans, self.work, samples, arena, self.parameters.tensors, deliver)
+        return bind(self.plans, self.computation, samples, arena, self.parameters.tensors, deliver)
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the work has a backward.
@@ -125,7 +125,7 @@ class Engine:
                 from it then.
         """
         parts = self.schedule.parts(samples)
-        training = self.work.backward and bool(self.plan.parameters)
+        training = self.computation.backward and bool(self.plan.parameters)
         if training:
             self.parameters.step += 1
         active = self._workers[: len(parts)]
@@ -162,7 +162,7 @@ class _Worker:
         self.engine = engine
         self.number = number
         self.arena = arena
-        self.work = engine.parameters.scratch()
+        self.scratch = engine.parameters.scratch()
         self.round = 0
         self.losses: list[float] = []
         self._programs: dict[int, Program] = {}
@@ -177,7 +177,7 @@ class _Worker:
         return self._programs[samples]
 
     def _update_at_once(self, name: str, gradient: Array, owned: bool) -> None:
-        self.engine.parameters.update(self.engine.tensor(name), gradient, owned, self.work)
+        self.engine.parameters.update(self.engine.tensor(name), gradient, owned, self.scratch)
 
     def _add_up(self, name: str, gradient: Array, owned: bool) -> None:
         self.engine.totals.add(self.engine.tensor(name), gradient, self.round, self.number)
@@ -208,15 +208,15 @@ def _task(
             worker.losses.append(loss)
             if look is not None:
                 look(program, at, count)
-            if worker.engine.work.backward:
+            if worker.engine.computation.backward:
                 program.backward()
 
     return worker.engine.totals.guarded(run)
 
 
-def _update_task(trained: Sequence[int], on: _Worker) -> Callable[[], None]:
+def _update_task(trained: Sequence[int], worker: _Worker) -> Callable[[], None]:
     def run() -> None:
         for i in trained:
-            on.engine.parameters.update(i, on.engine.totals.arrays[i], True, on.work)
+            worker.engine.parameters.update(i, worker.engine.totals.arrays[i], True, worker.scratch)
 
     return run

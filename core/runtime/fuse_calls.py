@@ -15,24 +15,24 @@ from odt.kernels.opdef import Array
 
 
 def merged(
-    steps: Sequence[Call | Delivery], arrays: Mapping[str, Array]
+    entries: Sequence[Call | Delivery], arrays: Mapping[str, Array]
 ) -> dict[int, tuple[int, dict[str, Any]]]:
     """Step → the step after it that it does too, and the keyword arguments that make it do so.
 
     A delivery between the two is no obstacle, unless its gradient lies where the second writes.
 
     Args:
-        steps: of a plan.
+        entries: of a plan.
         arrays: by value.
     """
     found: dict[int, tuple[int, dict[str, Any]]] = {}
-    calls = [(k, s) for k, s in enumerate(steps) if isinstance(s, Call)]
+    calls = [(k, s) for k, s in enumerate(entries) if isinstance(s, Call)]
     taken: set[int] = set()
     for (k, call), (after, following) in pairwise(calls):
         epilogue = following.kernel.epilogue
         if k in taken or call.compiled is None or epilogue is None:
             continue
-        between = [s.gradient for s in steps[k + 1 : after] if isinstance(s, Delivery)]
+        between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
         fits = epilogue.kind in call.compiled.takes and _can(call, following, epilogue.kind, arrays)
         if fits and _is_free(following, between, arrays):
             found[k] = after, _arguments(following, arrays)

@@ -52,30 +52,30 @@ class Program:
         self.scales = [self._arrays[n] for n in plan.scales]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
-        self._fused = merged(plan.steps, self._arrays)
+        self._fused = merged(plan.entries, self._arrays)
         done = {after for after, _ in self._fused.values()}
         runs = [
-            None if k in done else self._run_of(k, step, deliver)
-            for k, step in enumerate(plan.steps)
+            None if k in done else self._run_of(k, entry, deliver)
+            for k, entry in enumerate(plan.entries)
         ]
-        self._forward = [r for r in runs[: plan.forward_steps] if r is not None]
-        self._backward = [r for r in runs[plan.forward_steps :] if r is not None]
+        self._forward = [r for r in runs[: plan.forward_entries] if r is not None]
+        self._backward = [r for r in runs[plan.forward_entries :] if r is not None]
 
     def __str__(self) -> str:
         """One line a call: how it is computed, what with, and at which bytes of the arena."""
         done = {after for after, _ in self._fused.values()}
         lines = []
-        for k, step in enumerate(self.plan.steps):
-            if isinstance(step, Delivery):
-                lines.append(f"deliver {self._place(step.gradient)} to {step.parameter}")
+        for k, entry in enumerate(self.plan.entries):
+            if isinstance(entry, Delivery):
+                lines.append(f"deliver {self._place(entry.gradient)} to {entry.parameter}")
             elif k not in done:
-                how = "compiled" if step.compiled else "NumPy"
+                how = "compiled" if entry.compiled else "NumPy"
                 if k in self._fused:
-                    after = self.plan.steps[self._fused[k][0]]
+                    after = self.plan.entries[self._fused[k][0]]
                     assert isinstance(after, Call)
                     how += f", with {after.label}"
-                arrays = ", ".join(f"{n}={self._place(v)}" for n, v in step.arrays.items())
-                lines.append(f"{step.label} ({how}): {arrays}")
+                arrays = ", ".join(f"{n}={self._place(v)}" for n, v in entry.arrays.items())
+                lines.append(f"{entry.label} ({how}): {arrays}")
         return "\n".join(lines)
 
     def _place(self, name: str) -> str:
@@ -98,15 +98,15 @@ class Program:
             if not self._is_finite(name):
                 return name
         done = {after for after, _ in self._fused.values()}
-        forward = enumerate(self.plan.steps[: self.plan.forward_steps])
-        calls = [step for k, step in forward if k not in done]
-        for step, run in zip(calls, self._forward, strict=True):
-            assert isinstance(step, Call)
-            for name in step.values(step.reads):
+        forward = enumerate(self.plan.entries[: self.plan.forward_entries])
+        calls = [entry for k, entry in forward if k not in done]
+        for entry, run in zip(calls, self._forward, strict=True):
+            assert isinstance(entry, Call)
+            for name in entry.values(entry.reads):
                 if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
                     return name
             run()
-            for name in step.values(step.writes):
+            for name in entry.values(entry.writes):
                 if not self._is_finite(name):
                     return name
         return None
@@ -130,15 +130,17 @@ class Program:
             return np.empty(value.spec.shape, value.spec.dtype)
         return view(arena, memory.offsets[root], value.spec)
 
-    def _run_of(self, k: int, step: Call | Delivery, deliver: Deliver | None) -> Callable[[], None]:
-        if isinstance(step, Delivery):
+    def _run_of(
+        self, k: int, entry: Call | Delivery, deliver: Deliver | None
+    ) -> Callable[[], None]:
+        if isinstance(entry, Delivery):
             assert deliver is not None, "a plan with gradients needs somewhere to deliver them"
-            gradient = self._arrays[step.gradient]
-            return partial(deliver, step.parameter, gradient, self.plan.owns(k))
-        arrays = {n: self._arrays[v] for n, v in step.arrays.items()}
-        if step.compiled is not None:
-            prepared = step.compiled.prepare(step.attrs, step.specs)
+            gradient = self._arrays[entry.gradient]
+            return partial(deliver, entry.parameter, gradient, self.plan.owns(k))
+        arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
+        if entry.compiled is not None:
+            prepared = entry.compiled.prepare(entry.attrs, entry.specs)
             _, epilogue = self._fused.get(k, (k, {}))
-            return step.compiled.bind(step.attrs, **arrays, **prepared, **epilogue)
-        prepared = step.kernel.prepare(step.attrs, step.specs)
-        return partial(step.kernel.run, step.attrs, **arrays, **prepared)
+            return entry.compiled.bind(entry.attrs, **arrays, **prepared, **epilogue)
+        prepared = entry.kernel.prepare(entry.attrs, entry.specs)
+        return partial(entry.kernel.run, entry.attrs, **arrays, **prepared)

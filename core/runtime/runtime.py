@@ -8,8 +8,8 @@ from typing import Self
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.graph import Graph
 from odt.core.planning.autodiff import Loss
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
-from odt.core.planning.work import Plans, Work
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.parameters import Parameters
@@ -19,7 +19,7 @@ from odt.kernels.registry import find_target
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SampleSpecs:
     """What one sample is to a model.
 
     Attributes:
@@ -34,7 +34,7 @@ class Samples:
     target_specs: tuple[TensorSpec, ...]
 
 
-def samples_of(lowered: Graph, losses: Sequence[Loss], batch: int) -> Samples:
+def sample_specs(lowered: Graph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
     """What one sample is to a graph that was lowered for a batch.
 
     Raises:
@@ -45,7 +45,7 @@ def samples_of(lowered: Graph, losses: Sequence[Loss], batch: int) -> Samples:
         return sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
 
     targets = [find_target(x.name)(lowered.tensors[x.tensor].spec) for x in losses]
-    return Samples(
+    return SampleSpecs(
         tuple(map(one, lowered.inputs)),
         tuple(map(one, lowered.outputs)),
         tuple((x.name, one(x.tensor)) for x in losses),
@@ -66,7 +66,7 @@ class Runtime:
     def __init__(
         self,
         plans: Plans,
-        works: Sequence[Work],
+        computations: Sequence[Computation],
         parameters: Parameters,
         schedule: Schedule,
     ) -> None:
@@ -74,21 +74,22 @@ class Runtime:
 
         Args:
             plans: of the model.
-            works: kinds of work.
+            computations: kinds of work.
             parameters: that they share.
             schedule: how a batch is cut.
         """
         self.schedule = schedule
         size = schedule.micro_batch
-        nbytes = plans.arena_nbytes(works, schedule)
+        nbytes = plans.arena_nbytes(computations, schedule)
         arenas = [make_arena(nbytes) for _ in range(schedule.workers)]
         self.arena_nbytes = nbytes * len(arenas)
-        of = samples_of(plans.at(works[0], size)[0].graph, works[0].losses, size)
+        of = sample_specs(plans.at(computations[0], size)[0].graph, computations[0].losses, size)
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
         self._team = Team(schedule.workers, schedule.blas_threads)
         self.engines = [
-            Engine(work, parameters, schedule, self._team, arenas, plans) for work in works
+            Engine(computation, parameters, schedule, self._team, arenas, plans)
+            for computation in computations
         ]
 
     def close(self) -> None:

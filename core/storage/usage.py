@@ -51,7 +51,7 @@ def _sum(text: str, key: str) -> int:
     return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(key))
 
 
-class Phases:
+class StageTimer:
     """Times phases, and polls their memory if asked to.
 
     Attributes:
@@ -67,7 +67,7 @@ class Phases:
         self.usages: dict[str, Usage] = {}
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def stage(self, name: str) -> Iterator[None]:
         """Everything inside the with block is this phase."""
         done = threading.Event()
         poll = threading.Thread(target=self._poll, args=(name, done), daemon=True)

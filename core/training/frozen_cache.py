@@ -15,17 +15,17 @@ from typing import Self
 
 import numpy as np
 
-from odt.core.data.protocol import Data, Order
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import file_batch
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.lowering.split_frozen import frozen_end
 from odt.core.model.graph import Graph
 from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule, frozen_samples
 from odt.core.planning.trainable import trainable_by_operator
-from odt.core.planning.work import Plans, Work
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import bind
 from odt.core.runtime.program import Program
@@ -34,7 +34,9 @@ from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
 
-def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
+def split_frozen(
+    plans: Plans, runs: tuple[Computation, Computation]
+) -> tuple[Computation, Computation]:
     """The same work, begun where the part ends that nothing trains in.
 
     Args:
@@ -61,7 +63,7 @@ def cut_off(plans: Plans, runs: tuple[Work, Work]) -> tuple[Work, Work]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class CachePolicy:
     """What is kept of the frozen part.
 
     Attributes:
@@ -76,13 +78,13 @@ class Keep:
     on_disk: bool = False
 
 
-def _plan_of_several(plans: Plans, work: Work) -> Plan:
+def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
     """Which nodes mix samples shows where there are several, if the model has a plan for them."""
     size = file_batch(plans.graph)
     try:
-        return plans.at(work, 2 * size)[0]
+        return plans.at(computation, 2 * size)[0]
     except UnsupportedError:
-        return plans.at(work, size)[0]
+        return plans.at(computation, size)[0]
 
 
 class FrozenCache:
@@ -93,8 +95,8 @@ class FrozenCache:
 
     Args:
         plans: of the whole model.
-        work: the frozen part, forward only.
-        keep: what of it.
+        computation: the frozen part, forward only.
+        policy: what of it.
         schedule: of training; each worker may compute frozen parts at the same time as others.
         data: samples as the whole model takes them; the same values each time.
         targets: the same samples; it is asked for no inputs, and data for no targets.
@@ -107,8 +109,8 @@ class FrozenCache:
     def __init__(
         self,
         plans: Plans,
-        work: Work,
-        keep: Keep,
+        computation: Computation,
+        policy: CachePolicy,
         schedule: Schedule,
         data: Data,
         targets: Data,
@@ -118,16 +120,16 @@ class FrozenCache:
         self.targets = targets
         self._parts = tuple(parts)
         self._schedule = schedule
-        self._size = frozen_samples(lambda n: plans.at(work, n), schedule.micro_batch)
-        plan, self._memory = plans.at(work, self._size)
-        rows = cached(plan.graph, work.end, self._size, keep)
+        self._size = frozen_samples(lambda n: plans.at(computation, n), schedule.micro_batch)
+        plan, self._memory = plans.at(computation, self._size)
+        rows = cached(plan.graph, computation.end, self._size, policy)
         self.nbytes = sum(spec.nbytes for spec in rows)
-        self._names = [plan.graph.label(i) for i in work.end]
-        self._kept = _room(rows, self.nbytes, keep.on_disk)
+        self._names = [plan.graph.label(i) for i in computation.end]
+        self._kept = _room(rows, self.nbytes, policy.on_disk)
         self._pages = [Pages(kept) for kept in self._kept]
-        self._there = np.zeros(keep.samples, np.bool_)
+        self._there = np.zeros(policy.samples, np.bool_)
         self._plans = plans
-        self._work = work
+        self._computation = computation
         self._idle: list[_Runner] = []
         self._found = 0  # samples in a row that were there
 
@@ -137,7 +139,7 @@ class FrozenCache:
         done = self._found >= len(self._there)
         return 0 if done else self._memory.nbytes * self._schedule.workers
 
-    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Fills the arrays, one row a sample; computes what is not there yet.
 
         Raises:
@@ -173,7 +175,7 @@ class FrozenCache:
         try:
             runner = self._idle.pop()
         except IndexError:  # all that there are compute for other threads
-            runner = _Runner(self._plans, self._work, self._memory)
+            runner = _Runner(self._plans, self._computation, self._memory)
         try:
             program = runner.program(len(samples))
             rows = [a.reshape(len(samples), -1, copy=False) for a in program.inputs]
@@ -193,7 +195,7 @@ class FrozenCache:
         finally:
             self._idle.append(runner)
 
-    def keep_pages(self, nbytes: int) -> None:
+    def limit_mapped(self, nbytes: int) -> None:
         """Lets so many bytes of each file on disk be mapped at a time, at most."""
         for pages in self._pages:
             pages.kept = nbytes
@@ -220,20 +222,20 @@ def cached(
     lowered: Graph,
     end: Sequence[int],
     batch: int,
-    keep: Keep,
+    policy: CachePolicy,
 ) -> list[TensorSpec]:
     """What is kept of each tensor in which the frozen part ends, one row a sample.
 
     Args:
         lowered: the graph, for a batch of `batch`.
         end: these tensors.
-        keep: what of them.
+        policy: what of them.
     """
     rows = []
     for i in end:
         one = sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
-        kept = keep.dtype if keep.dtype is not None and one.dtype.kind == "f" else one.dtype
-        rows.append(TensorSpec((keep.samples, one.size), kept))
+        kept = policy.dtype if policy.dtype is not None and one.dtype.kind == "f" else one.dtype
+        rows.append(TensorSpec((policy.samples, one.size), kept))
     return rows
 
 
@@ -250,34 +252,36 @@ class CacheSize:
     resident: int
 
 
-def cache_size(plans: Plans, work: Work, batch: int, keep: Keep) -> CacheSize:
+def cache_size(
+    plans: Plans, computation: Computation, batch: int, policy: CachePolicy
+) -> CacheSize:
     """What a cache will take, said before anything is computed.
 
     Args:
         plans: of the model.
-        work: that begins at a cut.
+        computation: that begins at a cut.
         batch: samples in a step.
-        keep: what of it.
+        policy: what of it.
     """
     size = file_batch(plans.graph)
     lowered = plans.lower(size)
-    kept = sum(spec.nbytes for spec in cached(lowered, work.begin, size, keep))
-    mapped = DATA_PAGES + batch * (kept // keep.samples)
-    return CacheSize(kept, min(kept, mapped) if keep.on_disk else kept)
+    kept = sum(spec.nbytes for spec in cached(lowered, computation.begin, size, policy))
+    mapped = DATA_PAGES + batch * (kept // policy.samples)
+    return CacheSize(kept, min(kept, mapped) if policy.on_disk else kept)
 
 
 class _Runner:
     """The frozen part bound to an arena."""
 
-    def __init__(self, plans: Plans, work: Work, memory: MemoryPlan) -> None:
+    def __init__(self, plans: Plans, computation: Computation, memory: MemoryPlan) -> None:
         self._plans = plans
-        self._work = work
+        self._computation = computation
         self._arena = make_arena(memory.nbytes)
         self._programs: dict[int, Program] = {}
 
     def program(self, samples: int) -> Program:
         if samples not in self._programs:
-            self._programs[samples] = bind(self._plans, self._work, samples, self._arena, {})
+            self._programs[samples] = bind(self._plans, self._computation, samples, self._arena, {})
         return self._programs[samples]
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from odt.core.data.protocol import Data, Order
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import choose_schedule
-from odt.core.planning.work import Plans, Work
-from odt.core.recipe.output_losses import heads
+from odt.core.recipe.output_losses import output_losses
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.passes import Metrics, Result, evaluate, predict
@@ -32,13 +32,13 @@ class Evaluator:
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        losses = heads(graph, info)
+        losses = output_losses(graph, info)
         self.loss = losses[0].name
         self._reduction = info.reduction
-        work = Work(losses, outputs=True)
-        self.runtime = _runtime(graph, work, info.batch_size, micro_batch, workers)
+        computation = Computation(losses, outputs=True)
+        self.runtime = _runtime(graph, computation, info.batch_size, micro_batch, workers)
 
-    def run(self, data: Data, order: Order, metrics: Metrics) -> Result:
+    def run(self, data: Data, order: SampleOrder, metrics: Metrics) -> Result:
         """Loss and metrics over all the samples of the order."""
         (engine,) = self.runtime.engines
         return evaluate(engine, data, order, self._reduction, metrics, rest=True)
@@ -70,9 +70,9 @@ class Predictor:
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        self.runtime = _runtime(graph, Work(outputs=True), batch, micro_batch, workers)
+        self.runtime = _runtime(graph, Computation(outputs=True), batch, micro_batch, workers)
 
-    def run(self, data: Data, order: Order) -> Iterator[Sequence[Array]]:
+    def run(self, data: Data, order: SampleOrder) -> Iterator[Sequence[Array]]:
         """The outputs, batch after batch; the arrays are reused."""
         (engine,) = self.runtime.engines
         return predict(engine, data, order, self.runtime.output_specs)
@@ -90,9 +90,9 @@ class Predictor:
 
 
 def _runtime(
-    graph: Graph, work: Work, batch: int, micro_batch: int | None, workers: int | None
+    graph: Graph, computation: Computation, batch: int, micro_batch: int | None, workers: int | None
 ) -> Runtime:
     """Of one kind of work, with nothing that trains."""
     plans = Plans(graph)
-    schedule = choose_schedule(batch, lambda n: plans.at(work, n), micro_batch, workers)
-    return Runtime(plans, [work], Parameters(graph), schedule)
+    schedule = choose_schedule(batch, lambda n: plans.at(computation, n), micro_batch, workers)
+    return Runtime(plans, [computation], Parameters(graph), schedule)

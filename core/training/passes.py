@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from odt.core.data.protocol import Data, Order
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.runtime.engine import Engine, Fill, Look, NotFiniteError
 from odt.core.runtime.program import Program
 from odt.errors import TrainingError
@@ -59,7 +59,7 @@ class Pass:
         self,
         engine: Engine,
         data: Data,
-        order: Order,
+        order: SampleOrder,
         reduction: str,
         metrics: Metrics,
         look: Look | None = None,
@@ -101,7 +101,7 @@ class Pass:
     def _scales(self, samples: int) -> list[float]:
         """A mean is over the whole batch, however it is cut up, and over a sample's rows."""
         plan, m = self.engine.plan, self.engine.schedule.micro_batch
-        weights = [loss.weight for loss in self.engine.work.losses]
+        weights = [loss.weight for loss in self.engine.computation.losses]
         if self.reduction == "sum":
             return weights
         rows = [plan.values[n].spec.shape[0] for n in plan.targets]
@@ -111,7 +111,7 @@ class Pass:
         if not self.metrics:
             return self._outer
         outer = self._outer
-        first = self.engine.work.losses[0].output
+        first = self.engine.computation.losses[0].output
 
         def look(program: Program, at: int, count: int) -> None:
             with self._lock:
@@ -128,7 +128,7 @@ class Pass:
 
 
 def evaluate(
-    engine: Engine, data: Data, order: Order, reduction: str, metrics: Metrics, *, rest: bool
+    engine: Engine, data: Data, order: SampleOrder, reduction: str, metrics: Metrics, *, rest: bool
 ) -> Result:
     """Losses and metrics over data.
 
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def predict(
-    engine: Engine, data: Data, order: Order, specs: Sequence[TensorSpec]
+    engine: Engine, data: Data, order: SampleOrder, specs: Sequence[TensorSpec]
 ) -> Iterator[list[Array]]:
     """The model's outputs, batch after batch; the arrays are reused.
 
@@ -174,7 +174,7 @@ def predict(
         yield [result[:samples] for result in results]
 
 
-def _filler(data: Data, order: Order, first: int) -> Fill:
+def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
     """Gives programs the samples of the batch that begins at `first` of the order."""
 
     def fill(program: Program, at: int, count: int) -> None:

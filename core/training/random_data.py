@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from odt.core.data.protocol import Order
+from odt.core.data.protocol import SampleOrder
 from odt.kernels.opdef import Array, TensorSpec
 
 # What inputs of floats may be: most models take numbers near 0, some pixels, or numbers of words.
@@ -44,7 +44,7 @@ class RandomData:
         """Other samples of the same shapes, for a model that these do not suit."""
         return [replace(self, seed=self.seed + 1 + k, floats=f) for k, f in enumerate(FLOATS)]
 
-    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for row, number in enumerate(samples):
             rng = np.random.default_rng((self.seed, int(number)))
             for spec, out in zip(self.inputs, inputs, strict=True):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from odt.core.data.protocol import Data, Order
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import file_batch, lower
 from odt.core.model.graph import Graph, Tensor
 from odt.core.model.training_info import TrainingInfo
@@ -53,7 +53,7 @@ class _OneBatch:
     def __init__(self, samples: int) -> None:
         self.samples = samples
 
-    def order(self, epoch: int) -> Order:
+    def order(self, epoch: int) -> SampleOrder:
         return range(self.samples)
 
 
@@ -114,7 +114,7 @@ def _work(trainer: Trainer) -> int:
     """Arithmetic of a forward pass of a batch, with what calls and data cost by themselves."""
     plan = trainer.plan
     parts = -(-trainer.info.batch_size // trainer.runtime.schedule.micro_batch)
-    calls = [step for step in plan.steps if isinstance(step, Call)]
+    calls = [step for step in plan.entries if isinstance(step, Call)]
     drawn = DRAW * sum(plan.values[n].spec.size for n in (*plan.inputs, *plan.targets))
     return parts * (drawn + sum(CALL + c.flops for c in calls if c.phase is Phase.FORWARD))
 

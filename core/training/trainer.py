@@ -5,21 +5,21 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Protocol, Self
 
-from odt.core.data.protocol import Data, Order
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import file_batch, lower
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.budget.fit_budget import fit
+from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
-from odt.core.planning.work import Plans, Work
-from odt.core.recipe.output_losses import heads
-from odt.core.recipe.works import works
+from odt.core.recipe.output_losses import output_losses
+from odt.core.recipe.works import training_and_validation
 from odt.core.runtime.engine import Look
 from odt.core.runtime.parameters import Optimizer, Parameters
-from odt.core.runtime.runtime import Runtime, Samples, samples_of
+from odt.core.runtime.runtime import Runtime, SampleSpecs, sample_specs
 from odt.core.training.best_epoch import Best
-from odt.core.training.frozen_cache import FrozenCache, Keep, cache_size, cut_off
+from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.passes import Metrics, Pass, Result, evaluate
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
@@ -72,10 +72,10 @@ class Watch:
     stop: Callable[[], bool] = lambda: False
 
 
-class Orders(Protocol):
+class SampleOrders(Protocol):
     """The order of the training samples in each epoch."""
 
-    def order(self, epoch: int) -> Order: ...
+    def order(self, epoch: int) -> SampleOrder: ...
 
 
 class Trainer:
@@ -101,7 +101,7 @@ class Trainer:
         budget: int | None = None,
         metrics: Metrics | None = None,
         outputs: bool = False,
-        keep: Keep | None = None,
+        keep: CachePolicy | None = None,
         keep_best: bool = False,
     ) -> None:
         """Plans and allocates.
@@ -122,21 +122,23 @@ class Trainer:
         """
         self.graph = graph
         self.metrics = metrics or {}
-        work, validation = works(graph, info, outputs=outputs or bool(self.metrics))
-        self.loss = work.losses[0].name
+        computation, validation = training_and_validation(
+            graph, info, outputs=outputs or bool(self.metrics)
+        )
+        self.loss = computation.losses[0].name
         self.info = info if info.output_losses else replace(info, loss=self.loss)
         self._budget, self._keep, reserve = budget, keep, 0
         self._plans = plans = Plans(graph)
-        runs = (work, validation)
+        runs = (computation, validation)
         if keep:
-            runs = cut_off(plans, runs)
+            runs = split_frozen(plans, runs)
             reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
-        plan = plans.at(work, file_batch(graph))[0]
+        plan = plans.at(computation, file_batch(graph))[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
         reserves = {"a cache": reserve, "a copy of the best weights": copies}
-        way = fit(plans, runs, info, budget, micro_batch, workers, reserves=reserves)
+        way = fit_budget(plans, runs, info, budget, micro_batch, workers, reserves=reserves)
         self.predicted = None if budget is None else way.peak
         self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
         self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule)
@@ -146,10 +148,10 @@ class Trainer:
     def fit(
         self,
         data: Data,
-        orders: Orders,
+        orders: SampleOrders,
         *,
         epochs: int,
-        validation: Order = (),
+        validation: SampleOrder = (),
         watch: Watch | None = None,
         start: int = 1,
         skip: int = 0,
@@ -197,10 +199,10 @@ class Trainer:
             OptionError: if there is no room.
         """
         assert self._keep, "nothing was to be kept"
-        work, schedule = Work(end=self._end), self.runtime.schedule
-        cache = FrozenCache(self._plans, work, self._keep, schedule, data, targets, parts)
+        computation, schedule = Computation(end=self._end), self.runtime.schedule
+        cache = FrozenCache(self._plans, computation, self._keep, schedule, data, targets, parts)
         if self._budget is not None:
-            cache.keep_pages(DATA_PAGES)
+            cache.limit_mapped(DATA_PAGES)
         return cache
 
     def step(
@@ -220,7 +222,7 @@ class Trainer:
         run = Pass(engine, data, range(samples), self.info.reduction, {}, look)
         return run.step(0, samples)
 
-    def evaluate(self, data: Data, order: Order) -> Result:
+    def evaluate(self, data: Data, order: SampleOrder) -> Result:
         """Loss and metrics on samples, without training.
 
         What does not fill a batch is left out, as onert does, unless it is all there is.
@@ -265,14 +267,14 @@ class Trainer:
         self.close()
 
 
-def training_samples(graph: Graph, info: TrainingInfo) -> Samples:
+def training_sample_specs(graph: Graph, info: TrainingInfo) -> SampleSpecs:
     """What one sample of data must be, known before anything is planned.
 
     Raises:
         UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.
     """
     size = file_batch(graph)
-    return samples_of(lower(graph, size), heads(graph, info), size)
+    return sample_specs(lower(graph, size), output_losses(graph, info), size)
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:

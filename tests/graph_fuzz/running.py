@@ -10,10 +10,10 @@ from networks import ArrayData, InOrder
 
 from graph_fuzz.reference import Problem
 from odt.core.data.protocol import Data
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.training.frozen_cache import Keep
+from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.inference import Predictor
 from odt.core.training.self_test import in_float64
 from odt.core.training.trainer import Trainer, Watch
@@ -42,7 +42,7 @@ class Model:
     """
 
     def __init__(self, path: Path, problem: Problem, wide: bool = False) -> None:
-        graph = fold_weights(read_model(str(path))).graph
+        graph = dequantize_weights(read_model(str(path))).graph
         self.graph = in_float64(graph) if wide else graph
         self.wide = wide and self.graph is not graph
         self.problem = problem
@@ -86,7 +86,7 @@ class Model:
         losses: list[float] = []
         watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
         with Trainer(
-            self.graph, info, keep=Keep(samples) if cached else None, **options
+            self.graph, info, keep=CachePolicy(samples) if cached else None, **options
         ) as trainer:
             if cached:
                 data = trainer.frozen(data, ArrayData((), targets), (range(samples),))
@@ -104,7 +104,7 @@ class Model:
 
     def budget(self, info: TrainingInfo, share: float, cached: bool, **options: Any) -> int:
         """A memory budget between the smallest that is taken, about, and what is needed without."""
-        options["keep"] = Keep(len(self.problem.inputs[0])) if cached else None
+        options["keep"] = CachePolicy(len(self.problem.inputs[0])) if cached else None
         with Trainer(self.graph, info, budget=1 << 40, **options) as trainer:
             assert trainer.predicted is not None
             most = trainer.predicted

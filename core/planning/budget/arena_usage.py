@@ -4,7 +4,7 @@ from odt.core.planning.lifetimes import lifetimes, replacements
 from odt.core.planning.plan import Call, Phase, Plan, Region
 
 
-def timeline(plan: Plan, workers: int) -> dict[str, list[int]]:
+def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
     """Bytes at each step, of all workers together, by kind.
 
     A value that takes over another's place counts from then on in its stead.
@@ -18,7 +18,7 @@ def timeline(plan: Plan, workers: int) -> dict[str, list[int]]:
         ends[old] -= 1
     kinds = _kinds(plan)
     found = {
-        kind: [0] * len(plan.steps) for kind in ("data", "activations", "gradients", "workspace")
+        kind: [0] * len(plan.entries) for kind in ("data", "activations", "gradients", "workspace")
     }
     for name, life in alive.items():
         row = found[kinds.get(name, "data")]
@@ -30,10 +30,10 @@ def timeline(plan: Plan, workers: int) -> dict[str, list[int]]:
 def _kinds(plan: Plan) -> dict[str, str]:
     """Of every value that a call makes."""
     kinds = {}
-    for step in plan.steps:
-        if isinstance(step, Call):
-            again = step.label.endswith(" again")
-            made = "activations" if step.phase is Phase.FORWARD or again else "gradients"
-            kinds.update(dict.fromkeys(step.values(step.writes), made))
-            kinds.update(dict.fromkeys(step.values(step.workspace), "workspace"))
+    for entry in plan.entries:
+        if isinstance(entry, Call):
+            again = entry.label.endswith(" again")
+            made = "activations" if entry.phase is Phase.FORWARD or again else "gradients"
+            kinds.update(dict.fromkeys(entry.values(entry.writes), made))
+            kinds.update(dict.fromkeys(entry.values(entry.workspace), "workspace"))
     return {n: k for n, k in kinds.items() if plan.values[n].region is Region.ARENA}

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.forecast import Forecast, forecast
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.cost import step_seconds
 from odt.core.planning.rewrites.compress import choose_digests
 from odt.core.planning.rewrites.recompute import choose_dropped
 from odt.core.planning.rewrites.reorder import choose_order
-from odt.core.planning.rewrites.rewritten_plans import LeanPlans
+from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
 from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
-from odt.core.planning.work import Plans, Work
 from odt.errors import OptionError
 
 # A worker's arena is a little larger than what is alive in it at once; the last is all that helps.
@@ -23,9 +23,9 @@ LEAVE_OUT = {
 }
 
 
-def fit(
+def fit_budget(
     plans: Plans,
-    works: tuple[Work, ...],
+    computations: tuple[Computation, ...],
     info: TrainingInfo,
     budget: int | None,
     micro_batch: int | None = None,
@@ -41,7 +41,7 @@ def fit(
 
     Args:
         plans: of the model.
-        works: what runs, training first.
+        computations: what runs, training first.
         info: complete.
         budget: bytes; None for as many as it takes.
         micro_batch, workers: if they are given.
@@ -51,21 +51,21 @@ def fit(
         OptionError: if nothing fits, or m or W cannot be.
     """
     batch, reserve = info.batch_size, sum((reserves or {}).values())
-    usual = choose_schedule(batch, lambda n: plans.at(works[0], n), micro_batch, workers)
-    if works[0].begin and usual.workers == 1:  # what comes before is seldom small
+    usual = choose_schedule(batch, lambda n: plans.at(computations[0], n), micro_batch, workers)
+    if computations[0].begin and usual.workers == 1:  # what comes before is seldom small
         usual = replace(usual, blas_threads=available_cores())
-    found = replace(forecast(plans, works, info, usual), cache=reserve)
+    found = replace(forecast(plans, computations, info, usual), cache=reserve)
     if budget is None or found.peak <= budget:
         return found
     schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
     room = budget - reserve
     best: Forecast | None = None
     for s in schedules:
-        for way in _ways(Plans(plans.graph), works, info, s, room):  # what loses is freed
+        for way in _ways(Plans(plans.graph), computations, info, s, room):  # what loses is freed
             if way.peak <= room and (best is None or _seconds(way) < _seconds(best)):
                 best = way
     if best is None:
-        least = min(way.peak for s in schedules for way in _ways(plans, works, info, s, 0))
+        least = min(way.peak for s in schedules for way in _ways(plans, computations, info, s, 0))
         others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
         beside, hint = " and ".join(f"{what} of {_megabytes(n)}" for what, n in others.items()), ""
         if others and least <= budget:
@@ -79,30 +79,36 @@ def fit(
 
 
 def _ways(
-    plans: Plans, works: tuple[Work, ...], info: TrainingInfo, schedule: Schedule, budget: int
+    plans: Plans,
+    computations: tuple[Computation, ...],
+    info: TrainingInfo,
+    schedule: Schedule,
+    budget: int,
 ) -> Iterator[Forecast]:
     """With a schedule as it is, and with as few savings as make it fit."""
-    plain = forecast(plans, works, info, schedule, searched=True)
+    plain = forecast(plans, computations, info, schedule, searched=True)
     yield plain
     if plain.peak <= budget:
         return
     room = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
     order = choose_order(plain.plan)
-    neat = forecast(LeanPlans(plans, order), works, info, schedule, searched=True)
+    neat = forecast(RewrittenPlans(plans, order), computations, info, schedule, searched=True)
     yield neat
     if neat.peak <= budget:
         return
     digests = choose_digests(neat.plan)
-    small = forecast(LeanPlans(plans, order, digests), works, info, schedule, searched=True)
+    small = forecast(
+        RewrittenPlans(plans, order, digests), computations, info, schedule, searched=True
+    )
     yield small
     if small.peak <= budget:
         return
     for margin in MARGINS:
         dropped = choose_dropped(small.plan, int(room * margin))
-        fewest = LeanPlans(plans, order, digests, dropped)
-        lean = forecast(fewest, works, info, schedule, searched=True)
-        yield lean
-        if lean.peak <= budget or not room:
+        fewest = RewrittenPlans(plans, order, digests, dropped)
+        rewritten = forecast(fewest, computations, info, schedule, searched=True)
+        yield rewritten
+        if rewritten.peak <= budget or not room:
             return
 
 

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
-from odt.core.planning.work import Plans, Work
 from odt.kernels.registry import find_optimizer
 
 DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time, within a budget
 # What else a process grows by, as measured: code that is used for the first time, the plans and
 # programs themselves, and what BLAS sets aside for each thread that multiplies.
 START = 1_000_000
-STEP = 6_500  # for each step of the plan
-BOUND_STEP = 4_500  # and for each worker
-SEARCH_STEP = 5_000  # and what looking for a plan within a budget leaves behind
+ENTRY = 6_500  # for each step of the plan
+BOUND_ENTRY = 4_500  # and for each worker
+SEARCH_ENTRY = 5_000  # and what looking for a plan within a budget leaves behind
 BLAS = 300_000
 PRODUCT = 1_000_000  # arithmetic from which a call without a compiled form is BLAS's
 
@@ -80,7 +80,7 @@ class Forecast:
 
 def forecast(
     plans: Plans,
-    works: tuple[Work, ...],
+    computations: tuple[Computation, ...],
     info: TrainingInfo,
     schedule: Schedule,
     *,
@@ -90,17 +90,17 @@ def forecast(
 
     Args:
         plans: of the model.
-        works: what runs, training first; where it begins at a cut, the part before it runs too,
-            as far as values are not cached.
+        computations: what runs, training first; one that begins behind the frozen part runs that
+            part too, as far as its values are not cached.
         info: its optimizer decides about slots.
         schedule: how the batch is cut.
         searched: whether the plan was looked for.
     """
     size = schedule.micro_batch
-    plan, memory = plans.at(works[0], size)
+    plan, memory = plans.at(computations[0], size)
     runs, frozen = [plan], 0
-    if works[0].begin:
-        part = Work(end=works[0].begin)
+    if computations[0].begin:
+        part = Computation(end=computations[0].begin)
         before, room = plans.at(part, frozen_samples(lambda n: plans.at(part, n), size))
         runs, frozen = [before, plan], schedule.workers * room.nbytes
     gradients = plan.gradient_nbytes
@@ -117,10 +117,10 @@ def forecast(
         parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
         slots=len(slots) * wanted,
         gradients=0 if at_once else wanted,
-        arena=schedule.workers * plans.arena_nbytes(works, schedule),
+        arena=schedule.workers * plans.arena_nbytes(computations, schedule),
         constants=_constants(runs),
         data=DATA_PAGES + schedule.workers * _read_at_once(runs),
-        overhead=_overhead(runs, schedule, SEARCH_STEP if searched else 0),
+        overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
         frozen=frozen,
     )
 
@@ -144,13 +144,13 @@ def _read_at_once(runs: Sequence[Plan]) -> int:
 
 
 def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
-    steps = [step for plan in runs for step in plan.steps]
+    entries = [entry for plan in runs for entry in plan.entries]
     multiplies = any(
-        isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in steps
+        isinstance(s, Call) and s.compiled is None and s.flops > PRODUCT for s in entries
     )
     threads = max(schedule.workers, schedule.blas_threads) if multiplies else 0
-    a_step = STEP + BOUND_STEP * schedule.workers + search
-    return START + len(steps) * a_step + threads * BLAS
+    an_entry = ENTRY + BOUND_ENTRY * schedule.workers + search
+    return START + len(entries) * an_entry + threads * BLAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,12 @@ class Peak:
     """The step of a plan in which most is alive.
 
     Attributes:
-        step: its label.
+        entry: its label.
         phase: it belongs to.
         alive: values and their lifetimes, the largest first.
     """
 
-    step: str
+    entry: str
     phase: str
     alive: tuple[tuple[str, Lifetime], ...]
 
@@ -178,9 +178,9 @@ def peak(plan: Plan) -> Peak:
     def there(k: int) -> list[str]:
         return [n for n, life in alive.items() if life.first <= k <= life.last]
 
-    k = max(range(len(plan.steps)), key=lambda k: sum(sizes[n] for n in there(k)))
-    step = plan.steps[k]
-    label = step.label if isinstance(step, Call) else f"{step.gradient} is taken"
-    phase = step.phase.value if isinstance(step, Call) else "backward"
+    k = max(range(len(plan.entries)), key=lambda k: sum(sizes[n] for n in there(k)))
+    entry = plan.entries[k]
+    label = entry.label if isinstance(entry, Call) else f"{entry.gradient} is taken"
+    phase = entry.phase.value if isinstance(entry, Call) else "backward"
     largest = sorted(there(k), key=lambda n: -sizes[n])
     return Peak(label, phase, tuple((n, alive[n]) for n in largest))

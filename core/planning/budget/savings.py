@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 
 from odt.core.planning.budget.forecast import Forecast
+from odt.core.planning.computation import Computation
 from odt.core.planning.cost import run_seconds
 from odt.core.planning.memory import plan_memory
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.reorder import reorder
-from odt.core.planning.rewrites.rewritten_plans import LeanPlans
-from odt.core.planning.work import Work
+from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Saving:
     """One way.
 
     Attributes:
@@ -27,43 +27,43 @@ class Share:
     note: str
 
 
-def shares(found: Forecast, work: Work) -> list[Share]:
+def savings(found: Forecast, computation: Computation) -> list[Saving]:
     """Of a way to train, each with something to say.
 
     Args:
         found: the way.
-        work: of a training step.
+        computation: of a training step.
     """
     s = found.schedule
-    lean = found.plans if isinstance(found.plans, LeanPlans) else LeanPlans(found.plans)
-    plain, usual = lean.usual.at(work, s.micro_batch)
+    plans = found.plans if isinstance(found.plans, RewrittenPlans) else RewrittenPlans(found.plans)
+    plain, usual = plans.usual.at(computation, s.micro_batch)
     apart = plan_memory(plain, overlays=False).nbytes
-    ordered = reorder(plain, lean.order)
+    ordered = reorder(plain, plans.order)
     neat = plan_memory(ordered).nbytes
-    rewritten = use_digests(ordered, lean.digests)
-    small = plan_memory(rewritten).nbytes
-    repeated = len(found.plan.steps) - len(rewritten.steps)
-    longer = run_seconds(found.plan) / run_seconds(rewritten) - 1
+    digested = use_digests(ordered, plans.digests)
+    small = plan_memory(digested).nbytes
+    repeated = len(found.plan.entries) - len(digested.entries)
+    longer = run_seconds(found.plan) / run_seconds(digested) - 1
     rows = [
-        Share("one place", s.workers * (usual.separate - apart), "for values that never meet"),
-        Share("overlays", s.workers * (apart - usual.nbytes), "results where operands were"),
-        Share("order", s.workers * (usual.nbytes - neat), "branches and gradients one by one"),
-        Share(
+        Saving("one place", s.workers * (usual.separate - apart), "for values that never meet"),
+        Saving("overlays", s.workers * (apart - usual.nbytes), "results where operands were"),
+        Saving("order", s.workers * (usual.nbytes - neat), "branches and gradients one by one"),
+        Saving(
             "digests",
             s.workers * (neat - small),
-            f"bits and bytes for backward: {len(lean.digests)} gradients",
+            f"bits and bytes for backward: {len(plans.digests)} gradients",
         ),
-        Share(
+        Saving(
             "again",
             s.workers * (small - found.memory.nbytes),
             f"{repeated} calls made again in backward: about {longer:.0%} more time",
         ),
     ]
     if s.micro_batch < s.batch:
-        whole = lean.usual.at(work, s.batch)[1].nbytes
+        whole = plans.usual.at(computation, s.batch)[1].nbytes
         note = "against the whole batch on one worker"
-        rows.insert(0, Share("cut", whole - s.workers * usual.nbytes, note))
+        rows.insert(0, Saving("cut", whole - s.workers * usual.nbytes, note))
     elif not found.gradients:
         trained = sum(found.plan.gradient_nbytes.values())
-        rows.append(Share("at once", trained, "no gradient waits for the others"))
+        rows.append(Saving("at once", trained, "no gradient waits for the others"))
     return [row for row in rows if row.nbytes]

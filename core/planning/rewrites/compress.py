@@ -22,49 +22,49 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
     made: dict[str, int] = {}
     before: dict[int, list[Call]] = {}
     values = dict(plan.values)
-    steps: dict[int, Call | Delivery] = dict(enumerate(plan.steps))
-    for k, step in enumerate(plan.steps):
-        if not isinstance(step, Call):
+    entries: dict[int, Call | Delivery] = dict(enumerate(plan.entries))
+    for k, entry in enumerate(plan.entries):
+        if not isinstance(entry, Call):
             continue
-        form = _form(step)
-        if form is None or step.arrays["dx"] not in chosen:
-            if k < plan.forward_steps:
-                made.update((name, k) for name in step.values(step.writes))
+        form = _form(entry)
+        if form is None or entry.arrays["dx"] not in chosen:
+            if k < plan.forward_entries:
+                made.update((name, k) for name in entry.values(entry.writes))
             continue
-        for name in step.values(step.workspace):
+        for name in entry.values(entry.workspace):
             del values[name]
-        digest = f"{step.arrays['dx']}.digest"
-        spec = form.spec(step.attrs, step.specs)
+        digest = f"{entry.arrays['dx']}.digest"
+        spec = form.spec(entry.attrs, entry.specs)
         values[digest] = Value(digest, spec, Region.ARENA)
-        making = _call(step, form.make, Phase.FORWARD, digest, spec, values)
+        making = _call(entry, form.make, Phase.FORWARD, digest, spec, values)
         last = max(made.get(plan.root(name), 0) for name in making.values(making.reads))
-        before.setdefault(last + 1, []).append(replace(making, label=f"{step.label} digest"))
-        steps[k] = _call(step, form.gradient, Phase.BACKWARD, digest, spec, values)
-    order = (s for k, step in steps.items() for s in (*before.get(k, ()), step))
-    return replace(plan, steps=tuple(order), values=values)
+        before.setdefault(last + 1, []).append(replace(making, label=f"{entry.label} digest"))
+        entries[k] = _call(entry, form.gradient, Phase.BACKWARD, digest, spec, values)
+    order = (s for k, entry in entries.items() for s in (*before.get(k, ()), entry))
+    return replace(plan, entries=tuple(order), values=values)
 
 
 def choose_digests(plan: Plan) -> frozenset[str]:
     """Gradients, by name, whose second form frees more than its digest takes."""
     calls = {
-        step.arrays["dx"]: step
-        for step in plan.steps
-        if isinstance(step, Call) and _form(step) is not None
+        entry.arrays["dx"]: entry
+        for entry in plan.entries
+        if isinstance(entry, Call) and _form(entry) is not None
     }
     forward = {
         plan.root(v)
-        for step in plan.steps[: plan.forward_steps]
-        if isinstance(step, Call)
-        for v in step.values(step.writes)
+        for entry in plan.entries[: plan.forward_entries]
+        if isinstance(entry, Call)
+        for v in entry.values(entry.writes)
     }
     chosen = set(calls)
     while True:
         others = (
             s
-            for s in plan.steps[plan.forward_steps :]
+            for s in plan.entries[plan.forward_entries :]
             if isinstance(s, Call) and s.arrays.get("dx") not in chosen
         )
-        kept = {plan.root(v) for step in others for v in step.values(step.reads)}
+        kept = {plan.root(v) for entry in others for v in entry.values(entry.reads)}
         vain = {n for n in chosen if not _frees(plan, calls[n], forward - kept)}
         if not vain:
             return frozenset(chosen)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from odt.core.planning.cost import call_seconds
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 
-Order = list[tuple[int, bool]]  # steps of the plan; True where a forward call is made again
+Replay = list[tuple[int, bool]]  # steps of the plan; True where a forward call is made again
 
 
 def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
@@ -59,19 +59,19 @@ class _Droppable:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.forward = plan.forward_steps
+        self.forward = plan.forward_entries
         self.reads: list[set[str]] = []
         self.writes: list[set[str]] = []
         self.overlays: list[list[tuple[str, str]]] = []
-        for step in plan.steps:
-            if isinstance(step, Delivery):
-                self.reads.append(self._roots((step.gradient,)))
+        for entry in plan.entries:
+            if isinstance(entry, Delivery):
+                self.reads.append(self._roots((entry.gradient,)))
                 self.writes.append(set())
                 self.overlays.append([])
             else:
-                self.reads.append(self._roots(step.values(step.reads)))
-                self.writes.append(self._roots(step.values((*step.writes, *step.workspace))))
-                self.overlays.append(_overlays(plan, step))
+                self.reads.append(self._roots(entry.values(entry.reads)))
+                self.writes.append(self._roots(entry.values((*entry.writes, *entry.workspace))))
+                self.overlays.append(_overlays(plan, entry))
         self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
         later = set().union(*self.reads[self.forward :])
         self.saved = [n for n in self.maker if n in later]  # in order: ties must fall alike
@@ -89,18 +89,18 @@ class _Droppable:
         """Bytes for each second, by value that may be dropped."""
         found = {}
         for name in self.saved:
-            call = self.plan.steps[self.maker[name]]
+            call = self.plan.entries[self.maker[name]]
             assert isinstance(call, Call)
             if not self.writes[self.maker[name]].intersection(self.plan.losses):
                 found[name] = self.sizes[name] / call_seconds(self.plan, call)
         return found
 
-    def order(self, dropped: Collection[str]) -> Order:
+    def order(self, dropped: Collection[str]) -> Replay:
         """The plan's steps, and before each that needs it what is made again."""
         gone = {self.maker[name] for name in dropped if name in self.maker}
         order = [(k, False) for k in range(self.forward)]
         again: set[int] = set()
-        for k in range(self.forward, len(self.plan.steps)):
+        for k in range(self.forward, len(self.plan.entries)):
             wanted = [self.maker[n] for n in self.reads[k] if n in self.maker]
             found = {c for c in wanted if c in gone and c not in again}
             ask = list(found)
@@ -116,7 +116,7 @@ class _Droppable:
             order.append((k, False))
         return order
 
-    def lives(self, order: Order) -> dict[tuple[str, bool], tuple[int, int]]:
+    def lives(self, order: Replay) -> dict[tuple[str, bool], tuple[int, int]]:
         """First and last place in the order of each value, the repeated ones apart."""
         found: dict[tuple[str, bool], tuple[int, int]] = {}
         again: set[int] = set()
@@ -197,21 +197,21 @@ class _Rewriter:
         self.values = dict(plan.values)
         self.again: dict[str, str] = {}
 
-    def plan(self, order: Order) -> Plan:
-        steps: list[Call | Delivery] = []
+    def plan(self, order: Replay) -> Plan:
+        entries: list[Call | Delivery] = []
         for k, repeated in order:
-            step = self.old.steps[k]
-            if isinstance(step, Delivery):
-                steps.append(step)
+            entry = self.old.entries[k]
+            if isinstance(entry, Delivery):
+                entries.append(entry)
                 continue
-            arrays = {n: self._now(v) for n, v in step.arrays.items()}
-            label, phase = step.label, step.phase
+            arrays = {n: self._now(v) for n, v in entry.arrays.items()}
+            label, phase = entry.label, entry.phase
             if repeated:
                 label, phase = f"{label} again", Phase.BACKWARD
-                for name in (*step.writes, *step.workspace):
-                    arrays[name] = self._made_again(step.arrays[name])
-            steps.append(replace(step, label=label, phase=phase, arrays=arrays))
-        return replace(self.old, steps=tuple(steps), values=self.values)
+                for name in (*entry.writes, *entry.workspace):
+                    arrays[name] = self._made_again(entry.arrays[name])
+            entries.append(replace(entry, label=label, phase=phase, arrays=arrays))
+        return replace(self.old, entries=tuple(entries), values=self.values)
 
     def _made_again(self, name: str) -> str:
         again = f"{name}'"

@@ -25,20 +25,20 @@ def reorder(plan: Plan, order: Sequence[str]) -> Plan:
     if not order:
         return plan
     rank = {name: k for k, name in enumerate(order)}
-    steps = sorted(plan.steps, key=lambda step: rank[step_name(step)])
-    return replace(plan, steps=tuple(steps))
+    entries = sorted(plan.entries, key=lambda entry: rank[entry_name(entry)])
+    return replace(plan, entries=tuple(entries))
 
 
-def step_name(step: Call | Delivery) -> str:
+def entry_name(entry: Call | Delivery) -> str:
     """Of a step, the same whatever the batch: what it makes first, or delivers."""
-    if isinstance(step, Delivery):
-        return f"deliver {step.gradient}"
-    return step.arrays[step.writes[0]]
+    if isinstance(entry, Delivery):
+        return f"deliver {entry.gradient}"
+    return entry.arrays[entry.writes[0]]
 
 
 def choose_order(plan: Plan) -> tuple[str, ...]:
     """The best order found, by names of steps; empty where it is the one the plan has."""
-    names = [step_name(step) for step in plan.steps]
+    names = [entry_name(entry) for entry in plan.entries]
     chosen: tuple[str, ...] = ()
     least = plan_memory(plan).nbytes
     segments = _Segments(plan)
@@ -55,16 +55,16 @@ class _Segments:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.count = len(plan.steps)
-        self.reads = [self._roots(_reads(step)) for step in plan.steps]
-        self.makes = [self._roots(_makes(step)) for step in plan.steps]
+        self.count = len(plan.entries)
+        self.reads = [self._roots(_reads(entry)) for entry in plan.entries]
+        self.makes = [self._roots(_makes(entry)) for entry in plan.entries]
         self.sizes = {
             name: v.spec.nbytes
             for name, v in plan.values.items()
             if v.base is None and v.region in (Region.ARENA, Region.INPUT)
         }
         self.maker = {name: k for k, names in enumerate(self.makes) for name in names}
-        self.after: Edges = [set() for _ in plan.steps]
+        self.after: Edges = [set() for _ in plan.entries]
         for k, names in enumerate(self.reads):
             for name in names & self.maker.keys():
                 self.after[self.maker[name]].add(k)
@@ -78,32 +78,32 @@ class _Segments:
 
         The latter because such values may be computed again.
         """
-        steps, forward = self.plan.steps, self.plan.forward_steps
-        for k, step in enumerate(steps):
-            if not isinstance(step, Delivery):
+        entries, forward = self.plan.entries, self.plan.forward_entries
+        for k, entry in enumerate(entries):
+            if not isinstance(entry, Delivery):
                 continue
-            parameter = self.plan.root(step.parameter)
+            parameter = self.plan.root(entry.parameter)
             made: set[str] = {parameter}
             for c in range(forward):
                 if self.reads[c] & made:
                     made |= self.makes[c]
             for c in range(forward, self.count):
-                if c != k and isinstance(steps[c], Call) and self.reads[c] & made:
+                if c != k and isinstance(entries[c], Call) and self.reads[c] & made:
                     self.after[c].add(k)
 
     def order(self, *, back: bool) -> list[int]:
         """Both phases, each built from its front or its back."""
-        forward = self.plan.forward_steps
+        forward = self.plan.forward_entries
         return [
             k
             for first, last in ((0, forward), (forward, self.count))
             for k in self._segment(range(first, last), back)
         ]
 
-    def _segment(self, steps: range, back: bool) -> list[int]:
-        following, waiting = self._edges(steps, back)
-        left, alive, stays = self._touches(steps, back)
-        ready = [k for k in steps if not waiting[k]]
+    def _segment(self, entries: range, back: bool) -> list[int]:
+        following, waiting = self._edges(entries, back)
+        left, alive, stays = self._touches(entries, back)
+        ready = [k for k in entries if not waiting[k]]
         found: list[int] = []
 
         def grows(k: int) -> int:
@@ -125,39 +125,39 @@ class _Segments:
                     ready.append(other)
         return found[::-1] if back else found
 
-    def _edges(self, steps: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
+    def _edges(self, entries: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
         """For each step those that wait for it, and for how many it waits itself."""
-        following: dict[int, set[int]] = {k: set() for k in steps}
-        for k in steps:
+        following: dict[int, set[int]] = {k: set() for k in entries}
+        for k in entries:
             for other in self.after[k]:
-                if other in steps:
+                if other in entries:
                     following[other if back else k].add(k if back else other)
-        waiting = dict.fromkeys(steps, 0)
+        waiting = dict.fromkeys(entries, 0)
         for others in following.values():
             for k in others:
                 waiting[k] += 1
         return following, waiting
 
-    def _touches(self, steps: range, back: bool) -> tuple[dict[str, int], set[str], set[str]]:
+    def _touches(self, entries: range, back: bool) -> tuple[dict[str, int], set[str], set[str]]:
         """How many steps touch each value; those alive at the beginning; those at the end."""
         left: dict[str, int] = {}
-        for k in steps:
+        for k in entries:
             for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():
                 left[n] = left.get(n, 0) + 1
-        before = {n for n in left if self.maker.get(n, -1) not in steps}
-        outside = set(range(steps.stop, self.count))
+        before = {n for n in left if self.maker.get(n, -1) not in entries}
+        outside = set(range(entries.stop, self.count))
         later = {n for k in outside for n in self.reads[k]} | set(self.plan.losses)
         later |= self._roots(self.plan.outputs)
         return (left, later, before) if back else (left, before, later)
 
 
-def _reads(step: Call | Delivery) -> tuple[str, ...]:
-    if isinstance(step, Delivery):
-        return (step.gradient,)
-    return step.values(step.reads)
+def _reads(entry: Call | Delivery) -> tuple[str, ...]:
+    if isinstance(entry, Delivery):
+        return (entry.gradient,)
+    return entry.values(entry.reads)
 
 
-def _makes(step: Call | Delivery) -> tuple[str, ...]:
-    if isinstance(step, Delivery):
+def _makes(entry: Call | Delivery) -> tuple[str, ...]:
+    if isinstance(entry, Delivery):
         return ()
-    return step.values((*step.writes, *step.workspace))
+    return entry.values((*entry.writes, *entry.workspace))

@@ -1,14 +1,14 @@
 """Plans in another order, that keep less from the forward phase for the backward phase."""
 
+from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.recompute import recompute
 from odt.core.planning.rewrites.reorder import reorder
-from odt.core.planning.work import Plans, Work
 
 
-class LeanPlans(Plans):
+class RewrittenPlans(Plans):
     """Another's plans, those of training rewritten.
 
     What is saved is said by the names of values, so that it is the same for a batch's shorter rest.
@@ -30,15 +30,15 @@ class LeanPlans(Plans):
         super().__init__(plans.graph)
         self.order, self.digests, self.dropped = order, digests, dropped
         self.usual = plans
-        self._lean: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
+        self._rewritten: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
 
-    def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
-        found = self.usual.at(work, batch)
-        if not work.backward:
+    def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
+        found = self.usual.at(computation, batch)
+        if not computation.backward:
             return found
-        key = (repr(work), batch)
-        if key not in self._lean:
+        key = (repr(computation), batch)
+        if key not in self._rewritten:
             plan = use_digests(reorder(found[0], self.order), self.digests)
             plan = recompute(plan, self.dropped)
-            self._lean[key] = plan, plan_memory(plan)
-        return self._lean[key]
+            self._rewritten[key] = plan, plan_memory(plan)
+        return self._rewritten[key]

@@ -8,9 +8,9 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from odt.core.checkpoints.onert_checkpoint import decode, encode
-from odt.core.data.protocol import Order
+from odt.core.data.protocol import SampleOrder
 from odt.core.export.exporter import export_model
-from odt.core.model.dequantize import fold_weights
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Tensor
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
@@ -141,7 +141,7 @@ class nnfw_session:
             self._graph, self._stored, given, self._hyper_parameters, None if listed else number
         )
         self._close()
-        self._trainer = Trainer(fold_weights(self._model).graph, resolved, outputs=True)
+        self._trainer = Trainer(dequantize_weights(self._model).graph, resolved, outputs=True)
         self._close = weakref.finalize(self, self._trainer.close)
 
     def train_set_input(self, index: int, values: Array) -> None:
@@ -225,7 +225,7 @@ class _Arrays:
     def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         self.columns = (inputs, targets)
 
-    def read(self, samples: Order, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for column, outs in zip(self.columns, (inputs, targets), strict=True):
             for a, out in zip(column, outs, strict=True):
                 out[...] = a[np.asarray(samples)]

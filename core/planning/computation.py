@@ -15,7 +15,7 @@ from odt.core.storage.mapped_files import mapped_files
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Computation:
     """What a batch computes: losses and gradients, losses only, or outputs only.
 
     Attributes:
@@ -71,30 +71,34 @@ class Plans:
         self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[str, int]] = set()
 
-    def at(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+    def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """The plan for so many samples, and its memory plan."""
-        key = (repr(work), batch)
+        key = (repr(computation), batch)
         if key not in self._made:
-            plan = work.plan(self.lower(batch))
+            plan = computation.plan(self.lower(batch))
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
 
-    def arena_nbytes(self, works: Sequence[Work], schedule: Schedule) -> int:
+    def arena_nbytes(self, computations: Sequence[Computation], schedule: Schedule) -> int:
         """Bytes of one worker's arena: what the largest run of a whole batch needs."""
-        return max(self.at(work, n)[1].nbytes for work in works for n in schedule.sizes)
+        return max(
+            self.at(computation, n)[1].nbytes
+            for computation in computations
+            for n in schedule.sizes
+        )
 
-    def verified(self, work: Work, batch: int) -> tuple[Plan, MemoryPlan]:
+    def verified(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """The same, checked against each other when a program is first bound to them."""
-        key = (repr(work), batch)
+        key = (repr(computation), batch)
         if key not in self._verified:
-            verify(*self.at(work, batch))
+            verify(*self.at(computation, batch))
             self._verified.add(key)
-        return self.at(work, batch)
+        return self.at(computation, batch)
 
     def lower(self, batch: int) -> Graph:
         """The graph for so many samples, in the same nodes whatever their number."""
         if batch not in self._lowered:
-            self._lowered[batch] = lower(self.graph, batch, alike=True)
+            self._lowered[batch] = lower(self.graph, batch, uniform=True)
         return self._lowered[batch]
 
     def check_files(self) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from odt.core.lowering.graph_builder import Draft
+from odt.core.lowering.graph_builder import GraphBuilder
 from odt.core.model.graph import Graph, Node
 from odt.kernels.opdef import TensorSpec
 
@@ -21,7 +21,7 @@ def producer(graph: Graph, tensor: int) -> Node | None:
     return next((n for n in graph.nodes if tensor in n.outputs), None)
 
 
-def ending(graph: Graph, output: int) -> Node | None:
+def producing_operator(graph: Graph, output: int) -> Node | None:
     """The node that an output's values come from, whatever shape they then got."""
     node = producer(graph, output)
     while node is not None and node.op in SHAPE_ONLY:
@@ -36,7 +36,7 @@ def final_logits(graph: Graph) -> list[int]:
     return [n.inputs[0] for n in nodes if n is not None and n.op in PROBABILITIES]
 
 
-def movable(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[int, list[Node]]:
+def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[int, list[Node]]:
     """Outputs whose SOFTMAX or LOGISTIC may come last, and the nodes from there to the output.
 
     Nothing else may read what is between. The rows of a SOFTMAX must be those of the output.
@@ -61,7 +61,7 @@ def movable(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[int, list[Nod
     return found
 
 
-def move_last(graph: Graph) -> Graph:
+def move_activations_last(graph: Graph) -> Graph:
     """The graph with a SOFTMAX or LOGISTIC behind operators that only change the shape.
 
     The tensor that the last of them read then holds the logits, in the shape of the output.
@@ -69,20 +69,20 @@ def move_last(graph: Graph) -> Graph:
     Args:
         graph: lowered.
     """
-    found = movable(graph, {i: t.spec for i, t in enumerate(graph.tensors)})
+    found = movable_activations(graph, {i: t.spec for i, t in enumerate(graph.tensors)})
     if not found:
         return graph
-    draft = Draft(graph)
+    builder = GraphBuilder(graph)
     gone = {i for nodes in found.values() for node in nodes for i in node.outputs}
     for node in graph.nodes:
         if not gone.intersection(node.outputs):
-            draft.nodes.append(node)
+            builder.nodes.append(node)
             continue
         (y,) = node.outputs
         if y in found:
             first, logits = found[y][0], node.inputs[0]
-            spec = draft.tensors[y].spec
-            draft.tensors[logits] = replace(draft.tensors[logits], spec=spec)
-            draft.view(first.inputs[0], logits, node.origin)
-            draft.nodes.append(replace(first, inputs=(logits,), outputs=(y,)))
-    return draft.graph()
+            spec = builder.tensors[y].spec
+            builder.tensors[logits] = replace(builder.tensors[logits], spec=spec)
+            builder.view(first.inputs[0], logits, node.origin)
+            builder.nodes.append(replace(first, inputs=(logits,), outputs=(y,)))
+    return builder.graph()
