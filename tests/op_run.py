@@ -1,6 +1,6 @@
 """Runs one kernel of a row on arrays: inputs read-only, everything else full of rubbish."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -180,3 +180,12 @@ def best_form(kernel: Kernel, attrs: Attrs, specs: Specs) -> Kernel:
     """The kernel in compiled code, if there is any for these specs in the set in use."""
     compiled = library.compiled_of(kernel, attrs, specs)
     return as_kernel(kernel, compiled) if compiled else kernel
+
+
+def kernels(case: Case) -> Iterator[tuple[str, Kernel, str]]:
+    """Every kernel of a case after `forward`: label, kernel, the input whose gradient it is."""
+    yield "forward", case.row.forward, ""
+    if case.row.backward is not None:
+        yield "backward", case.row.backward, ""
+    for name, kernel in case.gradients().items():
+        yield f"d{name}", kernel, name

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 from op_db import OP_DB, OpInfo, Sample
-from op_run import Case, as_kernel, make_case
-from test_ops import kernels
+from op_run import Case, as_kernel, kernels, make_case
 
 from odt.errors import OptionError
 from odt.kernels.native import library

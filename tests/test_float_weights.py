@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from half_weights import HYBRID, half_model
 from judges import difference, litert, odt
 from model_builder import ModelBuilder
 from networks import ArrayData, InOrder
-from test_folding import HYBRID, half_model
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model

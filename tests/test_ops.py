@@ -4,15 +4,14 @@ What to do when one of these fails stands in the assertion's message.
 """
 
 import tracemalloc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from op_db import FLOAT32, OP_DB, OpInfo, Refusal, Sample
-from op_run import Arrays, Case, draw, grown, make_case, row_of, spec_of
+from op_run import Arrays, Case, draw, grown, kernels, make_case, row_of, spec_of
 
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, TensorSpec
+from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import loss_names, operator_names
 
 STEP = 1e-6  # of one element
@@ -57,15 +56,6 @@ def seeds_of(info: OpInfo, case: Case) -> Arrays:
     if info.name in loss_names():
         return {n: np.ones(1) for n in case.outputs}
     return {n[1:]: dy for n, dy in case.seed_gradients().items()}
-
-
-def kernels(case: Case) -> Iterator[tuple[str, Kernel, str]]:
-    """Every kernel of a case after `forward`: label, kernel, the input whose gradient it is."""
-    yield "forward", case.row.forward, ""
-    if case.row.backward is not None:
-        yield "backward", case.row.backward, ""
-    for name, kernel in case.gradients().items():
-        yield f"d{name}", kernel, name
 
 
 def test_every_operator_and_loss_has_a_row_here() -> None:

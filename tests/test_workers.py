@@ -6,7 +6,7 @@ import threading
 import traceback
 
 import pytest
-from test_engine import data, info, network
+from tied_network import data, info, network
 
 from odt.core.runtime.workers import Team
 from odt.core.training.trainer import Trainer
