@@ -3,7 +3,7 @@
 # make bench   measures odt and its peers side by side, about an hour; QUICK=1: four rows, once;
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again
 # make accept  the long runs against the complete data: make accept DATA=../shared;
-#              ONLY=sanitizers those of tests/test_accept_sanitizers.py alone
+#              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone
 # make clean   removes what the others made
 
 # 3.13 comes last because the real onert, a judge of our files, has no wheel for it.
@@ -21,11 +21,12 @@ test: .venv/test
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
-	ODT_KERNELS=numpy $(BIN)/pytest -n 2 tests/test_engine.py tests/test_golden.py \
-		tests/test_memory.py tests/test_resume.py tests/test_train_command.py
+	ODT_KERNELS=numpy $(BIN)/pytest -n 2 tests/core/planning/test_memory.py \
+		tests/core/runtime/test_engine.py tests/core/checkpoints/test_resume.py \
+		tests/judges/test_golden.py tests/cli/test_train_command.py
 
 accept: .venv/test
-	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/test_accept_%.py)
+	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 bench: .venv/test
 	$(BIN)/python tools/bench/run.py $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \

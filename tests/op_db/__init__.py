@@ -1,6 +1,6 @@
 """What the tests know of every operator and loss: OP_DB, collected from the modules beside this.
 
-A module is a family; its ROWS are OpInfo. tests/test_ops.py asks all its questions of each.
+A module is a family; its ROWS are OpInfo. tests/kernels/test_ops.py asks all its questions of each.
 """
 
 import importlib

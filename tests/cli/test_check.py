@@ -1,0 +1,310 @@
+"""`odt check`: it says beforehand whether a model will train."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from circle_schema.v0_10 import circle as schema
+from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
+from support.networks import Net
+from support.paths import GOLDEN, MLP_SM, MODELS
+
+from odt.cli.main import main
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.random_data import RandomData
+from odt.core.training.self_test import Finding, self_test
+from odt.kernels.opdef import Array, Kernel, TensorSpec
+from odt.kernels.ops import fully_connected
+
+FLOAT32 = np.dtype(np.float32)
+
+
+def check(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlperf-tiny-resnet8-cifar10",
+        "kws-yes-no-conv60x40",
+        "tflm-magic-wand-float",
+        "tflm-mnist-lstm-float",
+    ],
+)
+def test_a_model_that_trains_passes(name: str) -> None:
+    result = check(MODELS / f"{name}.tflite", "--batch-size", 4)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count("\nok  ") == 4
+    assert result.stdout.endswith("It will train.\n")
+
+
+def test_data_files_are_used() -> None:
+    folder = GOLDEN / "mnist"
+    data = ("--load-input", folder / "input.bin", "--load-expected", folder / "expected.bin")
+    loss = ("--loss", "categorical-crossentropy", "--batch-size", 8)
+    result = check(folder / "model.circle", *data, *loss)
+    assert result.exit_code == 0, result.output
+    x = np.fromfile(folder / "input.bin", "<f4")
+    assert x.size
+    assert "ok   loss: 3." in result.stdout  # the first recorded losses are around 3.1
+
+
+def test_arithmetic_is_that_of_the_layers() -> None:
+    """784 → 128 → 10: two FLOP a weight, and RELU, SOFTMAX one a value."""
+    result = check(MLP_SM / "model.circle")
+    assert f"{2 * (784 * 128 + 128 * 10) + 128 + 10:,} FLOP" in result.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--batch-size", 48), ("--num-of-trainable-ops", 2)])
+def test_memory_is_what_train_takes(options: tuple[object, ...]) -> None:
+    folder = MLP_SM
+    data = ("--load-input", folder / "input.bin", "--load-expected", folder / "expected.bin")
+    words = ["train", folder / "model.circle", *data, "--epochs", 1, *options]
+    trained = CliRunner().invoke(main, [*map(str, words)])
+    checked = check(folder / "model.circle", *options)
+    block = re.compile("== memory ==.*?\n=====", re.DOTALL)
+    assert block.findall(checked.stdout) == block.findall(trained.stdout) != []
+
+
+@pytest.mark.parametrize(("asked", "tested"), [(64, 8), (3, 3)])
+def test_few_samples_are_tested(asked: int, tested: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def remember(graph: Graph, info: TrainingInfo, *rest: Any, **more: Any) -> list[Finding]:
+        seen.append(info.batch_size)
+        return [Finding("loss", True, "1")]
+
+    monkeypatch.setattr("odt.cli.commands.check.self_test", remember)
+    check(MLP_SM / "model.circle", "--batch-size", asked)
+    assert seen == [tested]
+
+
+def test_a_dead_network_is_found(tmp_path: Path) -> None:
+    """RELU of what is always negative: no weight before it has a gradient."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_input((1, 4))
+    w = model.add_constant(np.zeros((3, 4), np.float32), "w")
+    b = model.add_constant(np.full(3, -1, np.float32), "b")
+    y = model.add_operator("FULLY_CONNECTED", [x, w, b], (1, 3), fused_activation_function=1)
+    model.write(tmp_path / "dead.circle", y)
+    result = check(tmp_path / "dead.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 1
+    assert "FAIL gradients: w is zero; b is zero" in result.stdout
+    assert result.stdout.endswith("It will not train as it is.\n")
+
+
+def hard_to_start(path: Path, *, weight: float, bias: float, last: str) -> Path:
+    """Two layers whose first one random values leave off, or drive to the end of the last one."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_input((1, 6))
+    w = model.add_constant(model.rng.uniform(0, weight, (8, 6)).astype(np.float32), "w")
+    b = model.add_constant(np.full(8, bias, np.float32), "b")
+    y = model.add_operator("FULLY_CONNECTED", [x, w, b], (1, 8), fused_activation_function=1)
+    w = model.add_constant(model.rng.normal(0, weight, (3, 8)).astype(np.float32), "v")
+    y = model.add_operator("FULLY_CONNECTED", [y, w, -1], (1, 3))
+    model.write(path, model.add_operator(last, [y], (1, 3)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "last"),
+    [(1, -50, "TANH"), (15, 0, "SOFTMAX"), (25, 0, "LOGISTIC"), (8, 0, "TANH")],
+    ids=["units off", "one class", "one side", "steep"],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_random_values_that_do_not_suit_a_model_are_drawn_again(
+    weight: float, bias: float, last: str, seed: int, tmp_path: Path
+) -> None:
+    path = hard_to_start(tmp_path / "m.circle", weight=weight, bias=bias, last=last)
+    loss = ("--loss", "mean-squared-error") if last != "SOFTMAX" else ()
+    result = check(path, *loss, "--seed", seed)
+    assert result.exit_code == 0, result.output
+    assert "FAIL" not in result.stdout
+
+
+def test_random_values_outside_a_model_s_domain_are_drawn_again(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("SQRT", [model.add_input((1, 6))], (1, 6))
+    model.write(tmp_path / "m.circle", model.add_dense(y, 3))
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("It will train.\n")
+
+
+def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MOST_WORK", "MOST_WORK_IN_FLOAT32"):
+        monkeypatch.setattr(f"odt.core.training.self_test.{name}", 1000)
+    result = check(MLP_SM / "model.circle")
+    assert result.exit_code == 0
+    assert "?    test: cannot tell: too large, " in result.stdout
+    assert result.stdout.endswith("Whether it will train cannot be told.\n")
+
+
+@pytest.mark.parametrize(("work", "samples", "weights"), [(10**12, 8, 8), (2 * 10**7, 2, 2)])
+def test_a_large_model_is_tested_with_fewer_samples_and_weights(
+    work: int, samples: int, weights: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """784 → 128 → 10: 0.2 MFLOP a sample, and 0.1 a call for 5 calls."""
+    monkeypatch.setattr("odt.core.training.self_test.MOST_WORK", work)
+    seen: list[int] = []
+
+    def read(data: RandomData, numbers: Any, *arrays: Any) -> None:
+        seen.append(len(numbers))
+        original(data, numbers, *arrays)
+
+    original = RandomData.read
+    monkeypatch.setattr(RandomData, "read", read)
+    result = check(MLP_SM / "model.circle")
+    assert "It will train." in result.stdout
+    assert f"differences: {weights} weights within" in result.stdout
+    assert max(seen) == samples
+
+
+def test_operators_without_a_row_are_all_named() -> None:
+    result = check(MODELS / "while_000.circle")
+    assert result.exit_code == 1
+    assert 'blocked: node 0 (WHILE), tensor 2 ("ofm1"): is control flow' in result.stdout
+    assert result.stdout.endswith("It will not train as it is.\n")
+
+
+def blocked(model: ModelBuilder, path: Path, *outputs: int) -> list[str]:
+    """What check says of a model that it refuses."""
+    model.write(path / "m.circle", *outputs)
+    result = check(path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 1
+    assert result.stdout.endswith("\nIt will not train as it is.\n")
+    return result.stdout.splitlines()[:-1]
+
+
+def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
+    """Each kind of node that odt cannot compute, one behind the other; two layers at the end."""
+    model = ModelBuilder("circle", seed=0)
+    x = model.add_dense(model.add_input((1, 4)), 4)
+    y = model.add_operator("CUSTOM:FlexErf", (x,), (1, 4))
+    y = model.add_operator("CUSTOM:Magic", (y,), (1, 4))
+    y = model.add_operator("IF", (y,), (1, 4))
+    kept = model.add_operator("VAR_HANDLE", (), (1,))
+    y = model.add_operator("ADD", (y, kept), (1, 4))
+    text = model.add_operator("CAST", (y,), (1, 4), dtype="int32")
+    model.graph.tensors[text].type = schema.TensorType.TensorType.STRING
+    y = model.add_operator("CAST", (text,), (1, 4))
+    small = model.add_operator("FULLY_CONNECTED", (y, model.add_weight((4, 4), 4)), (1, 4))
+    model.graph.tensors[small].type = schema.TensorType.TensorType.INT8
+    model.quantize(small, [0.5], [0])
+    y = model.add_operator("HASHTABLE_SIZE", (small,), (1, 4))
+    begin = model.add_operator("ABS", (y,), (1, 4))
+    z = model.add_dense(model.add_dense(begin, 3), 2)
+    assert blocked(model, tmp_path, z) == [
+        'blocked: node 1 (CUSTOM:FlexErf), tensor 4 ("tensor_4"): is TensorFlow\'s own (Flex), '
+        "which only TensorFlow computes",
+        'blocked: node 2 (CUSTOM:Magic), tensor 5 ("tensor_5"): is a custom operator, which only '
+        "its own library computes",
+        'blocked: node 3 (IF), tensor 6 ("tensor_6"): is control flow, which has no plan of '
+        "memory and no gradient here",
+        'blocked: node 4 (VAR_HANDLE), tensor 7 ("tensor_7"): keeps weights in a variable, which '
+        "is no constant of the file",
+        'blocked: node 6 (CAST), tensor 9 ("tensor_9"): tensors must be real numbers, but got '
+        'tensor 9 ("tensor_9") of STRING',
+        'blocked: node 7 (CAST), tensor 10 ("tensor_10"): tensors must be real numbers, but got '
+        'tensor 9 ("tensor_9") of STRING',
+        'blocked: node 8 (FULLY_CONNECTED), tensor 12 ("tensor_12"): tensors must be float, but '
+        'got tensor 12 ("tensor_12") quantized to int8',
+        'blocked: node 9 (HASHTABLE_SIZE), tensor 13 ("tensor_13"): keeps a table between runs',
+        "deepest cut that would train: the last 3 operators, as a model that begins at "
+        'tensor 13 ("tensor_13")',
+    ]
+
+
+def test_no_cut_is_named_where_no_weights_are_behind(tmp_path: Path) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_operator("CUSTOM:Magic", (model.add_dense(model.add_input((1, 4)), 3),), (1, 3))
+    *_, cut = blocked(model, tmp_path, model.add_operator("TANH", (y,), (1, 3)))
+    assert cut == "deepest cut that would train: none, for no weights are behind these"
+
+
+def test_where_no_gradient_passes_the_weights_in_front_are_named(tmp_path: Path) -> None:
+    """A CAST to integers is computed and lets no gradient through."""
+    model = ModelBuilder("circle", seed=0)
+    first = model.add_dense(model.add_input((1, 4)), 3)
+    whole = model.add_operator("CAST", (first,), (1, 3), dtype="int32")
+    model.write(
+        tmp_path / "m.circle",
+        model.add_dense(model.add_operator("CAST", (whole,), (1, 3)), 2),
+    )
+    result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[1].startswith("blocked: node 1 (CAST)")
+    assert f'tensor {first} ("tensor_{first}") gets no gradient through it' in lines[1]
+    assert lines[2] == 'not trained: tensor 1 ("dense_0/w"), tensor 2 ("dense_0/b")'
+    assert lines[3] == "deepest cut that trains whole: --num-of-trainable-ops 3"
+
+
+def test_random_samples_depend_on_their_number_alone() -> None:
+    data = RandomData([TensorSpec((3,), FLOAT32)], [TensorSpec((5,), FLOAT32)], [True], seed=1)
+    x, t = np.empty((4, 3), np.float32), np.empty((4, 5), np.float32)
+    data.read(range(4), [x], [t])
+    y, u = np.empty((2, 3), np.float32), np.empty((2, 5), np.float32)
+    data.read(range(2, 4), [y], [u])
+    np.testing.assert_array_equal(x[2:], y)
+    np.testing.assert_array_equal(t[2:], u)
+    np.testing.assert_array_equal(t.sum(axis=1), 1)
+
+
+def test_random_words_are_numbers_and_random_pixels_any() -> None:
+    specs = [TensorSpec((400,), np.dtype(d)) for d in (np.float32, np.int32, np.uint8, np.int8)]
+    arrays = [np.empty((1, 400), s.dtype) for s in specs]
+    RandomData(specs, [], [], floats="words").read([0], arrays, [])
+    ranges = [(int(a.min()), int(a.max())) for a in arrays]
+    assert ranges[:2] == [(0, 1), (0, 1)]
+    assert ranges[2] == pytest.approx((0, 255), abs=9)
+    assert ranges[3] == pytest.approx((-128, 127), abs=9)
+
+
+def test_a_model_that_takes_numbers_of_words_as_floats_passes(tmp_path: Path) -> None:
+    """CAST → GATHER → mean: random reals are no rows of a table, 0 and 1 are."""
+    model = ModelBuilder("circle", seed=0)
+    words = model.add_operator("CAST", (model.add_input((1, 6)),), (1, 6), dtype="int32")
+    table = model.add_weight((2, 4), 4, "table")
+    y = model.add_operator("GATHER", (table, words), (1, 6, 4))
+    y = model.add_operator("MEAN", (y, model.add_constant([1])), (1, 4))
+    model.write(tmp_path / "words.circle", model.add_dense(y, 3))
+    result = check(tmp_path / "words.circle", "--loss", "mean-squared-error")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
+    """Weights of 1e-9 behind a loss near 1: their differences are rounding, and no more."""
+    net = Net()
+    y = net.dense(net.input(1, 5), 3)
+    graph = net.graph(net.add("MUL", (y, net.constant([1e-9])), (1, 3)))
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [False])
+    info = TrainingInfo(
+        loss="mean_squared_error", batch_size=4, trainable_tensors=(graph.nodes[0].inputs[1],)
+    )
+    findings = self_test(graph, info, data)
+    assert [f.passed for f in findings if f.what == "finite differences"] == [None]
+
+
+def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net()
+    graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [False])
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4)
+    assert all(f.passed for f in self_test(graph, info, data))
+    row = fully_connected.OP
+
+    def doubled(attrs: Any, **arrays: Array) -> None:
+        fully_connected.grad_x(attrs, **arrays)
+        arrays["dx"] *= 2
+
+    grads = {**row.grads, "x": Kernel(doubled, reads=("dy", "w"), writes=("dx",))}
+    monkeypatch.setattr("odt.core.planning.autodiff.row_of", lambda op: replace(row, grads=grads))
+    failed = [f.what for f in self_test(graph, info, data) if not f.passed]
+    assert failed == ["finite differences"]

@@ -1,0 +1,141 @@
+"""`odt inspect` on recorded models whose sizes follow from their descriptions."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
+from support.paths import GOLDEN
+
+from odt.cli.commands.inspect import describe
+from odt.cli.main import main
+from odt.core.model.reader import read_model
+
+MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX
+LAYER_1, LAYER_2 = 784 * 128 + 128, 128 * 10 + 10
+
+
+def inspect(path: Path) -> Result:
+    return CliRunner().invoke(main, ["inspect", str(path)])
+
+
+def lines(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_operators_are_shown_with_shapes_and_what_would_train() -> None:
+    result = inspect(MLP)
+    assert result.exit_code == 0
+    table = [words for words in lines(result.output) if words and words[0].isdigit()]
+    assert [(words[0], words[1]) for words in table] == [
+        ("0", "FULLY_CONNECTED"),
+        ("1", "FULLY_CONNECTED"),
+        ("2", "SOFTMAX"),
+    ]
+    assert table[0][2:5] == ["(1,", "128)", "float32"]
+    assert table[0][5:] == [f"{LAYER_1:,}", "3", f"{LAYER_1 + LAYER_2:,}"]
+    assert table[1][5:] == [f"{LAYER_2:,}", "2", f"{LAYER_2:,}"]
+    assert table[2][5:] == ["0", "1", "0"]
+
+
+def test_parameters_are_counted_and_listed() -> None:
+    output = inspect(MLP).output
+    assert "parameters: 101,770 values in 4 tensors, 407 kB\n" in output
+    assert any(words[-2:] == ["operator", "1"] for words in lines(output))
+
+
+def test_the_file_and_its_ends_are_described() -> None:
+    output = inspect(MLP).output
+    assert output.startswith(f"{MLP}: circle, ")
+    assert "3 operators" in output
+    assert any(words[:2] == ["input", "tensor"] for words in lines(output))
+    assert "training info: none" in output
+
+
+def test_training_info_is_shown() -> None:
+    """The bytes are onert's: SGD with 0.1, mean squared error, batch 1, operator 0 trains."""
+    written = bytes.fromhex(
+        "240000004354523000001a0018000000000005000800060007000c0000001000000014001a000000"
+        "00010203280000001800000001000000040000000100000000000000040006000400000000000600"
+        "0800040006000000cdcccc3d"
+    )
+    plain = read_model(MLP)
+    model = replace(
+        plain,
+        data=memoryview(bytes(plain.data) + written),
+        metadata={"CIRCLE_TRAINING": len(plain.spans)},
+        spans=(*plain.spans, (len(plain.data), len(written))),
+    )
+    words = lines(describe(model))
+    assert ["optimizer", "sgd"] in words
+    assert ["learning_rate", "0.1"] in words
+    assert ["loss", "mean_squared_error"] in words
+    assert ["reduction", "sum_over_batch_size"] in words
+    assert ["batch_size", "1"] in words
+    assert ["num_of_trainable_ops", "[0]"] in words
+    assert ["metadata:", "CIRCLE_TRAINING,", "92", "B"] in words
+
+
+def test_a_file_that_is_no_model_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.circle"
+    path.write_bytes(b"not a model")
+    result = inspect(path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {path}: ")
+    assert result.stderr.count("\n") == 1
+
+
+def words_of(result: Result) -> list[list[str]]:
+    """The lines of the operator table."""
+    assert result.exit_code == 0, result.output
+    return [words for words in lines(result.output) if words and words[0].isdigit()]
+
+
+def test_a_dequantize_of_constants_trains_nothing_itself(tmp_path: Path) -> None:
+    """float16 files begin with one for each weight; LAST counts them as --num-of-trainable-ops."""
+    model = ModelBuilder("tflite", seed=0)
+    x = model.add_input((1, 6))
+    halves = [(model.add_constant(np.ones((4, n), np.float16)), n) for n in (6, 4)]
+    first, second = (model.add_operator("DEQUANTIZE", [w], (4, n)) for w, n in halves)
+    y = model.add_operator("FULLY_CONNECTED", [x, first, -1], (1, 4))
+    model.write(
+        tmp_path / "half.tflite", model.add_operator("FULLY_CONNECTED", [y, second, -1], (1, 4))
+    )
+    table = words_of(inspect(tmp_path / "half.tflite"))
+    assert table[0] == ["0", "DEQUANTIZE", "(4,", "6)", "float32"]
+    assert table[1] == ["1", "DEQUANTIZE", "(4,", "4)", "float32"]
+    assert [words[5:] for words in table[2:]] == [["24", "2", "40"], ["16", "1", "16"]]
+    arguments = ["--num-of-trainable-ops", "1", "--loss", "mean-squared-error"]
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "half.tflite"), *arguments])
+    assert result.exit_code == 0, result.output
+    assert "trains: 16 values in 1 tensors" in result.output
+
+
+def test_shapes_that_the_file_leaves_out_are_computed(tmp_path: Path) -> None:
+    """TOCO writes none where an image's size may change."""
+    model = ModelBuilder("tflite", seed=0)
+    y = model.add_dense(model.add_dense(model.add_input((1, 4)), 3), 2)
+    for operator in model.graph.operators:
+        model.graph.tensors[operator.outputs[0]].shape = []
+    model.write(tmp_path / "open.tflite", y)
+    result = inspect(tmp_path / "open.tflite")
+    assert [words[2:4] for words in words_of(result)] == [["(1,", "3)"], ["(1,", "2)"]]
+    assert f'output  tensor {y} ("tensor_{y}")  (1, 2) float32' in result.output
+
+
+def test_the_work_grows_with_the_number_of_operators_and_inputs(tmp_path: Path) -> None:
+    """5,000 ADDs with own weights, and one ADD_N of 60,000: each was seconds when quadratic."""
+    chain, wide = ModelBuilder("tflite", seed=0), ModelBuilder("tflite", seed=0)
+    y = chain.add_input((1, 4))
+    for _ in range(5000):
+        y = chain.add_operator("ADD", (y, chain.add_constant(np.ones(4, np.float32))), (1, 4))
+    chain.write(tmp_path / "chain.tflite", y)
+    x = wide.add_input((1, 4))
+    wide.write(tmp_path / "wide.tflite", wide.add_operator("ADD_N", [x] * 60_000, (1, 4)))
+    for name in ("chain", "wide"):
+        model = read_model(tmp_path / f"{name}.tflite")
+        begin = time.process_time()
+        describe(model)
+        assert time.process_time() - begin < 2, name

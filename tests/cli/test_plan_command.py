@@ -1,0 +1,118 @@
+"""`odt plan` says what training then takes."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+from support.paths import GOLDEN
+
+from odt.cli.main import main
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.budget.arena_usage import arena_usage
+from odt.core.training.trainer import Trainer
+
+MNIST = GOLDEN / "mnist" / "model.circle"
+LOSS = ("--loss", "categorical-crossentropy")
+
+
+def plan(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["plan", *map(str, arguments)])
+
+
+def rows(text: str) -> dict[str, int]:
+    """First word of each line of the first table → its bytes."""
+    table = text.partition("saved by")[0]
+    found = re.findall(r"^(\w+) +([\d,]+) bytes", table, re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in found}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "micro_batch", "workers"),
+    [("adam", 32, 1), ("sgd", 32, 1), ("adam", 5, 2), ("sgd", 1, 1)],
+)
+def test_it_says_what_a_trainer_then_holds(optimizer: str, micro_batch: int, workers: int) -> None:
+    cut = ("--micro-batch", micro_batch, "--workers", workers)
+    result = plan(MNIST, *LOSS, "--batch-size", 32, "--optimizer", optimizer, *cut)
+    assert result.exit_code == 0, result.output
+    said = rows(result.stdout)
+    graph = read_model(str(MNIST)).graph
+    info = TrainingInfo(loss="categorical_crossentropy", optimizer=optimizer, batch_size=32)
+    with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
+        tensors = trainer.parameters.tensors.values()
+        assert said["parameters"] == sum(a.nbytes for a in tensors)
+        assert said["optimizer"] == sum(
+            a.nbytes for slot in trainer.parameters.slots.values() for a in slot.values()
+        )
+        assert said["arenas"] == trainer.runtime.arena_nbytes
+        assert said["gradients"] == trainer.memory().gradients
+    assert (said["gradients"] == 0) == (micro_batch == 32)
+    assert said["peak"] == sum(n for name, n in said.items() if name != "peak")
+
+
+def test_the_fullest_moment_is_listed() -> None:
+    """The first convolution's output, in 32 × 26 × 26 × 32 floats, is alive then."""
+    text = plan(MNIST, *LOSS, "--batch-size", 32, "--micro-batch", 32, "--workers", 1).stdout
+    assert "most is alive in the backward phase" in text
+    assert re.search(rf"^conv1 +{32 * 26 * 26 * 32 * 4:,} +\(32, 26, 26, 32\)", text, re.MULTILINE)
+
+
+def test_what_does_not_train_needs_no_memory() -> None:
+    cut = ("--micro-batch", 8, "--workers", 1)
+    everything = rows(plan(MNIST, *LOSS, *cut).stdout)
+    last = rows(plan(MNIST, *LOSS, *cut, "--num-of-trainable-ops", 1).stdout)
+    assert last["parameters"] < everything["parameters"]
+    assert last["arenas"] < 0.7 * everything["arenas"]
+
+
+def test_a_model_that_cannot_train_is_refused_in_a_line() -> None:
+    result = plan(MNIST)
+    assert result.exit_code == 1
+    assert "--loss: must be given" in result.stderr
+
+
+def test_what_is_saved_adds_up() -> None:
+    """Own memory for each value, less what each way saves, is the arenas."""
+    cut = ("--micro-batch", 4, "--workers", 2)
+    usual = plan(MNIST, *LOSS, *cut).stdout
+    less = plan(MNIST, *LOSS, *cut, "--memory-budget", rows(usual)["peak"] - 100_000).stdout
+    (apart,) = re.findall(r"([\d,]+) if each value had its own memory", usual)
+    for text, ways in ((usual, 2), (less, 3)):
+        saved = re.findall(
+            r"^(one place|overlays|digests|again) +([\d,]+) bytes", text, re.MULTILINE
+        )
+        assert len(saved) == ways
+        numbers = [int(n.replace(",", "")) for n in (apart, *(n for _, n in saved))]
+        assert numbers[0] - sum(numbers[1:]) == rows(text)["arenas"]
+
+
+def test_the_picture_is_a_png(tmp_path: Path) -> None:
+    path = tmp_path / "memory.png"
+    result = plan(MNIST, *LOSS, "--png", path)
+    assert result.exit_code == 0, result.output
+    with Image.open(path) as picture:
+        assert picture.format == "PNG"
+        assert min(picture.size) > 300
+
+
+def test_matplotlib_is_named_where_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = plan(MNIST, *LOSS, "--png", tmp_path / "memory.png")
+    assert result.exit_code == 1
+    assert "pip install 'odt[plot]'" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_fullest_step_of_the_timeline_fills_the_arena() -> None:
+    graph = read_model(str(MNIST)).graph
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=16)
+    with Trainer(graph, info, micro_batch=8, workers=2) as trainer:
+        kinds = arena_usage(trainer.plan, 2)
+        most = max(map(sum, zip(*kinds.values(), strict=True)))
+        assert 0.95 * trainer.runtime.arena_nbytes < most <= trainer.runtime.arena_nbytes
+    assert all(max(numbers) > 0 for numbers in kinds.values())

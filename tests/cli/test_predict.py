@@ -1,0 +1,81 @@
+"""`odt predict`: every output can be had."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from support.judges import litert, random_inputs
+from support.paths import MLP_SM, MODELS
+
+from odt.cli.main import main
+from odt.core.model.reader import read_model
+
+RNET = MODELS / "mtcnn-rnet.tflite"
+SAMPLES = 5
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    np.save(tmp_path / "x.npy", random_inputs(RNET, SAMPLES)[0])
+    return tmp_path / "x.npy"
+
+
+def predict(model: Path, data: Path, *arguments: object) -> Result:
+    words = ["predict", model, "--load-input", data, *arguments]
+    return CliRunner().invoke(main, [str(w) for w in words])
+
+
+def test_npz_holds_each_output_by_name(data: Path) -> None:
+    path = data.with_name("p.npz")
+    result = predict(RNET, data, "--output", path, "--batch-size", 2)
+    assert (result.exit_code, result.output) == (0, "")
+    graph = read_model(str(RNET)).graph
+    expected = litert(RNET, [np.load(data)])
+    with np.load(path) as file:
+        assert list(file) == [graph.tensors[i].name for i in graph.outputs]
+        assert len(expected) == 2
+        for found, theirs in zip(file.values(), expected, strict=True):
+            np.testing.assert_allclose(found, theirs, atol=1e-5)
+    assert sorted(p.name for p in path.parent.iterdir()) == ["p.npz", "x.npy"]
+
+
+def test_one_of_several_outputs_is_an_array(data: Path) -> None:
+    path = data.with_name("p.npy")
+    result = predict(RNET, data, "--output", path, "--output-index", 1, "--top", 1)
+    expected = litert(RNET, [np.load(data)])[1]
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(np.load(path), expected, atol=1e-5)
+    best = expected[2].argmax()
+    assert result.output.splitlines()[2].startswith(f"2: {best} {expected[2, best]:.3f}")
+
+
+def test_an_npy_of_several_outputs_is_refused(data: Path) -> None:
+    path = data.with_name("p.npy")
+    result = predict(RNET, data, "--output", path)
+    assert result.exit_code == 1
+    assert "must be an .npz, for the model has 2 outputs, but got .npy" in result.stderr
+    assert "--output-index" in result.stderr
+    assert str(path.with_suffix(".npz")) in result.stderr
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("ending", [".bin", ""])
+def test_other_endings_are_refused(ending: str, data: Path) -> None:
+    result = predict(
+        MLP_SM / "model.circle", MLP_SM / "input.bin", "--output", data.with_name("p" + ending)
+    )
+    assert result.exit_code == 1
+    assert f"must end in .npy or .npz, but got {ending or 'none'}" in result.stderr
+
+
+def test_an_output_that_is_not_there_is_refused(data: Path) -> None:
+    result = predict(RNET, data, "--output-index", 2)
+    assert result.exit_code == 1
+    assert "--output-index: must be below 2, the model's outputs, but got 2" in result.stderr
+
+
+def test_an_npz_that_cannot_be_written_is_refused_and_leaves_nothing(data: Path) -> None:
+    result = predict(RNET, data, "--output", data.parent / "no" / "p.npz")
+    assert result.exit_code == 1
+    assert "p.npz: must be a file that can be written" in result.stderr

@@ -1,0 +1,161 @@
+"""Training says what it will not do: train nothing, use all samples, go on with what is done."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from support.paths import MLP_SM, MODELS
+
+from odt.cli.main import main
+from odt.cli.output.warnings import left_out
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet
+from odt.core.model.reader import read_model
+from odt.core.training.inference import Predictor
+
+X, T = MLP_SM / "input.bin", MLP_SM / "expected.bin"
+
+
+def train(*words: object) -> Result:
+    line = ["train", MLP_SM / "model.circle", "--load-input", X, "--load-expected", T]
+    result = CliRunner().invoke(main, [str(word) for word in (*line, "--epochs", 1, *words)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def val_loss(result: Result) -> str:
+    return result.stdout.partition("val_loss: [0] ")[2][:6]
+
+
+def test_training_that_does_all_says_nothing() -> None:
+    assert train().stderr == ""
+
+
+@pytest.mark.parametrize("words", [("--num-of-trainable-ops", 0), ("--trainable-ops", 2)])
+def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> None:
+    """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
+    assert train(*words).stderr.startswith("Warning: nothing trains: the operators that are to")
+
+
+@pytest.mark.parametrize(
+    ("words", "other"),
+    [
+        ("--property a=1", "--export-checkpoint"),
+        ("--export-checkpoint-every 3", "--export-checkpoint"),
+        ("--export-checkpoint-every epoch", "--export-checkpoint"),
+        ("--export-weights as-stored", "--export-circle or another export"),
+        ("--keep-best --validation-split 0.2", "--export-circle or another export"),
+        ("--keep-best --export-circle no.circle", "--validation-split"),
+        ("--patience 1", "--validation-split"),
+        ("--seed 0", "--shuffle"),
+        ("--seed 1 --no-shuffle", "--shuffle"),
+    ],
+)
+def test_an_option_that_does_nothing_alone_is_refused(
+    words: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = ["train", MLP_SM / "model.circle", "--load-input", X, "--load-expected", T]
+    result = CliRunner().invoke(main, [*map(str, line), *words.split()])
+    assert result.exit_code == 1
+    option = words.split()[0]
+    assert result.stderr == f"Error: {option}: must come with {other}, but got it alone\n"
+
+
+def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    train("--export-checkpoint", state, "--epochs", 3)
+    result = train("--checkpoint", state, "--epochs", 2)
+    assert result.stderr == (
+        f"{state}: has had 3 epochs already, so none is left. --epochs 2 counts from the first "
+        "one: give more than 3.\n"
+    )
+    assert "Epoch 1/" not in result.stdout
+
+
+def test_the_timing_table_counts_on_after_a_checkpoint(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    train("--export-checkpoint", state, "--epochs", 2)
+    table = train("--checkpoint", state, "--epochs", 4).stdout.partition("EXECUTE")[2]
+    assert re.findall(r"- Epoch (\d+)", table) == ["3", "4"]
+
+
+@pytest.mark.parametrize(("option", "digits"), [("--epochs", "2.500e-05"), ("--epoch", "0.0000")])
+def test_small_losses_have_digits_but_in_ones_spelling(
+    option: str, digits: str, tmp_path: Path
+) -> None:
+    """A regression that is 0.005 off: its loss is 0.005² in every step of a rate of nothing."""
+    sine = MODELS / "tflm-hello-world-sine-float.tflite"
+    np.zeros(32, "<f4").tofile(tmp_path / "x.bin")
+    with Predictor(read_model(sine).graph, 1) as predictor:
+        data = DataSet(
+            open_columns(str(tmp_path / "x.bin"), predictor.runtime.input_specs, "input")
+        )
+        y = float(next(predictor.run(data, range(1)))[0][0, 0])
+    np.full(32, y + 0.005, "<f4").tofile(tmp_path / "t.bin")
+    files = ("--load-input", tmp_path / "x.bin", "--load-expected", tmp_path / "t.bin")
+    rate = ("--loss", "mean-squared-error", "--learning-rate", 1e-30)
+    line = [str(word) for word in ("train", sine, *files, *rate, option, 1)]
+    assert f"loss: [0] {digits}\n" in CliRunner().invoke(main, line).stdout
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch", "shuffle", "text"),
+    [
+        (64, 32, False, None),
+        (
+            60,
+            32,
+            False,
+            "28 of 60 samples fill no batch of 32 and are never trained. --shuffle leaves out "
+            "others in each epoch; --batch-size 30 leaves out none.",
+        ),
+        (
+            60,
+            32,
+            True,
+            "28 of 60 samples fill no batch of 32 and are left out, others in each epoch. "
+            "--batch-size 30 leaves out none.",
+        ),
+        (
+            97,
+            32,
+            False,
+            "1 of 97 samples fill no batch of 32 and are never trained. --shuffle leaves out "
+            "others in each epoch.",
+        ),
+        (
+            97,
+            32,
+            True,
+            "1 of 97 samples fill no batch of 32 and are left out, others in each epoch.",
+        ),
+    ],
+)
+def test_samples_that_fill_no_batch_are_told(
+    samples: int, batch: int, shuffle: bool, text: str | None
+) -> None:
+    assert left_out(samples, batch, shuffle) == text
+
+
+def test_samples_that_are_left_out_are_told_at_the_start() -> None:
+    assert train("--data-length", 60).stderr == f"{left_out(60, 32, False)}\n"
+    assert train("--data-length", 60, "--shuffle").stderr == f"{left_out(60, 32, True)}\n"
+
+
+@pytest.mark.parametrize("more", [(), ("--memory-budget", "3MB")])
+def test_validation_data_smaller_than_a_batch_is_measured(more: tuple[object, ...]) -> None:
+    """As it is where it fills batches of its own size: nothing trains, so both are one model."""
+    words = ("--num-of-trainable-ops", 0, "--data-length", 60, "--validation-split", 0.2, *more)
+    small, fitting = train(*words, "--batch-size", 40), train(*words, "--batch-size", 11)
+    assert float(val_loss(small)) == pytest.approx(float(val_loss(fitting)), abs=1e-4)
+    assert float(val_loss(small)) > 0.1
+
+
+def test_validation_of_a_batch_and_more_drops_the_rest() -> None:
+    """As onert_train does: of samples 79 … 94 only 12 count, and these are the second line's."""
+    words = ("--num-of-trainable-ops", 0, "--batch-size", 12, "--validation-split")
+    of_16, of_12 = train(*words, 0.17), train(*words, 0.14, "--data-length", 92)
+    assert val_loss(of_16) == val_loss(of_12) != ""

@@ -1,0 +1,317 @@
+"""Lowering: shapes for any batch, fused activations, constants, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from support.networks import ArrayData, InOrder, Net
+
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.model.graph import Graph, Node, Tensor
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.inference import Predictor
+from odt.core.training.trainer import Trainer
+from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.opdef import Array, TensorSpec
+
+RELU = 1
+
+
+def shapes(graph: Graph) -> list[tuple[int, ...]]:
+    return [graph.tensors[n.outputs[0]].spec.shape for n in graph.nodes]
+
+
+def test_the_batch_reaches_every_shape() -> None:
+    net = Net()
+    y = net.dense(net.dense(net.input(1, 6), 4), 3)
+    assert shapes(lower(net.graph(y), 5)) == [(5, 4), (5, 3)]
+
+
+def test_a_fused_activation_becomes_a_node_of_the_same_origin() -> None:
+    net = Net()
+    y = net.dense(net.input(1, 6), 4, fused_activation_function=RELU)
+    lowered = lower(net.graph(y), 2)
+    assert [(n.op, n.origin) for n in lowered.nodes] == [("FULLY_CONNECTED", 0), ("RELU", 0)]
+    assert lowered.nodes[1].outputs == (y,)
+
+
+def rnn_net(
+    *, variable: bool = True, given: bool = False, readers: int = 1
+) -> tuple[Net, list[int]]:
+    """RNNs of 3 units that share one state, which may be an input of the model."""
+    net = Net()
+    x, state = net.input(1, 4, 2), net._tensor((1, 3))
+    net.tensors[state] = replace(net.tensors[state], variable=variable)
+    if given:
+        net.inputs.append(state)
+    weights = (net.weight(3, 2), net.weight(3, 3), net.weight(3))
+    options = {"fused_activation_function": RELU}
+    op = "UNIDIRECTIONAL_SEQUENCE_RNN"
+    ys = [net.add(op, (x, *weights, state), (1, 4, 3), **options) for _ in range(readers)]
+    return net, ys
+
+
+def test_an_activation_that_is_part_of_the_formula_stays() -> None:
+    net, ys = rnn_net()
+    lowered = lower(net.graph(*ys), 5)
+    assert [n.op for n in lowered.nodes] == ["UNIDIRECTIONAL_SEQUENCE_RNN"]
+    assert shapes(lowered) == [(5, 4, 3)]
+    assert not mixing_nodes(lowered)
+
+
+@pytest.mark.parametrize(
+    "how", [{"variable": False, "given": True}, {"given": True}, {"readers": 2}]
+)
+def test_a_state_that_may_not_be_zero_at_first_is_refused(how: Any) -> None:
+    net, ys = rnn_net(**how)
+    with pytest.raises(UnsupportedError, match="h must be a variable of this operator alone"):
+        lower(net.graph(*ys), 1)
+
+
+def test_the_basic_lstm_is_refused_by_its_name() -> None:
+    net = Net()
+    inputs = (net.input(1, 4), *(net.weight(1, n) for n in (2, 6, 8, 2)))
+    outputs = tuple(net._tensor((1, n)) for n in (2, 2, 6, 8))
+    net.nodes.append(Node("LSTM", inputs, outputs, {"kernel_type": 1}, 0))
+    with pytest.raises(
+        UnsupportedError, match=r"kernel_type must be FULL \(0\), but got 1 \(BASIC"
+    ):
+        lower(net.graph(outputs[0]), 1)
+
+
+def test_any_other_variable_is_refused() -> None:
+    net, _ = rnn_net()
+    state = net.add("RELU", (1,), (1, 3))
+    with pytest.raises(UnsupportedError, match="is a variable, which odt does not keep"):
+        lower(net.graph(state), 1)
+
+
+@pytest.mark.parametrize("target", [(1, 12), (-1, 12), (1, -1)])
+def test_a_reshape_written_for_one_sample_keeps_the_samples_apart(target: tuple[int, ...]) -> None:
+    net = Net()
+    x = net.input(1, 3, 4)
+    y = net.add("RESHAPE", (x, net.constant(target, np.int32)), (1, 12))
+    lowered = lower(net.graph(y), 7)
+    assert shapes(lowered) == [(7, 12)]
+    assert not mixing_nodes(lowered)
+
+
+def test_a_reshape_target_computed_from_the_shape_is_folded() -> None:
+    net = Net()
+    x = net.input(1, 3, 4)
+    shape = net._tensor((3,), np.int32)
+    batch = net._tensor((), np.int32)
+    target = net._tensor((2,), np.int32)
+    net.nodes.append(Node("SHAPE", (x,), (shape,), {"out_type": 2}, 0))
+    ends = [net.constant([k], np.int32) for k in (0, 1, 1)]
+    net.nodes.append(Node("STRIDED_SLICE", (shape, *ends), (batch,), {"shrink_axis_mask": 1}, 1))
+    twelve = net.constant(12, np.int32)
+    net.nodes.append(Node("PACK", (batch, twelve), (target,), {"values_count": 2, "axis": 0}, 2))
+    y = net.add("RESHAPE", (x, target), (1, 12))
+    lowered = lower(net.graph(y), 7)
+    assert [n.op for n in lowered.nodes] == ["RESHAPE"]
+    assert shapes(lowered) == [(7, 12)]
+
+
+def test_tensors_of_one_buffer_stay_two() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    w = net.weight(4, 4)
+    twin = net._tensor((4, 4), data=net.tensors[w].data)
+    net.tensors[twin] = Tensor("twin", net.tensors[w].spec, (4, 4), net.tensors[w].data, w + 1)
+    y = net.add("FULLY_CONNECTED", (x, w), (1, 4))
+    z = net.add("FULLY_CONNECTED", (y, twin), (1, 4))
+    assert [n.inputs[1] for n in lower(net.graph(z), 1).nodes] == [w, twin]
+
+
+def test_every_operator_that_cannot_be_computed_is_named_at_once() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    a = net.add("WHILE", (x,), (1, 4))
+    b = net.add("CUSTOM:Magic", (x,), (1, 4))
+    c = net.add("FULLY_CONNECTED", (x, net.weight(3, 5)), (1, 3))
+    with pytest.raises(UnsupportedError) as e:
+        lower(net.graph(a, b, c), 1)
+    assert "node 0 (WHILE)" in str(e.value)
+    named = e.value.details.splitlines()
+    assert named[0].startswith("node 0 (WHILE)")
+    assert named[1].startswith("node 1 (CUSTOM:Magic)")
+    assert 'node 2 (FULLY_CONNECTED), tensor 4 ("x4"): x must be (…, I)' in named[2]
+    assert "\n" not in str(e.value)
+
+
+def test_a_quantized_activation_is_refused_by_name() -> None:
+    net = Net()
+    x = net.input(1, 4)
+    net.tensors[x] = Tensor("q", TensorSpec((1, 4), np.dtype(np.int8)), (1, 4), quantized=True)
+    y = net.add("RELU", (x,), (1, 4))
+    with pytest.raises(UnsupportedError, match=r'tensor 0 \("q"\) quantized to int8'):
+        lower(net.graph(y), 1)
+
+
+def test_a_row_of_several_samples_mixes_them() -> None:
+    net = Net()
+    y = net.add("FULLY_CONNECTED", (net.input(1, 2), net.weight(3, 4)), (1, 3))
+    graph = net.graph(y)
+    with pytest.raises(UnsupportedError):
+        lower(graph, 1)
+
+
+def test_a_graph_that_reads_what_is_not_made_is_refused() -> None:
+    net = Net()
+    net.input(1, 4)
+    orphan = net._tensor((1, 4))
+    y = net.add("RELU", (orphan,), (1, 4))
+    with pytest.raises(ModelError, match="must be made before they are read"):
+        net.graph(y)
+
+
+def test_a_graph_whose_shapes_hold_for_its_own_batch_only_runs_whole() -> None:
+    net = Net()
+    x = net.input(4, 6)
+    y = net.add("RESHAPE", (x, net.constant([3, 8], np.int32)), (3, 8))
+    z = net.add("RESHAPE", (y, net.constant([4, 6], np.int32)), (4, 6))
+    graph = net.graph(net.add("MUL", (z, net.weight(4, 6)), (4, 6)))
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=0.1)
+    samples = np.ones((4, 6), np.float32)
+    with Trainer(graph, info) as trainer:
+        assert trainer.runtime.schedule.micro_batch == 4
+        data = ArrayData([samples], [samples])
+        losses = [e.training.loss for e in trainer.fit(data, InOrder(4), epochs=5)]
+    assert losses[-1] < losses[0]
+
+
+def one_row_each(op: str) -> Graph:
+    """x (4, 6) and a constant that holds something for each of 4 samples."""
+    net = Net()
+    x = net.input(4, 6)
+    if op == "SELECT":
+        return net.graph(net.add(op, (net.constant([1, 0, 0, 1], bool), x, x), (4, 6)))
+    if op == "GATHER":
+        columns = net.constant([[3], [2], [1], [0]], np.int32)
+        return net.graph(net.add(op, (x, columns), (4, 1), axis=1, batch_dims=1))
+    y = net.add("MUL", (x, net.weight(4, 6)), (4, 6))
+    if op == "RESHAPE":  # to as many rows as x has
+        shape, rows, target = (net._tensor((n,), np.int32) for n in (2, 1, 2))
+        first = [net.constant([n], np.int32) for n in (0, 1, 1)]
+        made = (("SHAPE", (x,), shape), ("STRIDED_SLICE", (shape, *first), rows))
+        net.nodes += [Node(name, ins, (out,), {}, 1) for name, ins, out in made]
+        rest = net.constant([-1], np.int32)
+        net.nodes.append(Node("CONCATENATION", (rows, rest), (target,), {"axis": 0}, 1))
+        y = net.add(op, (y, target), (4, 6))
+    return net.graph(y)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+@pytest.mark.parametrize("op", ["MUL", "SELECT", "GATHER", "RESHAPE"])
+def test_a_constant_with_a_row_for_each_sample_holds_for_the_file_s_batch(
+    op: str, batch: int
+) -> None:
+    """A single sample must not be stretched over the rows of all."""
+    graph = one_row_each(op)
+    assert lower(graph, 4).tensors[graph.outputs[0]].spec.shape[0] == 4
+    with pytest.raises(UnsupportedError, match="must"):
+        lower(graph, batch)
+
+
+def no_batch_axis() -> Graph:
+    """Inputs x (10,) and w (4,); outputs that are (2, 5) and (4,) whatever the batch."""
+    net = Net()
+    x, w = net.input(10), net.input(4)
+    y = net.add("RESHAPE", (x, net.constant([2, 5], np.int32)), (2, 5))
+    z = net.add("MUL", (w, net.weight(4)), (4,))
+    return net.graph(net.add("MUL", (y, net.weight(5)), (2, 5)), z)
+
+
+def factors(graph: Graph) -> list[Array]:
+    """The constants of its products."""
+    found = [graph.tensors[n.inputs[1]].data for n in graph.nodes if n.op == "MUL"]
+    return [a for a in found if a is not None]
+
+
+def test_where_no_axis_is_the_batch_the_file_has_one_sample() -> None:
+    graph = no_batch_axis()
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(3, 10)), rng.normal(size=(3, 4))
+    a, b = factors(graph)
+    with Predictor(graph, 3) as predictor:
+        assert predictor.runtime.schedule.micro_batch == 1
+        (found,) = (
+            [v.copy() for v in outputs]
+            for outputs in predictor.run(ArrayData([x, w], ()), range(3))
+        )
+    np.testing.assert_allclose(found[0], x.reshape(3, 2, 5) * b, rtol=1e-6)
+    np.testing.assert_allclose(found[1], w * a, rtol=1e-6)
+
+
+def test_one_sample_at_a_time_trains_as_a_batch_by_hand() -> None:
+    """One SGD step on three samples: the gradient of the mean by each factor is known."""
+    graph = no_batch_axis()
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(3, 10)), rng.normal(size=(3, 4))
+    t, u = rng.normal(size=(3, 2, 5)), rng.normal(size=(3, 4))
+    info = TrainingInfo("sgd", {}, 1.0, "mean_squared_error", batch_size=3)
+    with Trainer(graph, info) as trainer:
+        list(trainer.fit(ArrayData([x, w], [t, u]), InOrder(3), epochs=1))
+        a, b = (trainer.parameters.tensors[i] for i in sorted(trainer.parameters.tensors))
+    before_a, before_b = factors(graph)
+    wide = x.reshape(3, 2, 5)
+    by_a = (2 * (w * before_a - u) * w).sum(axis=0) / (3 * 4)
+    by_b = (2 * (wide * before_b - t) * wide).sum(axis=(0, 1)) / (3 * 10)
+    np.testing.assert_allclose(a, before_a - by_a, rtol=1e-5)
+    np.testing.assert_allclose(b, before_b - by_b, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("constant", "batch"), [((6,), 1), ((1,), 6)])
+def test_a_vector_is_a_batch_where_more_of_it_can_be_computed(
+    constant: tuple[int, ...], batch: int
+) -> None:
+    net = Net()
+    graph = net.graph(net.add("MUL", (net.input(6), net.weight(*constant)), (6,)))
+    assert file_batch(graph) == batch
+
+
+def test_a_micro_batch_of_what_holds_one_sample_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"--micro-batch: must be 1, but got 2; .*leading axis"):
+        Predictor(no_batch_axis(), 4, micro_batch=2)
+
+
+def test_a_graph_without_outputs_is_refused() -> None:
+    net = Net()
+    net.dense(net.input(1, 4), 3)
+    with pytest.raises(UnsupportedError, match="must have inputs and outputs, but got 1 and 0"):
+        lower(net.graph(), 1)
+
+
+def picked_rows(batch: int) -> tuple[Graph, int]:
+    """A table's rows by a batch's ids, times those of its first sample; and the latter."""
+    net = Net()
+    ids = net._tensor((batch, 3), np.int32)
+    net.inputs.append(ids)
+    y = net.add("GATHER", (net.weight(9, 4), ids), (batch, 3, 4))
+    picked = net.add("GATHER", (y, net.constant([0], np.int32)), (1, 3, 4))
+    return net.graph(net.add("MUL", (y, picked), (batch, 3, 4))), picked
+
+
+def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None:
+    graph, picked = picked_rows(2)
+    (node,) = mixing_nodes(lower(graph, 2))
+    assert node.outputs == (picked,)
+    assert not mixing_nodes(lower(picked_rows(1)[0], 2))
+
+
+def test_a_batch_whose_samples_depend_on_each_other_stays_whole() -> None:
+    graph, _ = picked_rows(2)
+    assert lower(graph, 6).samples == 6
+    with pytest.raises(UnsupportedError, match=r"node 1 \(GATHER\).*multiple of the file's, 2"):
+        lower(graph, 5)
+
+
+def test_a_cast_goes_to_the_type_of_its_output_whatever_its_options_say() -> None:
+    net = Net()
+    x = net.input(1, 3)
+    y = net._tensor((1, 3), np.int64)
+    net.nodes.append(Node("CAST", (x,), (y,), {"in_data_type": 0, "out_data_type": 0}, 0))
+    assert lower(net.graph(y), 2).tensors[y].spec == TensorSpec((2, 3), np.dtype(np.int64))

@@ -1,0 +1,77 @@
+"""BatchNorm spelled as MUL and ADD by constants: an affine layer, or left as it is."""
+
+import numpy as np
+import pytest
+from support.networks import ArrayData, InOrder, Net
+
+from odt.core.lowering.batch_norms import norm_constants
+from odt.core.lowering.lower import lower
+from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.recipe.selection import Selection, select
+from odt.core.training.trainer import Trainer
+from odt.errors import OptionError
+
+INFO = TrainingInfo("sgd", {}, 0.1, "mean_squared_error", batch_size=4)
+RELU = 1
+
+
+def normalised(scale: str = "MUL", shift: str = "ADD") -> tuple[Graph, set[int]]:
+    """A layer, its BatchNorm (whose constants come beside), RELU and a layer."""
+    net = Net()
+    y = net.dense(net.input(1, 5), 4)
+    a, b = net.weight(4), net.weight(1, 4)
+    y = net.add(shift, (net.add(scale, (y, a), (1, 4)), b), (1, 4), fused_activation_function=RELU)
+    return net.graph(net.dense(y, 3)), {a, b}
+
+
+@pytest.mark.parametrize(("scale", "shift"), [("MUL", "ADD"), ("DIV", "SUB"), ("MUL", "SUB")])
+def test_scale_and_shift_are_found(scale: str, shift: str) -> None:
+    graph, constants = normalised(scale, shift)
+    assert norm_constants(lower(graph, 1)) == constants
+
+
+def test_channels_first_is_found_behind_a_transpose() -> None:
+    net = Net()
+    x, filters = net.input(1, 5, 5, 2), net.weight(3, 1, 1, 2)
+    y = net.add("CONV_2D", (x, filters, -1), (1, 5, 5, 3), stride_w=1, stride_h=1, padding=0)
+    y = net.add("TRANSPOSE", (y, net.constant([0, 3, 1, 2], np.int32)), (1, 3, 5, 5))
+    a, b = net.weight(1, 3, 1, 1), net.weight(1, 3, 1, 1)
+    y = net.add("ADD", (net.add("MUL", (a, y), (1, 3, 5, 5)), b), (1, 3, 5, 5))
+    assert norm_constants(lower(net.graph(y), 1)) == {a, b}
+
+
+def test_what_is_no_batch_norm_is_not_taken_for_it() -> None:
+    """A bias, a factor for the whole, one behind an activation, a product of activations."""
+    net = Net()
+    x = net.input(1, 5)
+    first = net.dense(x, 4)
+    bias = net.add("ADD", (first, net.weight(4)), (1, 4), fused_activation_function=RELU)
+    scaled = net.add("MUL", (bias, net.weight(4)), (1, 4))
+    second = net.add("MUL", (net.dense(scaled, 4), net.constant([2.0])), (1, 4))
+    both = net.add("MUL", (net.dense(second, 4), scaled), (1, 4))
+    assert norm_constants(lower(net.graph(both), 1)) == set()
+
+
+def test_frozen_constants_stay_and_the_others_move_as_ever() -> None:
+    graph, constants = normalised()
+    rng = np.random.default_rng(0)
+    data = ArrayData([rng.normal(size=(4, 5))], [rng.normal(size=(4, 3))])
+    moved = []
+    for selection in (Selection(), Selection(freeze_norm=True)):
+        with Trainer(graph, select(graph, INFO, selection)) as trainer:
+            list(trainer.fit(data, InOrder(4), epochs=1))
+            moved.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
+    affine, frozen = moved
+    assert affine.keys() - frozen.keys() == constants
+    for i in constants:
+        assert (affine[i] != graph.tensors[i].data).any()
+    for i, a in frozen.items():
+        np.testing.assert_array_equal(a, affine[i])
+
+
+def test_it_is_refused_where_there_is_none() -> None:
+    net = Net()
+    graph = net.graph(net.dense(net.input(1, 5), 3))
+    with pytest.raises(OptionError, match="--freeze-norm: there must be a MUL by one constant"):
+        select(graph, INFO, Selection(freeze_norm=True))

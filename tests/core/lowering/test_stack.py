@@ -1,0 +1,177 @@
+"""Several samples of a graph that was written for one give what each gives alone."""
+
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+import pytest
+from op_db import OP_DB, OpInfo, Sample
+from support.networks import ArrayData, InOrder, Net
+from support.op_run import draw, row_of
+
+from odt.core.lowering.batch_samples import batch_samples
+from odt.core.lowering.binding import expand
+from odt.core.lowering.lower import lower
+from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation
+from odt.core.planning.memory import plan_memory
+from odt.core.runtime.arena import make_arena
+from odt.core.runtime.program import Program
+from odt.core.training.trainer import Trainer
+from odt.errors import UnsupportedError
+from odt.kernels.opdef import Array, OpDef, TensorSpec
+from odt.kernels.registry import loss_names
+
+COUNT = 3
+OPERATORS = [info for info in OP_DB.values() if info.name not in loss_names()]
+SAMPLES = pytest.mark.parametrize(
+    ("info", "sample"),
+    [pytest.param(i, s, id=f"{i.name}-{s.label}") for i in OPERATORS for s in i.samples],
+)
+
+
+def tensor(name: str, spec: TensorSpec, data: Array | None = None) -> Tensor:
+    return Tensor(name, spec, (), data)
+
+
+def alone(row: OpDef, sample: Sample, given: Mapping[str, Array], grows: Collection[str]) -> Graph:
+    """One node; what grows is an input (1, …) that a RESHAPE makes an operand of."""
+    operands: dict[str, tuple[TensorSpec, Array | None]] = {
+        n: (TensorSpec(a.shape, a.dtype), None if n in grows else a) for n, a in given.items()
+    }
+    for name, value in sample.statics.items():
+        array = np.asarray(value)
+        operands[name] = TensorSpec(array.shape, array.dtype), array
+    attrs = row.attrs(sample.options, sample.statics)
+    made = row.infer(attrs, {n: spec for n, (spec, _) in operands.items() if n in given})
+    tensors: list[Tensor] = []
+    nodes: list[Node] = []
+    inputs, at = [], {}
+
+    def add(name: str, spec: TensorSpec, data: Array | None = None) -> int:
+        tensors.append(tensor(name, spec, data))
+        return len(tensors) - 1
+
+    def view(x: int, y: int) -> None:
+        options = {"new_shape": tensors[y].spec.shape}
+        nodes.append(Node("RESHAPE", (x,), (y,), options, len(nodes)))
+
+    for name, (spec, data) in operands.items():
+        at[name] = add(name, spec, data)
+        if data is None:
+            inputs.append(add(f"input {name}", TensorSpec((1, *spec.shape), spec.dtype)))
+            view(inputs[-1], at[name])
+    order = [at.get(n, ABSENT) for n in expand([n.rstrip("?") for n in row.inputs], operands)]
+    ys = [add(n, spec) for n, spec in made.items()]
+    nodes.append(Node(row.name, tuple(order), tuple(ys), sample.options, len(nodes)))
+    outputs = [
+        add(f"output {k}", TensorSpec((1, *s.shape), s.dtype)) for k, s in enumerate(made.values())
+    ]
+    for y, whole in zip(ys, outputs, strict=True):
+        view(y, whole)
+    return Graph(tuple(tensors), tuple(nodes), tuple(inputs), tuple(outputs))
+
+
+def run(lowered: Graph, values: Mapping[str, Array]) -> list[Array]:
+    """The outputs; values are those of the inputs."""
+    plan = Computation(outputs=True).plan(lowered)
+    memory = plan_memory(plan)
+    program = Program(plan, memory, make_arena(memory.nbytes), {})
+    for i, a in zip(lowered.inputs, program.inputs, strict=True):
+        a[...] = values[lowered.tensors[i].name.removeprefix("input ")].reshape(a.shape)
+    program.forward()
+    return [a.copy() for a in program.outputs]
+
+
+def ways(sample: Sample, names: Collection[str]) -> list[frozenset[str]]:
+    """Which inputs may grow: all, those the sample says, and each alone."""
+    found = [frozenset(names), frozenset(names) - set(sample.constants)]
+    return list(dict.fromkeys(f for f in (*found, *(frozenset({n}) for n in names)) if f))
+
+
+@SAMPLES
+def test_samples_stacked_equal_samples_apart(info: OpInfo, sample: Sample) -> None:
+    row = row_of(info.name)
+    draws = [draw(info, sample, np.float32, seed) for seed in range(COUNT)]
+    for grows in ways(sample, draws[0]):
+        graph = alone(row, sample, draws[0], grows)
+        try:
+            one = lower(graph, 1)
+        except UnsupportedError:  # a constant where the file has one may not be data
+            continue
+        try:
+            several = batch_samples(one, COUNT)
+        except UnsupportedError:
+            continue
+        assert not mixing_nodes(several)
+        apart = [run(one, {**d}) for d in draws]
+        together = run(several, {n: np.stack([d[n] for d in draws]) for n in grows})
+        for k, whole in enumerate(together):
+            wanted = np.concatenate([a[k] for a in apart])
+            np.testing.assert_allclose(whole, wanted, 1e-5, 1e-6, err_msg=f"{sorted(grows)}")
+
+
+def unrolled() -> Graph:
+    """Three steps of a cell on (1, 3, 4), time first as a converter writes it."""
+    net = Net()
+    x = net.input(1, 3, 4)
+    x = net.add("RESHAPE", (x, net.constant([3, 1, 4], np.int32)), (3, 1, 4))
+    w, r = net.weight(5, 4), net.weight(5, 5)
+    x = net.add("FULLY_CONNECTED", (x, w, net.weight(5)), (3, 1, 5), keep_num_dims=True)
+    h = net.constant(np.zeros((1, 5)))
+    steps = []
+    for t in range(3):
+        ends = [net.constant(v, np.int32) for v in ([t, 0, 0], [t + 1, 1, 5], [1, 1, 1])]
+        now = net.add("STRIDED_SLICE", (x, *ends), (1, 5), shrink_axis_mask=1)
+        h = net.add(
+            "TANH",
+            [net.add("ADD", (now, net.add("FULLY_CONNECTED", (h, r), (1, 5))), (1, 5))],
+            (1, 5),
+        )
+        steps.append(net.add("RESHAPE", (h, net.constant([1, 1, 5], np.int32)), (1, 1, 5)))
+    y = net.add("CONCATENATION", steps, (3, 1, 5), axis=0)
+    y = net.add("MEAN", (y, net.constant([0], np.int32)), (1, 5), keep_dims=False)
+    return net.graph(net.dense(y, 2))
+
+
+def token() -> Graph:
+    """A learnt row goes before those of (1, 3, 4), and places are added."""
+    net = Net()
+    x = net.input(1, 3, 4)
+    x = net.add("CONCATENATION", (net.weight(1, 1, 4), x), (1, 4, 4), axis=1)
+    x = net.add("RESHAPE", (x, net.constant([4, 4], np.int32)), (4, 4))
+    x = net.add("ADD", (x, net.weight(4, 4)), (4, 4))
+    x = net.add("RESHAPE", (x, net.constant([1, 16], np.int32)), (1, 16))
+    return net.graph(net.dense(x, 2))
+
+
+@pytest.mark.parametrize("network", [unrolled, token])
+def test_it_trains_the_same_together_and_one_by_one(network: Callable[[], Graph]) -> None:
+    graph, rng = network(), np.random.default_rng(4)
+    data = ArrayData(
+        [rng.normal(size=(8, 3, 4)).astype("f4")], [rng.normal(size=(8, 2)).astype("f4")]
+    )
+    info = TrainingInfo(loss="mean_squared_error", optimizer="sgd", learning_rate=0.1, batch_size=8)
+    found = []
+    for m, w in ((8, 1), (3, 2), (1, 1)):
+        with Trainer(graph, info, micro_batch=m, workers=w) as trainer:
+            assert not trainer.plan.mixing
+            list(trainer.fit(data, InOrder(8), epochs=3))
+            found.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
+    for other in found[1:]:
+        for i, a in found[0].items():
+            assert np.ptp(a - graph.tensors[i].data) > 1e-3 or a.size < 5, i
+            np.testing.assert_allclose(other[i], a, 1e-4, 1e-6)
+
+
+def test_an_operator_without_a_form_for_several_samples_is_named() -> None:
+    """Entries of a sample's own table, which lists of indices name."""
+    net = Net()
+    x = net.add("RESHAPE", (net.input(1, 3), net.constant([3, 1], np.int32)), (3, 1))
+    x = net.add("GATHER_ND", (x, net.constant([[2], [0], [1]], np.int32)), (3, 1))
+    y = net.add("RESHAPE", (x, net.constant([1, 3], np.int32)), (1, 3))
+    graph = net.graph(net.dense(y, 2))
+    lower(graph, 1)
+    with pytest.raises(UnsupportedError, match=r"node 1 \(GATHER_ND\)"):
+        lower(graph, 2)

@@ -1,0 +1,86 @@
+"""Weights stored as int8 or float16 beside float activations train as float32."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.half_weights import HYBRID, half_model
+from support.judges import difference, litert, odt
+from support.networks import ArrayData, InOrder
+
+from odt.core.export.exporter import export_model
+from odt.core.model.dequantize import as_stored, dequantize_weights
+from odt.core.model.reader import Model, read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
+
+
+def train(model: Model, inputs: np.ndarray, targets: np.ndarray, out: Path) -> list[float]:
+    info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=1e-3)
+    with Trainer(dequantize_weights(model).graph, info) as trainer:
+        epochs = trainer.fit(ArrayData([inputs], [targets]), InOrder(8), epochs=20)
+        losses = [e.training.loss for e in epochs]
+        export_model(model, trainer.weights(), out)
+    return losses
+
+
+def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
+    model = half_model(tmp_path / "half.tflite")
+    folded = dequantize_weights(model)
+    assert [n.op for n in folded.graph.nodes] == ["FULLY_CONNECTED"]
+    assert "1 weights are stored as float16 or int8" in folded.note
+    rng = np.random.default_rng(1)
+    x, t = rng.standard_normal((8, 6), np.float32), rng.standard_normal((8, 4), np.float32)
+    out = tmp_path / "out.tflite"
+    losses = train(model, x, t, out)
+    assert losses[-1] < losses[0]
+    assert out.stat().st_size == (tmp_path / "half.tflite").stat().st_size
+    assert read_model(str(out)).graph.tensors[1].spec.dtype == np.float16
+    ours = np.concatenate([*_predict(out, x)])
+    assert difference(ours, litert(out, [x])[0]) < 1e-3
+
+
+def _predict(path: Path, x: np.ndarray) -> list[np.ndarray]:
+    from odt.core.training.inference import Predictor
+
+    with Predictor(dequantize_weights(read_model(str(path))).graph, 8) as predictor:
+        return [y[0].copy() for y in predictor.run(ArrayData([x], ()), range(len(x)))]
+
+
+def test_int8_weights_keep_their_integers_if_nothing_trains() -> None:
+    model = read_model(str(HYBRID))
+    folded = dequantize_weights(model)
+    values = {i: folded.graph.tensors[i].data for i in folded.stored}
+    stored, scales = as_stored(model, folded, {i: a for i, a in values.items() if a is not None})
+    assert len(scales) == 5
+    for i, a in stored.items():
+        np.testing.assert_array_equal(a, model.graph.tensors[i].data)
+
+
+def test_a_hybrid_model_trains_and_is_hybrid_again(tmp_path: Path) -> None:
+    """LiteRT quantizes activations in front of int8 weights, so it agrees to a few percent."""
+    model = read_model(str(HYBRID))
+    rng = np.random.default_rng(1)
+    shape = model.graph.tensors[model.graph.inputs[0]].spec.shape
+    x = rng.standard_normal((8, *shape[1:]), np.float32)
+    t = np.eye(12, dtype=np.float32)[rng.integers(0, 12, 8)]
+    out = tmp_path / "out.tflite"
+    losses = train(model, x, t, out)
+    assert losses[-1] < losses[0]
+    assert out.stat().st_size == HYBRID.stat().st_size
+    ours = np.concatenate(_predict(out, x))
+    assert difference(ours, litert(out, [x])[0]) < 0.05
+
+
+def test_float_models_are_left_alone() -> None:
+    model = read_model(str(HYBRID.with_name("tflm-magic-wand-float.tflite")))
+    folded = dequantize_weights(model)
+    assert folded.graph == model.graph
+    assert not folded.note
+
+
+@pytest.mark.parametrize("name", ["mlperf-tiny-resnet8-cifar10"])
+def test_float_models_predict_as_before(name: str) -> None:
+    path = HYBRID.with_name(f"{name}.tflite")
+    x = np.random.default_rng(0).standard_normal((2, 32, 32, 3), np.float32)
+    assert difference(odt(path, [x])[0], litert(path, [x])[0]) < 1e-4

@@ -1,0 +1,94 @@
+"""Activations that are dropped and computed again: the same numbers in less memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.networks import Net
+from support.rewriting import GRAPHS, plan_of, trained
+
+from odt.core.planning.memory import plan_memory
+from odt.core.planning.plan import Call, Plan
+from odt.core.planning.rewrites.recompute import choose_dropped, recompute
+from odt.core.planning.verify import faults
+from odt.kernels.opdef import TensorSpec
+
+
+def all_that_helps(plan: Plan) -> frozenset[str]:
+    return choose_dropped(plan, 0)
+
+
+def rewritten(plan: Plan) -> Plan:
+    return recompute(plan, all_that_helps(plan))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_ten_steps_give_the_same_bits(
+    name: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = GRAPHS[name]()
+    with monkeypatch.context() as patch:
+        usual = trained(graph, patch, lambda plan: plan, whole)
+    again = trained(graph, monkeypatch, rewritten, whole)
+    assert np.isfinite(usual).all()
+    assert usual.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize(("name", "share"), [("resnet8", 0.9), ("mobilenet", 0.75)])
+def test_the_arena_shrinks_and_nothing_is_overwritten(name: str, share: float) -> None:
+    plan = plan_of(GRAPHS[name](), 4)
+    before = plan_memory(plan)
+    less = recompute(plan, all_that_helps(plan))
+    after = plan_memory(less)
+    assert after.nbytes < share * before.nbytes
+    assert not faults(less, after)
+
+
+def test_no_more_is_dropped_than_the_target_asks_for() -> None:
+    plan = plan_of(GRAPHS["mobilenet"](), 4)
+    usual = plan_memory(plan).nbytes
+    assert not choose_dropped(plan, usual)
+    counts = [len(choose_dropped(plan, int(usual * share))) for share in (0.95, 0.8, 0.0)]
+    assert 0 < counts[0] < counts[1] < counts[2]
+    for share in (0.95, 0.8):
+        less = recompute(plan, choose_dropped(plan, int(usual * share)))
+        assert plan_memory(less).nbytes <= usual * share * 1.03
+
+
+def test_no_call_is_made_more_than_twice() -> None:
+    plan = plan_of(GRAPHS["branches"](), 4)
+    saved = [
+        v
+        for s in plan.entries[: plan.forward_entries]
+        if isinstance(s, Call)
+        for v in s.values(s.writes)
+        if v not in plan.losses
+    ]
+    backward = {
+        plan.root(v)
+        for s in plan.entries[plan.forward_entries :]
+        if isinstance(s, Call)
+        for v in s.values(s.reads)
+    }
+    less = recompute(plan, backward.intersection(saved))
+    labels = [s.label for s in less.entries if isinstance(s, Call)]
+    again = [label for label in labels if label.endswith(" again")]
+    assert len(again) == len(set(again)) > 3
+    assert not faults(less, plan_memory(less))
+
+
+def test_a_weight_is_delivered_after_all_that_is_made_again_with_it() -> None:
+    """NOT_EQUAL has no gradient, but SELECT_V2 needs what it makes, after MUL is done."""
+    net = Net()
+    y, w = net.dense(net.input(1, 40), 40), net.weight(1, 40)
+    c = net.add("NOT_EQUAL", (y, w), (1, 40))
+    net.tensors[c] = replace(net.tensors[c], spec=TensorSpec((1, 40), np.dtype(np.bool_)))
+    a, b = (net.add(op, (y,), (1, 40)) for op in ("SIN", "COS"))
+    y = net.add("SELECT_V2", (c, a, b), (1, 40))
+    plan = plan_of(net.graph(net.add("TANH", (net.add("MUL", (y, w), (1, 40)),), (1, 40))), 4)
+    less = recompute(plan, [f"t{c}"])
+    assert [s.label for s in less.entries if isinstance(s, Call) and "again" in s.label] == [
+        "1 NOT_EQUAL again"
+    ]
+    assert not faults(less, plan_memory(less))

@@ -1,0 +1,274 @@
+"""Training gives the same bits however a batch is split, and gradients that are right."""
+
+import gc
+import os
+import threading
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.networks import ArrayData, InOrder, Net
+from support.paths import GOLDEN
+from support.tied_network import RELU, data, info, network
+
+from odt.core.data.columns import open_columns
+from odt.core.data.dataset import DataSet, EpochOrder
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.plan import Call, Region
+from odt.core.runtime import arena as arenas
+from odt.core.training.trainer import Trainer, Watch
+from odt.errors import TrainingError
+from odt.kernels.opdef import Array
+
+
+def train(
+    graph: Graph, batch: int, steps: int, **options: int
+) -> tuple[list[float], dict[int, Array]]:
+    losses: list[float] = []
+    watch = Watch(step=lambda epoch, step, loss: losses.append(loss))
+    with Trainer(graph, info(batch), **options) as trainer:  # type: ignore[arg-type]
+        list(trainer.fit(data(batch * steps), InOrder(batch * steps), epochs=1, watch=watch))
+        return losses, {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+
+
+def same_bits(a: dict[int, Array], b: dict[int, Array]) -> bool:
+    return a.keys() == b.keys() and all(a[i].tobytes() == b[i].tobytes() for i in a)
+
+
+def test_gradients_of_a_whole_network_equal_finite_differences() -> None:
+    """One SGD step with rate 1 in float64 against central differences of the loss."""
+    graph = network(np.float64)
+    samples = data(5, np.float64)
+
+    def loss(weights: dict[int, Array]) -> float:
+        with Trainer(graph, info(5, optimizer="sgd", learning_rate=1.0)) as t:
+            for i, a in weights.items():
+                t.parameters.tensors[i][...] = a
+            (epoch,) = t.fit(samples, InOrder(5), epochs=1)
+            return epoch.training.loss
+
+    with Trainer(graph, info(5, optimizer="sgd", learning_rate=1.0)) as t:
+        before = {i: a.copy() for i, a in t.parameters.tensors.items()}
+        list(t.fit(samples, InOrder(5), epochs=1))
+        gradient = {i: before[i] - a for i, a in t.parameters.tensors.items()}
+    rng = np.random.default_rng(2)
+    for i in before:
+        direction = rng.normal(size=before[i].shape)
+        up, down = ({**before, i: before[i] + s * 1e-6 * direction} for s in (1, -1))
+        expected = (loss(up) - loss(down)) / 2e-6
+        assert np.sum(gradient[i] * direction) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_every_planner_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = arenas.make_arena
+
+    def poisoned(nbytes: int) -> Array:
+        arena = make(nbytes)
+        arena.fill(0xFF)  # NaN as a float
+        return arena
+
+    monkeypatch.setattr("odt.core.runtime.runtime.make_arena", poisoned)
+    results = []
+    for planner in ("none", "first_fit"):
+        monkeypatch.setenv("ODT_PLANNER", planner)
+        for options in ({"micro_batch": 6, "workers": 1}, {"micro_batch": 4, "workers": 2}):
+            results.append(train(network(), 6, 10, **options))
+    for planned, alone in zip(results[:2], results[2:], strict=True):
+        assert planned[0] == alone[0]
+        assert same_bits(planned[1], alone[1])
+
+
+@pytest.mark.parametrize(("m", "w"), [(16, 1), (8, 1), (8, 2), (5, 2), (1, 2), (3, 1)])
+def test_micro_batches_train_as_the_whole_batch_does(m: int, w: int) -> None:
+    losses, weights = train(network(), 16, 5, micro_batch=16, workers=1)
+    cut_losses, cut = train(network(), 16, 5, micro_batch=m, workers=w)
+    np.testing.assert_allclose(cut_losses, losses, rtol=1e-5)
+    for i in weights:
+        np.testing.assert_allclose(cut[i], weights[i], rtol=1e-4, atol=2e-6)
+
+
+def test_cut_or_whole_the_update_is_the_same() -> None:
+    """With SGD, whose update is the gradient: relative to its norm."""
+    results = []
+    for options in ({"micro_batch": 16, "workers": 1}, {"micro_batch": 3, "workers": 2}):
+        graph = network()
+        with Trainer(graph, info(16, optimizer="sgd", learning_rate=0.1), **options) as trainer:  # type: ignore[arg-type]
+            before = {i: a.copy() for i, a in trainer.parameters.tensors.items()}
+            list(trainer.fit(data(16), InOrder(16), epochs=1))
+            results.append({i: a - before[i] for i, a in trainer.parameters.tensors.items()})
+    for i, update in results[0].items():
+        assert np.linalg.norm(results[1][i] - update) < 1e-5 * np.linalg.norm(update)
+
+
+def test_two_runs_give_the_same_bits() -> None:
+    first, second = (train(network(), 16, 20, micro_batch=3, workers=2) for _ in range(2))
+    assert first[0] == second[0]
+    assert same_bits(first[1], second[1])
+
+
+@pytest.mark.parametrize("options", [{"micro_batch": 16, "workers": 1}, {"micro_batch": 5}])
+def test_a_step_allocates_next_to_nothing(options: dict[str, int]) -> None:
+    samples, seen = data(16), [0]
+
+    def step(epoch: int, number: int, loss: float) -> None:
+        seen[0] += 1
+
+    with Trainer(network(), info(16), **options) as trainer:  # type: ignore[arg-type]
+        fit = trainer.fit(samples, InOrder(16), epochs=110, watch=Watch(step=step))
+        for _ in range(5):
+            next(fit)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            next(fit)
+            gc.collect()
+            before, _ = tracemalloc.get_traced_memory()
+            for _ in range(100):
+                next(fit)
+            gc.collect()
+            after, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak - before < 64 * 1024 * trainer.runtime.schedule.workers
+    assert after - before < 2048  # bytes in 100 steps: interpreter noise, not one array
+
+
+def test_memory_reported_is_memory_held() -> None:
+    with Trainer(network(), info(16), micro_batch=4, workers=2) as trainer:
+        report = trainer.memory()
+        held = sum(a.nbytes for a in trainer.parameters.tensors.values())
+        assert report.parameters == held
+        assert report.slots == 2 * held
+        assert report.gradients == held
+        arenas = [w.arena for e in trainer.runtime.engines for w in e._workers]
+        assert report.arena == len({a.ctypes.data for a in arenas}) * max(a.nbytes for a in arenas)
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_first_bad_tensor() -> None:
+    samples = data(32)
+    samples.inputs[0][20, 3] = np.inf
+    with Trainer(network(), info(8, learning_rate=0.01)) as trainer:
+        with pytest.raises(TrainingError, match=r"step 3: .*tensor 0 \(\"x0\"\)"):
+            list(trainer.fit(samples, InOrder(32), epochs=1))
+        assert trainer.parameters.step == 2
+        assert all(np.isfinite(a).all() for a in trainer.parameters.tensors.values())
+
+
+def test_only_the_chosen_operators_change() -> None:
+    graph = network()
+    with Trainer(graph, info(8, trainable_ops=(4, 5))) as trainer:
+        assert not trainer.parameters.tensors
+    with Trainer(graph, info(8, trainable_ops=(0,))) as trainer:
+        names: Sequence[int] = tuple(trainer.parameters.tensors)
+        assert set(names) == {i for i in graph.nodes[0].inputs if graph.tensors[i].data is not None}
+
+
+def test_a_weight_that_no_gradient_reaches_stays() -> None:
+    """The tables of ROPE have no gradient; a weight is one, and the other is made of it."""
+    net = Net()
+    x, first, table = net.input(1, 2, 3, 4), net.weight(1, 2, 3, 4), net.weight(1, 2, 3, 4)
+    other = net.add("ADD", (net.weight(1, 2, 3, 4), table), (1, 2, 3, 4))
+    y = net.add("MUL", (x, first), (1, 2, 3, 4))
+    y = net.add("ROPE", (y, table, other), (1, 2, 3, 4), mode=0)
+    rng = np.random.default_rng(1)
+    x32, t32 = (rng.normal(size=(4, 2, 3, 4)).astype(np.float32) for _ in range(2))
+    with Trainer(net.graph(y), info(4)) as trainer:
+        list(trainer.fit(ArrayData([x32], [t32]), InOrder(4), epochs=1))
+        assert set(trainer.weights()) == {first}
+
+
+def convolutional(batch: int, **options: int) -> Trainer:
+    """The committed MNIST CNN."""
+    graph = read_model(str(GOLDEN / "mnist" / "model.circle")).graph
+    trained = TrainingInfo(loss="categorical_crossentropy", batch_size=batch)
+    return Trainer(graph, trained, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"micro_batch": 16, "workers": 1}, {"micro_batch": 4}])
+def test_a_step_of_a_cnn_on_data_files_allocates_next_to_nothing(options: dict[str, int]) -> None:
+    with convolutional(16, **options) as trainer:
+        runtime, folder = trainer.runtime, GOLDEN / "mnist"
+        samples = DataSet(
+            open_columns(str(folder / "input.bin"), runtime.input_specs, "input"),
+            open_columns(str(folder / "expected.bin"), runtime.target_specs, "output"),
+        )
+        order = EpochOrder(range(96), shuffle=True, seed=0)
+        fit = trainer.fit(samples, order, epochs=8)
+        next(fit)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            next(fit)
+            gc.collect()
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            next(fit)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak - before < 64 * 1024 * trainer.runtime.schedule.workers
+
+
+def test_an_arena_is_a_fraction_of_its_values() -> None:
+    """MNIST CNN, batch 128: the bound is the largest sum of what is alive in one step."""
+    with convolutional(128, micro_batch=128, workers=1) as trainer:
+        plan, memory = trainer._training.plan, trainer._training.memory
+        assert trainer.memory().arena == memory.nbytes
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for k, step in enumerate(plan.entries):
+            names = step.arrays.values() if isinstance(step, Call) else (step.gradient,)
+            for name in map(plan.root, names):
+                if plan.values[name].region in (Region.ARENA, Region.INPUT):
+                    first.setdefault(name, k)
+                    last[name] = k
+        sizes = {name: plan.values[name].spec.nbytes for name in first}
+        bound = max(
+            sum(n for name, n in sizes.items() if first[name] <= k <= last[name])
+            for k in range(len(plan.entries))
+        )
+        everything = sum(sizes.values())
+        assert memory.nbytes < 0.45 * everything
+        assert memory.nbytes < 1.05 * bound
+    with convolutional(128) as trainer:
+        assert trainer.memory().arena < 0.15 * everything
+
+
+def test_a_model_of_more_weights_than_values_runs_whole_batches() -> None:
+    """Each micro-batch would add up gradients that are larger than all else it computes."""
+    net = Net(np.float32)
+    x = net.input(1, 1024)
+    for _ in range(3):
+        x = net.dense(x, 1024, fused_activation_function=RELU)
+    with Trainer(net.graph(x), info(80)) as trainer:
+        schedule = trainer.runtime.schedule
+    assert (schedule.micro_batch, schedule.workers) == (80, 1)
+
+
+def resident() -> int:
+    """Bytes of the process in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc")
+def test_a_hundred_trainers_leave_nothing_behind() -> None:
+    samples, graph = data(16), network()
+
+    def once(workers: int) -> None:
+        with Trainer(graph, info(16), micro_batch=4, workers=workers) as trainer:
+            trainer.step(samples, 16)
+
+    for k in range(10):
+        once(1 + k % 2)
+    gc.collect()
+    before, threads = resident(), threading.active_count()
+    for k in range(100):
+        once(1 + k % 2)
+    gc.collect()
+    assert threading.active_count() == threads
+    assert resident() - before < 2 * 2**20  # an arena each would be three times as much

@@ -1,0 +1,77 @@
+"""Calls that are merged when they are bound give the bits that they give one by one."""
+
+import numpy as np
+import pytest
+from support.networks import ArrayData
+from support.paths import GOLDEN, MODELS
+
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.runtime import fuse_calls as fusion
+from odt.core.runtime import program
+from odt.core.training.trainer import Trainer
+from odt.kernels.native import library
+
+CASES = {
+    "cnn": (GOLDEN / "mnist" / "model.circle", 5),
+    "resnet8": (MODELS / "mlperf-tiny-resnet8-cifar10.tflite", 12),
+    "mobilenet": (MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite", 60),
+}
+
+pytestmark = pytest.mark.skipif(not library.is_available(), reason="no compiled kernels")
+
+
+@pytest.mark.parametrize("options", [{"workers": 1}, {"workers": 2, "micro_batch": 1}])
+@pytest.mark.parametrize("name", CASES)
+def test_merged_calls_give_the_same_bits(
+    name: str, options: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, least = CASES[name]
+    results = []
+    merged = fusion.merged
+    for fuse in (True, False):
+        found: list[int] = []
+
+        def choose(*arguments: object, fuse: bool = fuse, found: list[int] = found) -> object:
+            pairs = merged(*arguments) if fuse else {}  # type: ignore[arg-type]
+            found.append(len(pairs))
+            return pairs
+
+        monkeypatch.setattr(program, "merged", choose)
+        info = TrainingInfo(loss="categorical_crossentropy", batch_size=4)
+        with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
+            rng = np.random.default_rng(1)
+            shape, classes = trainer.runtime.input_specs[0].shape, trainer.runtime.target_specs[0]
+            data = ArrayData(
+                [rng.random((4, *shape), np.float32)],
+                [np.eye(classes.shape[-1], dtype=np.float32)[[0, 1, 1, 0]]],
+            )
+            losses = [trainer.step(data, 4) for _ in range(3)]
+            weights = [a.tobytes() for a in trainer.parameters.tensors.values()]
+        results.append((losses, weights))
+        assert max(found) >= least if fuse else not any(found)
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ten_steps_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses step by step, and how far the weights went."""
+    path, _ = CASES[name]
+    info = TrainingInfo(loss="categorical_crossentropy", batch_size=4, learning_rate=1e-4)
+    losses, moves = [], []
+    for kernels in ("numpy", library.kernels_in_use()):
+        monkeypatch.setenv("ODT_KERNELS", kernels)
+        with Trainer(read_model(path).graph, info, micro_batch=2, workers=2) as trainer:
+            rng = np.random.default_rng(2)
+            shape, classes = trainer.runtime.input_specs[0].shape, trainer.runtime.target_specs[0]
+            x = rng.random((4, *shape), np.float32)
+            y = np.eye(classes.shape[-1], dtype=np.float32)[[1, 0, 1, 0]]
+            before = [a.copy() for a in trainer.parameters.tensors.values()]
+            losses.append([trainer.step(ArrayData([x], [y]), 4) for _ in range(10)])
+            after = trainer.parameters.tensors.values()
+            moves.append(
+                np.concatenate([(a - b).ravel() for a, b in zip(after, before, strict=True)])
+            )
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-3)
+    np.testing.assert_allclose(losses[1][0], losses[0][0], rtol=1e-5)
+    assert np.linalg.norm(moves[1] - moves[0]) < 0.05 * np.linalg.norm(moves[0])

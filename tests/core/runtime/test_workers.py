@@ -1,0 +1,73 @@
+"""Worker threads end with their trainer, and a forked process is told that it has none."""
+
+import gc
+import os
+import threading
+import traceback
+
+import pytest
+from support.tied_network import data, info, network
+
+from odt.core.runtime.workers import Team
+from odt.core.training.trainer import Trainer
+from odt.errors import TrainingError
+
+
+def in_a_fork(check: object) -> int:
+    """The exit status of a forked process that calls `check`: 0 if nothing was raised."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        check()  # type: ignore[operator]
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")
+def test_a_fork_is_refused_the_trainer_of_its_parent(workers: int) -> None:
+    def check() -> None:
+        with pytest.raises(TrainingError, match=f"made them, {parent}, but got {os.getpid()}"):
+            trainer.step(data(8), 8)
+        trainer.close()
+        with Trainer(network(), info(8), workers=workers) as own:
+            assert own.step(data(8), 8) == loss
+
+    parent = os.getpid()
+    with Trainer(network(), info(8), workers=workers) as trainer:
+        loss = trainer.step(data(8), 8)
+        assert in_a_fork(check) == 0
+        assert trainer.step(data(8), 8) < loss
+
+
+def test_a_trainer_that_is_dropped_leaves_no_thread() -> None:
+    gc.collect()
+    before = set(threading.enumerate())
+    for _ in range(3):
+        trainer = Trainer(network(), info(8), workers=4)
+        trainer.step(data(8), 8)
+    threads = set(threading.enumerate()) - before
+    assert len(threads) >= 3
+    del trainer
+    gc.collect()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_team_that_failed_and_is_dropped_leaves_no_thread() -> None:
+    team = Team(2, 1)
+    (thread,) = (helper.thread for helper in team._helpers)
+
+    def fail(held: Team = team) -> None:
+        raise TrainingError("as it should")
+
+    with pytest.raises(TrainingError):
+        team.run([lambda: None, fail])
+    del team, fail
+    gc.collect()
+    thread.join(timeout=10)
+    assert not thread.is_alive()

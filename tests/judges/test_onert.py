@@ -1,0 +1,51 @@
+"""onert as judge: it loads the Circle files we write and infers what we infer."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.judges import difference, litert, odt, onert, random_inputs
+from support.networks import ArrayData, InOrder
+from support.paths import GOLDEN, MODELS
+
+from odt.core.export.exporter import export_model
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("onert") is None, reason="onert has wheels for Linux on x86-64 only"
+)
+
+FILES = (
+    GOLDEN / "mnist" / "model.circle",
+    MODELS / "mlperf-tiny-resnet8-cifar10.tflite",
+    MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite",
+)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.parent.name + "/" + p.name)
+def test_a_trained_circle_infers_the_same_in_onert(path: Path, tmp_path: Path) -> None:
+    inputs = random_inputs(path, 4)
+    model = read_model(str(path))
+    targets = odt(path, inputs)[0]
+    rng = np.random.default_rng(1)
+    targets = targets + 0.1 * rng.standard_normal(targets.shape, np.float32)
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=1e-5)
+    out = tmp_path / "out.circle"
+    with Trainer(model.graph, info) as trainer:
+        list(trainer.fit(ArrayData(inputs, [targets]), InOrder(4), epochs=2))
+        export_model(model, trainer.weights(), str(out), "circle")
+    ours = odt(out, inputs)[0]
+    assert difference(ours, onert(out, inputs, tmp_path)[0]) < 1e-4
+    assert np.abs(ours - odt(path, inputs)[0]).max() > 0
+
+
+def test_circle_and_tflite_of_one_model_are_one_function(tmp_path: Path) -> None:
+    path = GOLDEN / "mnist" / "model.circle"
+    inputs = random_inputs(path, 4)
+    model = read_model(str(path))
+    export_model(model, {}, str(tmp_path / "out.tflite"), "tflite")
+    theirs = litert(tmp_path / "out.tflite", inputs)[0]
+    assert difference(odt(path, inputs)[0], theirs) < 1e-4

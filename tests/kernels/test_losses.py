@@ -1,0 +1,155 @@
+"""Losses where the table of operators does not look: by hand, and at extremes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.op_run import Case, row_of
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import find_target
+
+CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
+MSE, BCE = "mean_squared_error", "binary_crossentropy"
+
+
+def both(
+    name: str,
+    x: Any,
+    t: Any,
+    scale: float = 1.0,
+    dtype: type[np.floating] = np.float32,
+    **options: object,
+) -> tuple[float, Array]:
+    """Loss and gradient."""
+    row = row_of(name)
+    target = np.asarray(t, np.int32 if name == SPARSE else dtype)
+    inputs = {"x": np.asarray(x, dtype), "t": target, "scale": np.array([scale], dtype)}
+    case = Case.make(row, row.attrs(options, {}), inputs)
+    loss = float(case.forward()["loss"][0])
+    return loss, case.gradient("x")
+
+
+def test_mean_squared_error_by_hand() -> None:
+    """((1 + 9) / 2 + (4 + 0) / 2) / 2 = 3.5."""
+    loss, dx = both(MSE, [[1, 2], [3, 4]], [[0, 5], [5, 4]], scale=0.5)
+    assert loss == 3.5
+    np.testing.assert_array_equal(dx, [[0.5, -1.5], [-1, 0]])
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE])
+def test_cross_entropy_of_equal_logits_by_hand(name: str) -> None:
+    """Four equal logits: p = 1/4, loss ln 4 a sample."""
+    t = [2, 0] if name == SPARSE else [[0, 0, 1, 0], [1, 0, 0, 0]]
+    loss, dx = both(name, np.ones((2, 4)), t, scale=0.5, from_logits=True)
+    assert loss == pytest.approx(1.3862944)
+    wanted = [[0.125, 0.125, -0.375, 0.125], [-0.375, 0.125, 0.125, 0.125]]
+    np.testing.assert_allclose(dx, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE])
+@pytest.mark.parametrize("beta", [1.0, 0.5])
+def test_huge_logits_give_finite_losses(name: str, beta: float) -> None:
+    """log p of the wrong class is the difference of the logits, exactly."""
+    x = [[1e4, -1e4, 0], [-1e4, 1e4, 0]]
+    t = [1, 1] if name == SPARSE else [[0, 1, 0], [0, 1, 0]]
+    loss, dx = both(name, x, t, from_logits=True, beta=beta)
+    assert loss == 2e4 * beta
+    np.testing.assert_array_equal(dx, [[beta, -beta, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE])
+def test_a_probability_of_zero_counts_as_the_floor(name: str) -> None:
+    """−ln 1e-20 = 46.0517 (one-sided: what was predicted with certainty costs nothing)."""
+    t = [1, 0] if name == SPARSE else [[0, 1], [1, 0]]
+    loss, dx = both(name, [[1, 0], [1, 0]], t, from_logits=False)
+    assert loss == pytest.approx(46.0517, abs=1e-4)
+    np.testing.assert_allclose(dx, np.array([[0, -1e20], [-1, 0]]), rtol=1e-6)
+
+
+def test_a_target_that_is_no_one_hot() -> None:
+    """−0.25 ln 0.5 − 0.5 ln 0.25 = 0.8664; the gradient p Σt − t holds also where Σt is not 1."""
+    x = np.log([[0.5, 0.25, 0.25]])
+    loss, dx = both(CCE, x, [[0.25, 0.5, 0]], from_logits=True)
+    assert loss == pytest.approx(0.8664340, abs=1e-6)
+    np.testing.assert_allclose(dx, [[0.125, -0.3125, 0.1875]], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE])
+def test_positions_are_averaged_or_summed(name: str) -> None:
+    x = np.zeros((1, 3, 2))
+    t = [[0, 1, 1]] if name == SPARSE else np.eye(2)[[[0, 1, 1]]]
+    mean, dmean = both(name, x, t, from_logits=True)
+    total, dtotal = both(name, x, t, from_logits=True, mean_over_positions=False)
+    assert mean == pytest.approx(np.log(2))
+    assert total == pytest.approx(3 * np.log(2))
+    np.testing.assert_allclose(dmean * 3, dtotal, rtol=1e-6)
+
+
+def test_sparse_and_dense_targets_say_the_same() -> None:
+    rng = np.random.default_rng(0)
+    x, t = rng.normal(size=(5, 4, 7)), rng.integers(0, 7, (5, 4))
+    for from_logits in (True, False):
+        values = x if from_logits else np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+        one, done = both(SPARSE, values, t, 0.2, from_logits=from_logits)
+        other, dother = both(CCE, values, np.eye(7)[t], 0.2, from_logits=from_logits)
+        assert one == pytest.approx(other, rel=1e-6)
+        np.testing.assert_allclose(done, dother, rtol=1e-5, atol=1e-7)
+
+
+def test_binary_cross_entropy_by_hand() -> None:
+    """Logits 0 and ln 3 are p = 1/2 and 3/4: (ln 2 + ln 4/3) / 2 = 0.4904 for t = 0 and 1."""
+    for x, from_logits in (([[0, np.log(3)]], True), ([[0.5, 0.75]], False)):
+        loss, dx = both(BCE, x, [[0, 1]], from_logits=from_logits)
+        assert loss == pytest.approx(0.4904146, abs=1e-6)
+        wanted = [[0.25, -0.125]] if from_logits else [[1, -2 / 3]]
+        np.testing.assert_allclose(dx, wanted, rtol=1e-6)
+
+
+def test_binary_cross_entropy_of_huge_logits_is_finite() -> None:
+    """A wrong unit costs its logit, a right one nothing; a soft target its share of both."""
+    x, t = [[1e4, -1e4, 1e4, -1e4, 1e4]], [[1, 0, 0, 1, 0.25]]
+    loss, dx = both(BCE, x, t, from_logits=True)
+    assert loss == (0 + 0 + 1e4 + 1e4 + 0.75e4) / 5
+    np.testing.assert_allclose(dx, [[0, 0, 0.2, -0.2, 0.15]], atol=1e-7)
+
+
+def test_small_binary_losses_keep_their_digits() -> None:
+    """ln(1 + e⁻²⁰) = 2.0611536e-9, of which 1 − p in float32 would leave nothing."""
+    loss, _ = both(BCE, [[20.0]], [[1]], from_logits=True)
+    assert loss == pytest.approx(2.0611536e-9, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_certain_probabilities_cost_what_they_do_in_keras(dtype: type[np.floating]) -> None:
+    """p is held between 1e-7 and 1 − 1e-7, and the gradient is 0 beyond: a sure unit stays."""
+    x = [[1, 0, 1, 0, 1e-8, 1e-6, 0.5]]
+    t = [[1, 0, 0, 1, 0.5, 0, 0]]
+    loss, dx = both(BCE, x, t, from_logits=False, dtype=dtype)
+    most = float(dtype(1 - 1e-7))  # in float32 1 − 1.19e-7
+    costs = [-np.log(most), 1e-7, -np.log(1 - most), -np.log(1e-7), -np.log(1e-7) / 2, 1e-6]
+    assert loss == pytest.approx((sum(costs) + np.log(2)) / 7, rel=1e-6)
+    np.testing.assert_allclose(dx, np.array([[0, 0, 0, 0, 0, 1 + 1e-6, 2]]) / 7, rtol=1e-6)
+
+
+def test_binary_cross_entropy_on_sure_classes_has_a_small_gradient() -> None:
+    """Probabilities of a SOFTMAX of logits 18, 0, 1: 1 − p rounds to 0."""
+    logits = np.array([[18.0, 0, 1]])
+    p = np.exp(logits - logits.max())
+    p /= p.sum()
+    _, dx = both(BCE, p, [[0.5, 0.5, 0]], from_logits=False)
+    dx = p * (dx - (p * dx).sum())
+    assert np.abs(dx).max() < 1
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE, MSE, BCE])
+def test_a_target_for_an_output_is_what_the_loss_takes(name: str) -> None:
+    x = TensorSpec((4, 3, 5), np.dtype(np.float32))
+    row = row_of(name)
+    options = {} if name == MSE else {"from_logits": True}
+    scale = TensorSpec((1,), x.dtype)
+    specs = {"x": x, "t": find_target(name)(x), "scale": scale}
+    assert row.infer(row.attrs(options, {}), specs)["loss"] == scale
+    with pytest.raises(ShapeError, match="but got x"):
+        row.infer(row.attrs(options, {}), {**specs, "t": TensorSpec((4,), x.dtype)})

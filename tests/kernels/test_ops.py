@@ -1,0 +1,292 @@
+"""Asks every question of every operator and loss. A new one needs a row in tests/op_db.
+
+What to do when one of these fails stands in the assertion's message.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from op_db import FLOAT32, OP_DB, OpInfo, Refusal, Sample
+from support.op_run import Arrays, Case, draw, grown, kernels, make_case, row_of, spec_of
+
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import loss_names, operator_names
+
+STEP = 1e-6  # of one element
+# Differences of the reference with 80 bits are exact to about 1e-11, so that a gradient that was
+# rounded to float32 on its way shows; with 64 bits they are not.
+NEAR = (1e-9, 1e-9) if np.finfo(np.longdouble).eps < 1e-18 else (1e-6, 1e-8)
+STRIDE = 1e-4  # of a direction of length 1
+MOST_BYTES = 4 * np.getbufsize() * 4  # NumPy's iterators buffer so much whatever the size
+LEAST_LARGE = 1 << 20
+
+ROWS = pytest.mark.parametrize("info", [pytest.param(i, id=n) for n, i in OP_DB.items()])
+SAMPLES = pytest.mark.parametrize(
+    ("info", "sample"),
+    [pytest.param(i, s, id=f"{n}-{s.label}") for n, i in OP_DB.items() for s in i.samples],
+)
+LARGE = pytest.mark.parametrize(
+    ("info", "sample"),
+    [
+        pytest.param(i, s, id=f"{n}-{s.label}")
+        for n, i in OP_DB.items()
+        for s in (i.large, *i.also_large)
+    ],
+)
+REFUSALS = pytest.mark.parametrize(
+    ("info", "refusal"),
+    [pytest.param(i, r, id=f"{n}-{r.words}") for n, i in OP_DB.items() for r in i.refusals],
+)
+
+
+def reference(info: OpInfo, sample: Sample, inputs: Arrays) -> Arrays:
+    found = info.reference({**sample.options, **sample.statics}, inputs)
+    return {n: np.asarray(a) for n, a in found.items()}
+
+
+def close(got: Array, wanted: Array, rtol: float, atol: float, what: str) -> None:
+    assert got.shape == wanted.shape, f"{what}: shape {got.shape}, but should be {wanted.shape}"
+    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol, err_msg=what)
+
+
+def seeds_of(info: OpInfo, case: Case) -> Arrays:
+    """dy of each float output; a loss has none, its gradient is that of the loss itself."""
+    if info.name in loss_names():
+        return {n: np.ones(1) for n in case.outputs}
+    return {n[1:]: dy for n, dy in case.seed_gradients().items()}
+
+
+def test_every_operator_and_loss_has_a_row_here() -> None:
+    missing = {*operator_names(), *loss_names()} - set(OP_DB)
+    assert not missing, f"write an OpInfo in tests/op_db for {sorted(missing)}"
+
+
+@ROWS
+def test_every_input_has_a_gradient_or_a_reason(info: OpInfo) -> None:
+    row = row_of(info.name)
+    said = [n.rstrip("?") for n in (*row.grads, *row.stops, *row.static, *row.zero_state)]
+    wanted = [n.rstrip("?") for n in row.inputs]
+    assert sorted(said) == sorted(wanted), (
+        "name each input once in grads, stops, static or zero_state"
+    )
+    assert row.name == info.name
+
+
+@SAMPLES
+def test_forward_is_the_definition(info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample)
+    inputs = dict(case.arrays)
+    got = case.forward()
+    wanted = reference(info, sample, inputs)
+    assert set(got) == set(wanted)
+    for name, a in wanted.items():
+        assert got[name].dtype == case.specs[name].dtype, f"infer's dtype of {name} is not run's"
+        assert np.issubdtype(a.dtype, np.floating) == (got[name].dtype.kind == "f")
+        close(got[name], a, 1e-12, 1e-13, f"{name}: forward differs from the reference")
+
+
+@SAMPLES
+def test_each_gradient_is_that_of_the_reference(info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample)
+    inputs = {
+        n: a.astype(np.longdouble) if a.dtype.kind == "f" else a for n, a in case.arrays.items()
+    }
+    case.forward()
+    seeds = seeds_of(info, case)
+    for name in case.gradients():
+        got = case.gradient(name)
+        for at in np.ndindex(inputs[name].shape):
+            sides = []
+            for step in (STEP, -STEP):
+                moved = inputs | {name: inputs[name].copy()}
+                moved[name][at] += step
+                sides.append(reference(info, sample, moved))
+            wanted = sum(
+                np.sum((sides[0][n] - sides[1][n]) * v) / (2 * STEP) for n, v in seeds.items()
+            )
+            what = f"d{name}{list(at)} is not the central difference of the reference"
+            close(got[at], np.asarray(wanted), *NEAR, what)
+
+
+@SAMPLES
+def test_float32_agrees_with_float64(info: OpInfo, sample: Sample) -> None:
+    results = []
+    for dtype in (np.float32, np.float64):
+        case = make_case(info, sample, dtype)
+        made = case.forward()
+        case.seed_gradients()
+        results.append(made | {f"d{n}": case.gradient(n) for n in case.gradients()})
+    for name, a in results[0].items():
+        wanted = results[1][name]
+        if a.dtype.kind != "f":
+            np.testing.assert_array_equal(a, wanted)
+            continue
+        if "output_types" not in sample.options:
+            assert a.dtype == np.float32, f"{name} must keep the inputs' dtype"
+        tolerance = 1e-5 * info.loose
+        scale = float(np.abs(wanted).max(initial=1.0))
+        close(a.astype(float), wanted, tolerance, tolerance * scale, name)
+
+
+@SAMPLES
+def test_what_memory_held_before_does_not_matter(info: OpInfo, sample: Sample) -> None:
+    """Every element is written, none of the workspace is read before."""
+    results: list[dict[str, bytes]] = []
+    for kind in (0, 1):
+        case = make_case(info, sample)
+        case.forward(kind)
+        case.seed_gradients()
+        made = {n: case.arrays[n] for n in case.specs if n not in sample.inputs}
+        made |= {f"d{n}": case.gradient(n, kind) for n in case.gradients()}
+        results.append({n: a.tobytes() for n, a in made.items()})
+    for name, a in results[0].items():
+        assert a == results[1][name], f"{name} depends on what its memory or workspace held"
+
+
+@SAMPLES
+def test_aliased_equals_apart(info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample)
+    case.forward()
+    case.seed_gradients()
+    for label, kernel, of in kernels(case):
+        apart = case.run(kernel, of=of)
+        for pair in kernel.may_alias:
+            if not case.fits(pair, apart, case.arrays):
+                continue
+            for name, a in case.run(kernel, of=of, alias=pair).items():
+                assert a.tobytes() == apart[name].tobytes(), (
+                    f"{label}: {name} changes when {pair[0]} takes {pair[1]}'s memory; "
+                    "take the pair out of may_alias, or read before writing"
+                )
+
+
+@ROWS
+def test_every_permission_to_alias_is_tried(info: OpInfo) -> None:
+    pairs = set()
+    for sample in info.samples:
+        case = make_case(info, sample)
+        case.forward()
+        case.seed_gradients()
+        for label, kernel, of in kernels(case):
+            apart = case.run(kernel, of=of)
+            for written, read in kernel.may_alias:
+                tried = case.fits((written, read), apart, case.arrays)
+                pairs.add((label, written, read, tried))
+    never = {u[:3] for u in pairs} - {u[:3] for u in pairs if u[3]}
+    assert not never, f"add a sample in which these have one size: {sorted(never)}"
+
+
+@SAMPLES
+def test_a_view_moves_nothing(info: OpInfo, sample: Sample) -> None:
+    case = make_case(info, sample)
+    case.forward()
+    case.seed_gradients()
+    for label, kernel, of in kernels(case):
+        specs = case.specs | {n: spec_of(a) for n, a in case.arrays.items()}
+        if kernel.view(case.attrs, specs | {f"d{of}": specs[of]} if of else specs):
+            ((written, a),) = case.run(kernel, of=of).items()
+            read = case.arrays[kernel.reads[0]]
+            assert a.tobytes() == read.tobytes(), f"{label}: {written} must hold the same bytes"
+
+
+@SAMPLES
+def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> None:
+    """A micro-batch gives its part of the outputs and input gradients, and a term of the others."""
+    if not sample.rebatches:
+        return
+    row, times = row_of(info.name), 3
+    attrs = row.attrs(sample.options, sample.statics)
+    file = draw(info, sample, np.float64)
+    specs = {n: TensorSpec(a.shape, a.dtype) for n, a in file.items()}
+    attrs3 = attrs if row.rebatch is None else row.rebatch(attrs, specs, times)
+    whole = Case.make(row, attrs3, grown(sample, file, times))
+    known = {n: whole.specs[n] for n in file}
+    grows = [n for n in file if n not in sample.constants]
+    mixes = row.mixes(attrs3, known, frozenset(grows))
+    assert mixes == sample.mixes, "mixes does not say what the sample says"
+    if sample.mixes:
+        return
+    for name in whole.outputs:
+        one = row.infer(attrs, specs)[name].shape
+        if info.name not in loss_names():
+            wanted = (one[0] * times, *one[1:])
+            assert whole.specs[name].shape == wanted, f"{name} at batch ×{times}: rebatch or mixes"
+    count = times if row.rebatch is not None else whole.arrays[grows[0]].shape[0]
+    made, dys = whole.forward(), whole.seed_gradients()
+    made = made | {f"d{n}": whole.gradient(n) for n in whole.gradients()}
+    given = {n: whole.arrays[n] for n in file}
+    parts = []
+    for k in range(count):
+        inputs = {n: np.split(a, count)[k] if n in grows else a for n, a in given.items()}
+        part = Case.make(row, attrs, inputs)
+        results = part.forward()
+        if info.name not in loss_names():
+            part.arrays |= {n: np.split(a, count)[k] for n, a in dys.items()}
+        parts.append(results | {f"d{n}": part.gradient(n) for n in part.gradients()})
+    for name, a in made.items():
+        summed = name[1:] in sample.constants or name == "loss"
+        pieces = [p[name] for p in parts]
+        joined = np.asarray(sum(pieces)) if summed else np.concatenate(pieces)
+        close(a, joined, 1e-10, 1e-12, f"{name}: if samples meet, mixes must say so")
+
+
+@LARGE
+def test_a_large_sample_is_right_too(info: OpInfo, sample: Sample) -> None:
+    """Forward, and each gradient along one random direction; kernels may work in tiles."""
+    case = make_case(info, sample)
+    inputs = dict(case.arrays)
+    for name, a in reference(info, sample, inputs).items():
+        close(case.forward()[name], a, 1e-9, 1e-11, f"{name}: forward differs from the reference")
+    seeds = seeds_of(info, case)
+    rng = np.random.default_rng(2)
+    for name in case.gradients():
+        way = rng.normal(size=inputs[name].shape) / np.sqrt(inputs[name].size)
+        sides = [
+            reference(info, sample, inputs | {name: inputs[name] + step * way})
+            for step in (STRIDE, -STRIDE)
+        ]
+        wanted = sum(
+            np.sum((sides[0][n] - sides[1][n]) * v) / (2 * STRIDE) for n, v in seeds.items()
+        )
+        got = np.sum(case.gradient(name) * way)
+        what = f"d{name} along a direction is not the central difference of the reference"
+        close(np.asarray(got), np.asarray(wanted), 1e-5, 1e-6, what)
+
+
+@LARGE
+def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> None:
+    """Neither apart nor aliased: NumPy copies where memory overlaps and a call cannot bear it."""
+    case = make_case(info, sample, np.float32)
+    case.forward()
+    case.seed_gradients()
+    total = sum(a.nbytes for a in case.arrays.values())
+    assert total >= LEAST_LARGE, f"large must be 1 MiB or more, but is {total} bytes"
+    for label, kernel, of in kernels(case):
+        for alias in (None, *kernel.may_alias):
+            _, arrays, prepared = case.bind(kernel, of=of, alias=alias)
+            with np.errstate(all="ignore"):  # the second run reads what the first overwrote
+                kernel.run(case.attrs, **arrays, **prepared)
+                tracemalloc.start()
+                try:
+                    kernel.run(case.attrs, **arrays, **prepared)
+                    _, peak = tracemalloc.get_traced_memory()
+                finally:
+                    tracemalloc.stop()
+            how = f" with {' in the memory of '.join(alias)}" if alias else ""
+            assert peak < MOST_BYTES, f"{label}{how} allocates {peak} bytes: use out=, workspace"
+
+
+@REFUSALS
+def test_what_does_not_fit_is_refused(info: OpInfo, refusal: Refusal) -> None:
+    row = row_of(info.name)
+    specs = {
+        n: s if isinstance(s, TensorSpec) else TensorSpec(s, FLOAT32)
+        for n, s in refusal.inputs.items()
+    }
+    with pytest.raises(ShapeError) as e:
+        row.infer(row.attrs(refusal.options, refusal.statics), specs)
+    assert refusal.words in str(e.value)
+    assert "but got" in str(e.value), "a message says the rule and what came instead"
+    assert "\n" not in str(e.value)

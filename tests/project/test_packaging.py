@@ -1,0 +1,101 @@
+"""The wheel and the source distribution hold the package, whole and alone, and it runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pytest
+from support.paths import FOLDERS, ROOT
+
+FILES = ["pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"]
+MUST_NOT_SHIP = {"tests", "tools", "examples", "typings", "docs"}
+
+
+def sources() -> set[str]:
+    """Files of the package as they must be in the wheel."""
+    found = set()
+    for package, folder in FOLDERS.items():
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in {".py", ".fbs"} or path.name == "py.typed":
+                inside = path.relative_to(ROOT / folder).as_posix()
+                found.add(f"{package.replace('.', '/')}/{inside}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution and the wheel that was built from it."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in FILES:
+        shutil.copy(ROOT / name, tree)
+    for folder in FOLDERS.values():
+        ignore = shutil.ignore_patterns("__pycache__", "*.so")
+        shutil.copytree(ROOT / folder, tree / folder, ignore=ignore)
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, tree],
+        check=True,
+        capture_output=True,
+    )
+    return out
+
+
+def test_the_lists_of_c_files_are_complete() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (module,) = settings["tool"]["setuptools"]["ext-modules"]
+    for listed, ending in ((module["sources"], "c"), (module["depends"], "h")):
+        there = sorted(
+            str(p.relative_to(ROOT)) for p in ROOT.glob(f"kernels/native/src/*.{ending}")
+        )
+        assert listed == there
+
+
+def wheel_of(dist: Path) -> Path:
+    (wheel,) = dist.glob("odt-*.whl")
+    return wheel
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(dist: Path) -> None:
+    with zipfile.ZipFile(wheel_of(dist)) as wheel:
+        names = set(wheel.namelist())
+    info = {n for n in names if n.partition("/")[0].endswith(".dist-info")}
+    compiled = {n for n in names if n.startswith("odt/kernels/native/_kernels.")}
+    assert names - info - compiled == sources()
+    assert len(compiled) == any(map(shutil.which, ("cc", "gcc")))
+    assert any(n.endswith("licenses/LICENSE") for n in info)
+
+
+def test_the_source_distribution_ships_no_tests(dist: Path) -> None:
+    (archive,) = dist.glob("odt-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tops = {PurePosixPath(n).parts[1] for n in tar.getnames() if "/" in n}
+    assert tops >= {"cli", "core", "kernels", "schemas", "src", "LICENSE", "pyproject.toml"}
+    assert not tops & MUST_NOT_SHIP
+
+
+def test_the_wheel_runs_where_nothing_else_is(dist: Path, tmp_path: Path) -> None:
+    """A fresh environment: the wheel, and the libraries it names, from where they are."""
+    venv.create(tmp_path, symlinks=True, with_pip=False)
+    python = tmp_path / "bin/python"
+    subprocess.run(
+        [sys.executable, "-m", "pip", f"--python={python}", "install", "--no-deps", "--no-index",
+         "--quiet", wheel_of(dist)],
+        check=True,
+    )  # fmt: skip
+    libraries = Path(np.__file__).parents[1]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(libraries)}
+
+    def output(*args: str | Path) -> str:
+        return subprocess.check_output(args, env=env, text=True, cwd=tmp_path)
+
+    where = output(python, "-c", "import odt; print(odt.__file__)")
+    assert Path(where).is_relative_to(tmp_path), "the test runs the checkout, not the wheel"
+    assert output(python, "-m", "odt", "--version").startswith("odt ")
+    assert "Commands:" in output(tmp_path / "bin/odt", "--help")

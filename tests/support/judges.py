@@ -1,0 +1,99 @@
+"""Other runtimes, asked what they make of our files."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from odt.core.lowering.lower import file_batch
+from odt.core.lowering.sample_axis import sample_spec
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.reader import read_model
+from odt.core.training.inference import Predictor
+from odt.kernels.opdef import Array
+from support.networks import ArrayData
+
+
+def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]:
+    """LiteRT's outputs for samples, as many at a time as the file has, usually 1."""
+    interpreter = Interpreter(str(path), num_threads=1)
+    interpreter.allocate_tensors()
+    results: list[list[Array]] = []
+    batch = int(np.prod(interpreter.get_input_details()[0]["shape"])) // inputs[0][0].size
+    for k in range(0, len(inputs[0]), batch):
+        for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
+            sample = values[k : k + batch].reshape(detail["shape"]).astype(detail["dtype"])
+            interpreter.set_tensor(detail["index"], sample)
+        interpreter.reset_all_variables()
+        interpreter.invoke()
+        details = interpreter.get_output_details()
+        results.append([interpreter.get_tensor(d["index"]).copy() for d in details])
+    return [np.concatenate([np.atleast_1d(r[i]) for r in results]) for i in range(len(results[0]))]
+
+
+# onert writes past short buffers and crashes on what it does not know: it gets a process.
+_ONERT = """
+import sys
+import numpy as np
+from onert import infer
+
+session = infer.session(sys.argv[1])
+inputs = [np.load(name) for name in sys.argv[3:]]
+results = [session.infer([a[k : k + 1] for a in inputs]) for k in range(len(inputs[0]))]
+for i in range(len(results[0])):
+    np.save(f"{sys.argv[2]}{i}", np.concatenate([r[i] for r in results]))
+"""
+
+
+def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -> list[Array]:
+    """onert's outputs for samples, one at a time.
+
+    Args:
+        folder: to work in; onert takes paths of 15 bytes at most.
+    """
+    shutil.copyfile(path, folder / "m.circle")
+    for k, a in enumerate(inputs):
+        np.save(folder / f"x{k}", np.ascontiguousarray(a, np.float32))
+    names = [f"x{k}.npy" for k in range(len(inputs))]
+    command = [sys.executable, "-c", _ONERT, "m.circle", "y", *names]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return [np.load(p) for p in sorted(folder.glob("y*.npy"))]
+
+
+def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
+    """Our outputs for the same samples."""
+    with Predictor(dequantize_weights(read_model(str(path))).graph, batch) as predictor:
+        data = ArrayData(inputs, ())
+        batches = [
+            [a.copy() for a in outputs] for outputs in predictor.run(data, range(len(inputs[0])))
+        ]
+    return [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+
+
+def difference(ours: Array, theirs: Array) -> float:
+    """The greatest difference, as a share of the range of the other's output."""
+    theirs = theirs.reshape(ours.shape)
+    spread = float(theirs.max() - theirs.min()) or 1.0
+    return float(np.abs(ours - theirs).max()) / spread
+
+
+def random_inputs(path: Path, samples: int, seed: int = 0) -> list[Array]:
+    """Random samples for a model's inputs: standard normal, integers 0 … 9."""
+    graph = read_model(str(path)).graph
+    rng = np.random.default_rng(seed)
+    found: list[Array] = []
+    for i in graph.inputs:
+        size = file_batch(graph)
+        spec = sample_spec(graph, graph.label(i), graph.tensors[i].spec, size)
+        shape = (samples, *spec.shape)
+        if spec.dtype.kind == "f":
+            found.append(rng.normal(size=shape).astype(spec.dtype))
+        else:
+            found.append(rng.integers(0, 10, shape).astype(spec.dtype))
+    return found

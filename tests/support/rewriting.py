@@ -1,0 +1,86 @@
+"""Small networks, and training them by plans that have been rewritten."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from odt.core.lowering.lower import lower
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.computation import Computation, Plans
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
+from odt.core.recipe.output_losses import output_losses
+from odt.core.training.trainer import Trainer
+from odt.kernels.opdef import Array
+from support.networks import ArrayData, Net
+from support.paths import TESTS
+
+RELU = 1
+
+
+def stored(name: str) -> Callable[[], Graph]:
+    return lambda: dequantize_weights(read_model(str(TESTS / name))).graph
+
+
+def branches() -> Graph:
+    """A wide value with two readers, a view, a tied weight."""
+    net = Net()
+    x = net.dense(net.input(1, 12), 64, fused_activation_function=RELU)
+    w = net.weight(64, 64)
+    a = net.add("TANH", (net.add("FULLY_CONNECTED", (x, w), (1, 64)),), (1, 64))
+    b = net.add("RESHAPE", (a, net.constant([1, 8, 8], np.int32)), (1, 8, 8))
+    b = net.add(
+        "RESHAPE", (net.add("MUL", (b, b), (1, 8, 8)), net.constant([1, 64], np.int32)), (1, 64)
+    )
+    c = net.add("TANH", (net.add("FULLY_CONNECTED", (b, w), (1, 64)),), (1, 64))
+    return net.graph(net.dense(net.add("ADD", (c, x), (1, 64)), 4))
+
+
+GRAPHS = {
+    "branches": branches,
+    "mnist": stored("golden/mnist/model.circle"),
+    "resnet8": stored("models/mlperf-tiny-resnet8-cifar10.tflite"),
+    "mobilenet": stored("models/mlperf-tiny-vww-mobilenetv1-0.25-96.tflite"),
+}
+
+
+def plan_of(graph: Graph, batch: int) -> Plan:
+    losses = output_losses(graph, TrainingInfo(loss="mean_squared_error"))
+    return Computation(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(
+        lower(graph, batch)
+    )
+
+
+def trained(
+    graph: Graph,
+    monkeypatch: pytest.MonkeyPatch,
+    rewrite: Callable[[Plan], Plan],
+    whole: bool,
+) -> Array:
+    """All weights after ten steps by rewritten plans, one after the other."""
+    at = Plans.at
+
+    def rewriting(self: Plans, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
+        plan, memory = at(self, computation, batch)
+        if not computation.backward:
+            return plan, memory
+        plan = rewrite(plan)
+        return plan, plan_memory(plan)
+
+    monkeypatch.setattr(Plans, "at", rewriting)
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4)
+    m = 4 if whole else 2
+    with Trainer(graph, info, micro_batch=m, workers=1) as trainer:
+        rng = np.random.default_rng(0)
+        specs = (trainer.runtime.input_specs, trainer.runtime.target_specs)
+        data = ArrayData(
+            *([rng.random((4, *s.shape)).astype(s.dtype) for s in each] for each in specs)
+        )
+        for _ in range(10):
+            trainer.step(data, 4)
+        weights = sorted(trainer.parameters.tensors.items())  # an order may change theirs
+        return np.concatenate([a.reshape(-1) for _, a in weights])
