@@ -1,0 +1,44 @@
+#!/bin/sh
+# Transfer learning: a trained model gets a new last layer for other classes.
+#
+# Usage, in the project's folder with odt on the PATH:
+#     sh examples/transfer_learning.sh [OUT-DIR [EPOCHS]]
+set -eu
+out=${1:-transfer-out}
+epochs=${2:-5}
+mkdir -p "$out"
+
+# The model that is already trained: ten classes of Fashion-MNIST.
+odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out/ten"
+python tools/make_models.py cnn "$out/random.tflite" --seed 1
+odt train "$out/random.tflite" \
+    --load-input "$out/ten/train.input.bin" --load-expected "$out/ten/train.output.bin" \
+    --epochs "$epochs" --batch-size 32 --optimizer adam --learning-rate 0.001 --shuffle --seed 1 \
+    --export-tflite "$out/ten.tflite"
+
+# The new task: clothes, shoes or bag, with 300 samples.
+new=$out/three
+clothes="T-shirt/top=clothes,Trouser=clothes,Pullover=clothes,Dress=clothes,Coat=clothes"
+shoes="Sandal=shoes,Sneaker=shoes,Ankle boot=shoes"
+odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$new" \
+    --label-map "$clothes,Shirt=clothes,$shoes,Bag=bag" --split train test --length 300 500
+
+# A new last layer for three classes; all other weights stay.
+odt replace-head "$out/ten.tflite" --classes 3 --seed 1 --output "$out/three.tflite"
+
+# Train the new layer and its softmax only. What the other layers compute never changes, so it is
+# computed once (--cache-frozen).
+odt train "$out/three.tflite" \
+    --load-input "$new/train.input.300.bin" --load-expected "$new/train.output.300.bin" \
+    --epochs "$epochs" --batch-size 30 --optimizer adam --learning-rate 0.01 --shuffle --seed 1 \
+    --num-of-trainable-ops 2 --cache-frozen --export-tflite "$out/head.tflite"
+
+# Fine-tune all layers with a small learning rate.
+odt train "$out/head.tflite" \
+    --load-input "$new/train.input.300.bin" --load-expected "$new/train.output.300.bin" \
+    --epochs 1 --batch-size 30 --optimizer adam --learning-rate 0.0001 --shuffle --seed 1 \
+    --export-tflite "$out/trained.tflite"
+
+odt eval "$out/trained.tflite" \
+    --load-input "$new/test.input.500.bin" --load-expected "$new/test.output.500.bin" \
+    --metric accuracy
