@@ -7,7 +7,7 @@ contribution to a gradient goes to a value of its own, and a call of ADD adds it
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Loss:
 
     name: str
     tensor: int
-    options: Mapping[str, object]
+    options: Mapping[str, object] = field(hash=False)  # a mapping has no hash; equality counts it
     weight: float = 1.0
     output: int = 0
 

@@ -68,12 +68,12 @@ class Plans:
         self.graph = graph
         self._files = mapped_files(t.data for t in graph.tensors)
         self._lowered: dict[int, Graph] = {}
-        self._made: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
-        self._verified: set[tuple[str, int]] = set()
+        self._made: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
+        self._verified: set[tuple[Computation, int]] = set()
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """The plan for so many samples, and its memory plan."""
-        key = (repr(computation), batch)
+        key = (computation, batch)
         if key not in self._made:
             plan = computation.plan(self.lower(batch))
             self._made[key] = (plan, plan_memory(plan))
@@ -89,7 +89,7 @@ class Plans:
 
     def verified(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """The same, checked against each other when a program is first bound to them."""
-        key = (repr(computation), batch)
+        key = (computation, batch)
         if key not in self._verified:
             verify(*self.at(computation, batch))
             self._verified.add(key)

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.graph import Graph
@@ -14,6 +12,7 @@ from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.workers import Team
+from odt.core.storage.closing import Closing
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_target
 
@@ -53,7 +52,7 @@ def sample_specs(lowered: Graph, losses: Sequence[Loss], batch: int) -> SampleSp
     )
 
 
-class Runtime:
+class Runtime(Closing):
     """Engines for some kinds of work on one model, on shared memory.
 
     Attributes:
@@ -95,14 +94,3 @@ class Runtime:
     def close(self) -> None:
         """Ends the threads and gives BLAS its own back."""
         self._team.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -4,18 +4,18 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from types import TracebackType
 
 from threadpoolctl import threadpool_limits
 
 from odt.core.planning.schedule import available_cores
+from odt.core.storage.closing import Closing
 from odt.errors import TrainingError
 from odt.kernels.native.library import set_threads
 
 Task = Callable[[], None]
 
 
-class Team:
+class Team(Closing):
     """Runs one task on each of its workers; the first runs on the calling thread.
 
     BLAS computes with `blas_threads` threads from the start until `close`: one where the workers
@@ -60,17 +60,6 @@ class Team:
             thread.join()
         set_threads(1)
         self._limits.restore_original_limits()
-
-    def __enter__(self) -> "Team":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _end(helpers: list["_Helper"], process: int) -> None:

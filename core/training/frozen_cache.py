@@ -10,8 +10,6 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
@@ -29,6 +27,7 @@ from odt.core.planning.trainable import trainable_by_operator
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import bind
 from odt.core.runtime.program import Program
+from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import Pages
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
@@ -87,7 +86,7 @@ def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
         return plans.at(computation, size)[0]
 
 
-class FrozenCache:
+class FrozenCache(Closing):
     """Data whose inputs are the values in which the frozen part ends.
 
     Attributes:
@@ -205,17 +204,6 @@ class FrozenCache:
         self._kept.clear()
         self._pages.clear()
         self._idle.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def cached(

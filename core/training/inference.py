@@ -1,8 +1,6 @@
 """A model ready to be evaluated or to predict: forward only, nothing trained."""
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.model.graph import Graph
@@ -12,11 +10,12 @@ from odt.core.planning.schedule import choose_schedule
 from odt.core.recipe.output_losses import output_losses
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
+from odt.core.storage.closing import Closing
 from odt.core.training.passes import Metrics, Result, evaluate, predict
 from odt.kernels.opdef import Array
 
 
-class Evaluator:
+class Evaluator(Closing):
     """Measures a model on data.
 
     Attributes:
@@ -43,19 +42,12 @@ class Evaluator:
         (engine,) = self.runtime.engines
         return evaluate(engine, data, order, self._reduction, metrics, rest=True)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Ends the worker threads."""
         self.runtime.close()
 
 
-class Predictor:
+class Predictor(Closing):
     """Computes a model's outputs.
 
     Attributes:
@@ -77,15 +69,8 @@ class Predictor:
         (engine,) = self.runtime.engines
         return predict(engine, data, order, self.runtime.output_specs)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Ends the worker threads."""
         self.runtime.close()
 
 

@@ -4,24 +4,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.runtime.engine import Engine, Fill, Look, NotFiniteError
 from odt.core.runtime.program import Program
+from odt.core.training.metrics import Metric
 from odt.errors import TrainingError
 from odt.kernels.opdef import Array, TensorSpec
-
-
-class Metric(Protocol):
-    """A figure over all samples it has seen."""
-
-    def update(self, y: Array, t: Array) -> None: ...
-
-    def value(self) -> float: ...
-
 
 Metrics = Mapping[str, Callable[[], Metric]]
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import file_batch, lower
@@ -18,6 +17,7 @@ from odt.core.recipe.works import training_and_validation
 from odt.core.runtime.engine import Look
 from odt.core.runtime.parameters import Optimizer, Parameters
 from odt.core.runtime.runtime import Runtime, SampleSpecs, sample_specs
+from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.passes import Metrics, Pass, Result, evaluate
@@ -78,7 +78,7 @@ class SampleOrders(Protocol):
     def order(self, epoch: int) -> SampleOrder: ...
 
 
-class Trainer:
+class Trainer(Closing):
     """A model ready to train: planned, its memory allocated.
 
     Attributes:
@@ -254,17 +254,6 @@ class Trainer:
     def close(self) -> None:
         """Ends the worker threads."""
         self.runtime.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def training_sample_specs(graph: Graph, info: TrainingInfo) -> SampleSpecs:

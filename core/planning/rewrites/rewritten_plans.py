@@ -30,13 +30,13 @@ class RewrittenPlans(Plans):
         super().__init__(plans.graph)
         self.order, self.digests, self.dropped = order, digests, dropped
         self.usual = plans
-        self._rewritten: dict[tuple[str, int], tuple[Plan, MemoryPlan]] = {}
+        self._rewritten: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         found = self.usual.at(computation, batch)
         if not computation.backward:
             return found
-        key = (repr(computation), batch)
+        key = (computation, batch)
         if key not in self._rewritten:
             plan = use_digests(reorder(found[0], self.order), self.digests)
             plan = recompute(plan, self.dropped)
