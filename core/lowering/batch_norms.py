@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import LoweredGraph, Node
 
 PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "BATCH_MATMUL")
 SCALES = ("MUL", "DIV")
 SHIFTS = ("ADD", "SUB")
 
 
-def norm_constants(lowered: Graph) -> set[int]:
+def norm_constants(lowered: LoweredGraph) -> set[int]:
     """Constants of a BatchNorm behind a convolution or a matrix product.
 
     That is MUL or DIV by one value for each channel, with ADD or SUB of such values before or
@@ -44,7 +44,7 @@ def norm_constants(lowered: Graph) -> set[int]:
     return found
 
 
-def _of_channels(lowered: Graph, node: Node, channels: int) -> int | None:
+def _of_channels(lowered: LoweredGraph, node: Node, channels: int) -> int | None:
     """The constant that scales or shifts each channel by a value of its own."""
     if node.op not in (*SCALES, *SHIFTS):
         return None

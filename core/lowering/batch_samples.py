@@ -14,7 +14,7 @@ import numpy as np
 
 from odt.core.lowering.binding import bind_operands, bind_outputs, row_of
 from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
 
@@ -25,7 +25,7 @@ MANY = 7919
 Specs = Mapping[str, TensorSpec]
 
 
-def batch_samples(one: Graph, times: int) -> Graph:
+def batch_samples(one: LoweredGraph, times: int) -> LoweredGraph:
     """The graph for several samples.
 
     Args:
@@ -68,7 +68,7 @@ class _BatchBuilder(GraphBuilder):
         views: of them, with an axis for the samples, by tensor and rank.
     """
 
-    def __init__(self, one: Graph, samples: int) -> None:
+    def __init__(self, one: LoweredGraph, samples: int) -> None:
         super().__init__(one)
         self.one, self.samples = one, samples
         self.batched: set[int] = set()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
@@ -61,7 +61,7 @@ def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[i
     return found
 
 
-def move_activations_last(graph: Graph) -> Graph:
+def move_activations_last(graph: LoweredGraph) -> LoweredGraph:
     """The graph with a SOFTMAX or LOGISTIC behind operators that only change the shape.
 
     The tensor that the last of them read then holds the logits, in the shape of the output.

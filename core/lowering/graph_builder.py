@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from odt.core.lowering.binding import row_of
-from odt.core.model.graph import Graph, Node, Tensor
+from odt.core.model.graph import LoweredGraph, Node, Tensor
 from odt.kernels.opdef import Array, TensorSpec
 
 
@@ -15,7 +15,7 @@ class GraphBuilder:
         tensors, nodes: so far; those of the graph keep their indices.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: LoweredGraph) -> None:
         self._graph = graph
         self.tensors, self.nodes = list(graph.tensors), list[Node]()
 
@@ -34,5 +34,5 @@ class GraphBuilder:
         attrs = row_of("RESHAPE").attrs({"new_shape": self.tensors[y].spec.shape}, {})
         self.nodes.append(Node("RESHAPE", (x,), (y,), {}, origin, attrs))
 
-    def graph(self) -> Graph:
+    def graph(self) -> LoweredGraph:
         return replace(self._graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))

@@ -24,7 +24,7 @@ from odt.core.lowering.unsupported import (
     unsupported_error,
     unsupported_node,
 )
-from odt.core.model.graph import Graph, Node, Tensor
+from odt.core.model.graph import Graph, LoweredGraph, Node, Tensor
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator
@@ -81,7 +81,7 @@ def file_batch(graph: Graph) -> int:
     return size
 
 
-def lower(graph: Graph, batch: int, *, uniform: bool = False) -> Graph:
+def lower(graph: Graph, batch: int, *, uniform: bool = False) -> LoweredGraph:
     """The graph at a batch size, ready for a plan.
 
     Where the file's shapes hold for one sample only, several are stacked
@@ -100,7 +100,7 @@ def lower(graph: Graph, batch: int, *, uniform: bool = False) -> Graph:
     return push_transposes(lowered, final_logits(graph))
 
 
-def _for_samples(graph: Graph, batch: int, uniform: bool) -> Graph:
+def _for_samples(graph: Graph, batch: int, uniform: bool) -> LoweredGraph:
     size = file_batch(graph)
     if size > 1:
         return _for_groups(graph, batch, size)
@@ -115,7 +115,7 @@ def _for_samples(graph: Graph, batch: int, uniform: bool) -> Graph:
         return one
 
 
-def _for_groups(graph: Graph, batch: int, size: int) -> Graph:
+def _for_groups(graph: Graph, batch: int, size: int) -> LoweredGraph:
     """Of a file whose shapes were written for a batch of `size` samples."""
     if batch == size:
         return _lower(graph, size, size)
@@ -135,7 +135,7 @@ def _inputs(graph: Graph) -> list[Tensor]:
     return [graph.tensors[i] for i in graph.inputs]
 
 
-def _lower(graph: Graph, batch: int, size: int) -> Graph:
+def _lower(graph: Graph, batch: int, size: int) -> LoweredGraph:
     """The same; `size` is the batch of the file."""
     if not graph.inputs or not graph.outputs:
         raise UnsupportedError(
@@ -320,7 +320,7 @@ def _fold(
         inference.batched.discard(i)
 
 
-def _rewrite(graph: Graph, inference: Inference) -> Graph:
+def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
     """The graph with the world's specs and attrs, without folded nodes or fused activations."""
     tensors: list[Tensor] = []
     for i, tensor in enumerate(graph.tensors):
@@ -344,4 +344,6 @@ def _rewrite(graph: Graph, inference: Inference) -> Graph:
         tensors.append(Tensor(f"{graph.tensors[y].name}/before activation", tensors[y].spec))
         nodes.append(replace(node, outputs=(len(tensors) - 1,)))
         nodes.append(Node(ACTIVATIONS[code], (len(tensors) - 1,), (y,), {}, node.origin))
-    return replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=inference.batch)
+    return LoweredGraph(
+        replace(graph, tensors=tuple(tensors), nodes=tuple(nodes), samples=inference.batch)
+    )

@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import LoweredGraph, Node
 from odt.kernels.opdef import Array, TensorSpec
 
 SLICES = ("SLICE", "STRIDED_SLICE")
@@ -29,7 +29,7 @@ class Part:
     node: int
 
 
-def split_slices(graph: Graph) -> Graph:
+def split_slices(graph: LoweredGraph) -> LoweredGraph:
     """The graph with a SPLIT_V where two or more slices would share a tensor.
 
     Args:
@@ -54,7 +54,7 @@ def split_slices(graph: Graph) -> Graph:
     return builder.graph()
 
 
-def _part(graph: Graph, k: int) -> Part | None:
+def _part(graph: LoweredGraph, k: int) -> Part | None:
     """Of a node that cuts one axis, and takes its entries one by one."""
     node = graph.nodes[k]
     x = graph.tensors[node.inputs[0]]
@@ -86,7 +86,7 @@ def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
     )
 
 
-def _split(builder: GraphBuilder, graph: Graph, x: int, parts: Sequence[Part]) -> None:
+def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[Part]) -> None:
     """Adds a SPLIT_V of tensor x, and a view of each part in the shape that its slice had."""
     spec, axis = graph.tensors[x].spec, parts[0].axis
     ends = sorted({0, spec.shape[axis], *(p.begin for p in parts), *(p.end for p in parts)})

@@ -13,14 +13,14 @@ import numpy as np
 
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.lowering.graph_builder import GraphBuilder
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import LoweredGraph, Node
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, kept_shape, reduced_axes
 from odt.kernels.opdef import OpDef
 
 Perm = tuple[int, ...]
 
 
-def push_transposes(graph: Graph, kept: Sequence[int] = ()) -> Graph:
+def push_transposes(graph: LoweredGraph, kept: Sequence[int] = ()) -> LoweredGraph:
     """The graph with fewer values transposed; itself where there is nothing to gain.
 
     Args:
@@ -38,7 +38,7 @@ def push_transposes(graph: Graph, kept: Sequence[int] = ()) -> Graph:
     return found if _moved(found) < _moved(graph) else graph
 
 
-def _moved(graph: Graph) -> int:
+def _moved(graph: LoweredGraph) -> int:
     """Values that transposes move."""
     found = 0
     for node in graph.nodes:
@@ -71,7 +71,7 @@ class _TransposePusher(GraphBuilder):
         made: those of them that there are.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: LoweredGraph) -> None:
         super().__init__(graph)
         self.behind: dict[int, tuple[int, Perm]] = {}
         self.made: set[int] = set()

@@ -1,12 +1,12 @@
 """Samples in a lowered graph: where they meet, and what one of them is."""
 
 from odt.core.lowering.binding import bind_operands, row_of
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import TensorSpec, always
 
 
-def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
+def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
     """Nodes of a lowered graph in which the samples of a batch depend on each other."""
     batched = set(graph.inputs)
     mixing = []
@@ -28,7 +28,7 @@ def mixing_nodes(graph: Graph) -> tuple[Node, ...]:
     return tuple(mixing)
 
 
-def mixed(graph: Graph) -> tuple[Node, ...]:
+def mixed(graph: LoweredGraph) -> tuple[Node, ...]:
     """The same, of the samples that there are: a single one depends on no other."""
     return mixing_nodes(graph) if graph.samples > 1 else ()
 

@@ -4,10 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from odt.core.lowering.sample_axis import mixed
-from odt.core.model.graph import Graph
+from odt.core.model.graph import LoweredGraph
 
 
-def frozen_end(graph: Graph, trained: Collection[int], ends: Collection[int]) -> tuple[int, ...]:
+def frozen_end(
+    graph: LoweredGraph, trained: Collection[int], ends: Collection[int]
+) -> tuple[int, ...]:
     """The tensors in which the frozen part ends: it is as large as it can be.
 
     Frozen is what depends on a sample's own data and on nothing that trains. What depends on
@@ -34,7 +36,9 @@ def frozen_end(graph: Graph, trained: Collection[int], ends: Collection[int]) ->
     return tuple(found)
 
 
-def begin_at(graph: Graph, tensors: Sequence[int], wanted: Collection[int] = ()) -> Graph:
+def begin_at(
+    graph: LoweredGraph, tensors: Sequence[int], wanted: Collection[int] = ()
+) -> LoweredGraph:
     """The part of a graph that makes its outputs from these tensors, which become its inputs.
 
     Args:

@@ -5,7 +5,7 @@ Indices are those of the file. What `lower` adds comes after them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 
@@ -137,6 +137,10 @@ class Graph:
             lines.append(f"  {node.origin:3d} {node.op}({ins}) → {outs}")
         lines += [f"  output {self.label(i)} {self.tensors[i].spec}" for i in self.outputs]
         return "\n".join(lines)
+
+
+# A graph that core/lowering made: activations apart, shapes for one batch size, ready for a plan.
+LoweredGraph = NewType("LoweredGraph", Graph)
 
 
 def first_of_buffer(graph: Graph) -> dict[int, int]:

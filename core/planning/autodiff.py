@@ -13,7 +13,7 @@ import numpy as np
 
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.lowering.sample_axis import mixed
-from odt.core.model.graph import Graph, Node
+from odt.core.model.graph import LoweredGraph, Node
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import gradient_of, trainable_tensors
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
@@ -48,13 +48,13 @@ def _zero(attrs: Attrs, *, y: Array) -> None:
 ZERO = Kernel(_zero, reads=(), writes=("y",))
 
 
-def inference_plan(graph: Graph) -> Plan:
+def inference_plan(graph: LoweredGraph) -> Plan:
     """Computes the model's outputs and nothing else."""
     return _Builder(graph, frozenset()).finish(graph.outputs, ())
 
 
 def training_plan(
-    graph: Graph,
+    graph: LoweredGraph,
     losses: Sequence[Loss],
     trainable: frozenset[int],
     *,
@@ -83,7 +83,7 @@ class _Builder:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: LoweredGraph,
         trainable: frozenset[int],
         only: Collection[int] | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),

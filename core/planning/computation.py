@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from odt.core.lowering.lower import lower
 from odt.core.lowering.split_frozen import begin_at
-from odt.core.model.graph import Graph
+from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.memory import MemoryPlan, plan_memory
 from odt.core.planning.plan import Plan
@@ -38,7 +38,7 @@ class Computation:
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
 
-    def plan(self, lowered: Graph) -> Plan:
+    def plan(self, lowered: LoweredGraph) -> Plan:
         """The plan for a micro-batch, for whose samples the graph has been lowered."""
         if self.end:
             lowered = replace(lowered, outputs=self.end)
@@ -67,7 +67,7 @@ class Plans:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._files = mapped_files(t.data for t in graph.tensors)
-        self._lowered: dict[int, Graph] = {}
+        self._lowered: dict[int, LoweredGraph] = {}
         self._made: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[Computation, int]] = set()
 
@@ -95,7 +95,7 @@ class Plans:
             self._verified.add(key)
         return self.at(computation, batch)
 
-    def lower(self, batch: int) -> Graph:
+    def lower(self, batch: int) -> LoweredGraph:
         """The graph for so many samples, in the same nodes whatever their number."""
         if batch not in self._lowered:
             self._lowered[batch] = lower(self.graph, batch, uniform=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from odt.core.model.graph import Graph
+from odt.core.model.graph import LoweredGraph
 from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
 
 
@@ -106,7 +106,7 @@ class Plan:
             step: views of it may be the gradients of other tensors.
     """
 
-    graph: Graph
+    graph: LoweredGraph
     entries: tuple[Call | Delivery, ...]
     values: Mapping[str, Value]
     inputs: tuple[str, ...]

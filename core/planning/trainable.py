@@ -22,7 +22,7 @@ def trainable_tensors(
     """Constants that train: float inputs with a gradient, of operators that are trainable.
 
     Args:
-        graph: lowered.
+        graph: as in the file, or lowered.
         trainable: positions of the operators in the file.
         only: tensors to choose from; None for all but those that belong to a formula.
     """

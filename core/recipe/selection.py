@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from odt.core.lowering.batch_norms import norm_constants
 from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.lowering.lower import file_batch, lower
-from odt.core.model.graph import Graph
+from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
 from odt.core.recipe.sparse_filters import filters, strongest
@@ -170,7 +170,7 @@ def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]])
     )
 
 
-def biases(lowered: Graph) -> set[int]:
+def biases(lowered: LoweredGraph) -> set[int]:
     """Constants that are added, one value for each channel, by all that read them."""
     found: set[int] = set()
     other: set[int] = set()

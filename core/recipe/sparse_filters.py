@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from odt.core.lowering.binding import bind_inputs, row_of
-from odt.core.model.graph import Graph
+from odt.core.model.graph import LoweredGraph
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
@@ -13,7 +13,7 @@ from odt.kernels.opdef import Array
 FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}
 
 
-def filters(lowered: Graph) -> set[int]:
+def filters(lowered: LoweredGraph) -> set[int]:
     """Constants that are filters for all that read them."""
     found: set[int] = set()
     other: set[int] = set()
@@ -37,7 +37,7 @@ def strongest(w: Array, share: float) -> tuple[int, ...]:
     return tuple(sorted(np.argsort(-norms, kind="stable")[:count].tolist()))
 
 
-def check_channels(lowered: Graph, sparse: Sequence[tuple[int, tuple[int, ...]]]) -> None:
+def check_channels(lowered: LoweredGraph, sparse: Sequence[tuple[int, tuple[int, ...]]]) -> None:
     """Refuses channels that are not there: a checkpoint may be of another model.
 
     Raises:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.model.graph import Graph
+from odt.core.model.graph import LoweredGraph
 from odt.core.planning.autodiff import Loss
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
@@ -33,7 +33,7 @@ class SampleSpecs:
     target_specs: tuple[TensorSpec, ...]
 
 
-def sample_specs(lowered: Graph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
+def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
     """What one sample is to a graph that was lowered for a batch.
 
     Raises:

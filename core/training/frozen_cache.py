@@ -17,7 +17,7 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import file_batch
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.lowering.split_frozen import frozen_end
-from odt.core.model.graph import Graph
+from odt.core.model.graph import LoweredGraph
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan
@@ -207,7 +207,7 @@ class FrozenCache(Closing):
 
 
 def cached(
-    lowered: Graph,
+    lowered: LoweredGraph,
     end: Sequence[int],
     batch: int,
     policy: CachePolicy,

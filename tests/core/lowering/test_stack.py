@@ -12,7 +12,7 @@ from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import expand
 from odt.core.lowering.lower import lower
 from odt.core.lowering.sample_axis import mixing_nodes
-from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node, Tensor
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation
 from odt.core.planning.memory import plan_memory
@@ -70,10 +70,10 @@ def alone(row: OpDef, sample: Sample, given: Mapping[str, Array], grows: Collect
     ]
     for y, whole in zip(ys, outputs, strict=True):
         view(y, whole)
-    return Graph(tuple(tensors), tuple(nodes), tuple(inputs), tuple(outputs))
+    return LoweredGraph(Graph(tuple(tensors), tuple(nodes), tuple(inputs), tuple(outputs)))
 
 
-def run(lowered: Graph, values: Mapping[str, Array]) -> list[Array]:
+def run(lowered: LoweredGraph, values: Mapping[str, Array]) -> list[Array]:
     """The outputs; values are those of the inputs."""
     plan = Computation(outputs=True).plan(lowered)
     memory = plan_memory(plan)
