@@ -27,7 +27,10 @@ class MirrorAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> MirrorAttrs:
-    return MirrorAttrs(pad_attrs(options, statics), int(options.get("mode", 0)))
+    mode = int(options.get("mode", 0))
+    if mode not in (0, 1):
+        raise ShapeError(f"mode must be REFLECT (0) or SYMMETRIC (1), but got {mode}")
+    return MirrorAttrs(pad_attrs(options, statics), mode)
 
 
 def infer(attrs: MirrorAttrs, s: Specs) -> Specs:

@@ -163,3 +163,10 @@ def test_inputs_and_outputs_have_values() -> None:
     ):
         with pytest.raises(UnsupportedError, match=r"must have values, but got shape \(1, 0\)"):
             lower(net.graph(y), 1)
+
+
+def test_a_mirror_has_a_known_mode() -> None:
+    net = Net()
+    pads = net.constant([[0, 0], [1, 1]], np.int32)
+    graph = net.graph(net.add("MIRROR_PAD", (net.dense(net.input(1, 4), 3), pads), (1, 5), mode=2))
+    assert "mode must be REFLECT (0) or SYMMETRIC (1), but got 2" in refusal(graph)
