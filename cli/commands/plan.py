@@ -20,6 +20,7 @@ from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.graph import MOST_NAME
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
 from odt.core.planning.budget.fit_budget import fit_budget
@@ -35,7 +36,7 @@ from odt.core.recipe.works import training_and_validation
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.frozen_cache import cache_size, split_frozen
-from odt.errors import OptionError
+from odt.errors import OptionError, one_line
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 
@@ -210,7 +211,8 @@ def _name(plan: Plan, name: str) -> str:
     tensor = plan.values[stem].tensor if stem in plan.values else None
     if tensor is None:
         return name
-    label = plan.graph.tensors[tensor].name.partition(";")[0] or stem  # of what was merged, one
+    first = plan.graph.tensors[tensor].name.partition(";")[0]  # of what was merged, one
+    label = one_line(first, MOST_NAME) or stem
     return f"gradient of {label}" if stem != name else label
 
 

@@ -63,8 +63,13 @@ def test_text_of_a_model_is_shown_escaped_and_shortened(tmp_path: Path) -> None:
     model.add_signature(HOSTILE, {HOSTILE: x}, {HOSTILE: y})
     model.model.description = HOSTILE
     model.write(tmp_path / "m.tflite", y)
-    for command in ("inspect", "check"):
-        result = run(command, tmp_path / "m.tflite")
+    model.model.operatorCodes.pop()
+    model.graph.operators.pop()
+    model.write(tmp_path / "sound.tflite", y - 1)
+    mse = ("--loss", "mean-squared-error")
+    for command, name in (("inspect", "m"), ("check", "m"), ("check", "sound"), ("plan", "sound")):
+        result = run(command, tmp_path / f"{name}.tflite", *mse * (command != "inspect"))
+        assert result.exit_code == (name == "m" and command == "check"), result.output
         assert max(map(len, result.output.splitlines())) < 2 * MOST
         assert result.output.replace("\n", "").isprintable()
 
