@@ -4,54 +4,41 @@ Where b is one matrix for all rows of a, y and da are one long product each, and
 of FULLY_CONNECTED's weights.
 """
 
-import ctypes
 from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
 from odt.kernels.native import dense
 from odt.kernels.native.binding import bind
-from odt.kernels.native.float32 import FLOAT, WIDEST
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import MatmulShape
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
-PANELS, VECTORS = 4, 3  # parts that have a panel, as in batch_matmul.c; NR at most
 DEEPEST = 1024  # rows of columns that stay in the cache
 
 Prepare = Callable[[Attrs, Specs], Mapping[str, Any]]
 Shapes = dict[str, tuple[int, ...]]
 
 
-class MatmulShape(ctypes.Structure):
-    """How the factors of a product are walked, as in batch_matmul.c; strides in floats."""
-
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            *("count", "rows", "depth", "columns"),
-            *("left_matrix_stride", "left_row_stride", "left_depth_stride"),
-            *("right_matrix_stride", "right_depth_stride", "right_column_stride"),
-        )
-    ]
-
-    def __init__(self, made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> None:
-        """Takes what is made, the names of the factors and whether they are turned."""
-        y = shapes[made]
-        (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
-        rows, columns = y[-2:]
-        depth = left[-2] if turn_left else left[-1]
-        count = prod(y[:-2])
-        super().__init__(
-            count=count,
-            rows=rows,
-            depth=depth,
-            columns=columns,
-            left_matrix_stride=0 if prod(left[:-2]) == 1 else rows * depth,
-            left_row_stride=1 if turn_left else depth,
-            left_depth_stride=rows if turn_left else 1,
-            right_matrix_stride=0 if prod(right[:-2]) == 1 else depth * columns,
-            right_depth_stride=1 if turn_right else columns,
-            right_column_stride=depth if turn_right else 1,
-        )
+def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> MatmulShape:
+    """Of what is made, the names of the factors and whether they are transposed."""
+    y = shapes[made]
+    (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
+    rows, columns = y[-2:]
+    depth = left[-2] if turn_left else left[-1]
+    return MatmulShape(
+        count=prod(y[:-2]),
+        rows=rows,
+        depth=depth,
+        columns=columns,
+        left_matrix_stride=0 if prod(left[:-2]) == 1 else rows * depth,
+        left_row_stride=1 if turn_left else depth,
+        left_depth_stride=rows if turn_left else 1,
+        right_matrix_stride=0 if prod(right[:-2]) == 1 else depth * columns,
+        right_depth_stride=1 if turn_right else columns,
+        right_column_stride=depth if turn_right else 1,
+    )
 
 
 def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
@@ -92,22 +79,23 @@ def of(made: str, geometry: Prepare) -> Compiled:
         if sums_rows(attrs, s):
             return dense.fits(attrs, weights(s))
         known, pair = shapes(attrs, s), factors(attrs, made)
-        g = MatmulShape(made, pair, known)
+        g = matmul_shape(made, pair, known)
         return g.depth <= DEEPEST and all(prod(known[n][:-2]) in (1, g.count) for n, _ in pair)
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         if sums_rows(attrs, s):
             return dense.filter_room(attrs, weights(s))
-        g = MatmulShape(made, factors(attrs, made), shapes(attrs, s))
-        if g.right_column_stride == 1 and g.columns >= WIDEST:
+        g = matmul_shape(made, factors(attrs, made), shapes(attrs, s))
+        if g.right_column_stride == 1 and g.columns >= limit("MAX_LANES"):
             return {}
-        width = min(VECTORS, -(-g.columns // WIDEST)) * WIDEST
-        return {"panel": TensorSpec((PANELS, g.depth, width), FLOAT)}
+        lanes = limit("MAX_LANES")
+        width = min(limit("MAX_NR"), -(-g.columns // lanes)) * lanes
+        return {"panel": TensorSpec((limit("PANEL_PARTS"), g.depth, width), FLOAT)}
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         if sums_rows(attrs, s):
             return {"shape": None}
-        return {"shape": MatmulShape(made, factors(attrs, made), shapes(attrs, s))}
+        return {"shape": matmul_shape(made, factors(attrs, made), shapes(attrs, s))}
 
     def to_call(attrs: Attrs, *, shape: MatmulShape | None, **given: Array) -> Callable[[], None]:
         if shape is None:

@@ -1,44 +1,80 @@
 """Calls of compiled functions, with their arguments resolved when a program is bound."""
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
-from odt.kernels.native.library import kernels_in_use, load
+import numpy as np
+
+from odt.kernels.native.library import LibraryError, exports, kernels_in_use, load
+from odt.kernels.native.structs import STRUCTS
+
+NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
 
-def argument(a: Any) -> Any:
-    """What a compiled function takes for it; keeps arrays alive."""
-    if a is None:
-        return ctypes.c_void_p(None)
+@cache
+def argument_types(name: str) -> tuple[Any, ...]:
+    """The types of a kernel's arguments, from the library's table.
+
+    Raises:
+        LibraryError: if the library has no such kernel.
+    """
+    if name not in exports().kernels:
+        raise LibraryError(
+            f"the compiled kernels must be those of this odt, but they lack {name}. "
+            "Install odt again, or set ODT_KERNELS=numpy."
+        )
+    types = []
+    for text in exports().kernels[name].strip("()").split(","):
+        match = re.fullmatch(r"(?:const )?(\w+) (\*?)\w+", text.strip())
+        assert match, f"{name}: {text}"
+        kind, is_pointer = match.groups()
+        if not is_pointer:
+            types.append(NUMBERS[kind])
+        else:
+            types.append(ctypes.POINTER(STRUCTS[kind]) if kind in STRUCTS else ctypes.c_void_p)
+    return tuple(types)
+
+
+def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
+    """What a compiled function takes for it, of the type that the table says; keeps arrays alive.
+
+    Raises:
+        TypeError: if it is of another type.
+    """
     if isinstance(a, ctypes.Structure):
-        return ctypes.pointer(a)
-    if isinstance(a, float):
-        return ctypes.c_float(a)
-    if isinstance(a, int):
-        return ctypes.c_int64(a)
-    assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
-    pointer = ctypes.c_void_p(a.ctypes.data)
-    pointer.owner = a  # type: ignore[attr-defined]  # lives as long as what points to it
-    return pointer
+        a = ctypes.pointer(a)
+    elif isinstance(a, np.ndarray):
+        assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
+        pointer = ctypes.c_void_p(a.ctypes.data)
+        pointer.owner = a  # type: ignore[attr-defined]  # lives as long as what points to it
+        a = pointer
+    else:
+        a = kind(a)
+    kind.from_param(a)
+    return a
 
 
 def function(name: str) -> Callable[..., None]:
-    """A compiled function for the instruction set in use."""
-    found: Callable[..., None] = getattr(load(), f"{name}_{kernels_in_use()}")
-    found.restype = None  # type: ignore[attr-defined]  # ctypes' own
-    return found
+    """A compiled kernel for the instruction set in use; it checks its arguments."""
+    found: Any = getattr(load(), f"{name}_{kernels_in_use()}")
+    found.argtypes, found.restype = argument_types(name), None
+    return found  # type: ignore[no-any-return]  # ctypes' own
 
 
 def bind(name: str, *arguments: Any) -> Callable[[], None]:
-    """A call of a compiled function on arguments that are resolved now.
+    """A call of a compiled kernel on arguments that are resolved now.
 
     Args:
-        name: of the function, without its instruction set.
+        name: of the kernel, without its instruction set.
         arguments: contiguous arrays, None, numbers, a structure.
     """
-    return partial(function(name), *map(argument, arguments))
+    types = argument_types(name)
+    return partial(
+        function(name), *(argument(a, kind) for a, kind in zip(arguments, types, strict=True))
+    )
 
 
 def in_order(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:

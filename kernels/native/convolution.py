@@ -8,23 +8,26 @@ from odt.kernels.geometry.im2col import Source
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
-from odt.kernels.native.float32 import FLOAT, WIDEST
-from odt.kernels.native.window_walk import PIXELS, WindowWalk, forward_walk, phase_walks
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import WindowWalk
+from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
-
-GATHERING = 4  # cores that share a gradient whose windows are gathered, as in window_walk.h
 
 
 def panel_room(depth: int, units: int) -> Specs:
     """Room for repacked weights, whatever the instruction set."""
-    return {"panel": TensorSpec((depth * -(-units // WIDEST) * WIDEST,), FLOAT)}
+    lanes = limit("MAX_LANES")
+    return {"panel": TensorSpec((depth * -(-units // lanes) * lanes,), FLOAT)}
 
 
 def sums_room(units: int, taps: int, depth: int) -> Specs:
     """Room in which the gradient of filters is summed, whatever the instruction set."""
-    gathered = GATHERING * PIXELS * (taps * depth + WIDEST) if depth < WIDEST else 0
-    in_place = depth % WIDEST == 0 and depth >= WIDEST
-    summed = 0 if in_place else units * taps * (depth + WIDEST)
+    lanes, gathered = limit("MAX_LANES"), 0
+    if depth < lanes:
+        gathered = limit("GATHER_PARTS") * limit("PIXELS") * (taps * depth + lanes)
+    in_place = depth % lanes == 0 and depth >= lanes
+    summed = 0 if in_place else units * taps * (depth + lanes)
     return {"room": TensorSpec((gathered + summed,), FLOAT)}
 
 
@@ -73,7 +76,7 @@ def forward(
 def back_room(attrs: ConvAttrs, s: Specs) -> Specs:
     """Weights are repacked where a pixel of dx does not fill a vector."""
     w = s["w"]
-    narrow = w.shape[3] < WIDEST
+    narrow = w.shape[3] < limit("MAX_LANES")
     return panel_room(w.size // w.shape[3], w.shape[3]) if narrow else {}
 
 

@@ -6,8 +6,8 @@ from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind
 from odt.kernels.native.convolution import correlate, panel_room, sums_room
 from odt.kernels.native.epilogue import Clamp, ReluMask
-from odt.kernels.native.float32 import WIDEST
-from odt.kernels.native.window_walk import WindowWalk
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import WindowWalk
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 ONE_TAP = [(0, 0)]
@@ -19,7 +19,7 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
-    return WindowWalk(
+    return window_walk.window_walk(
         ONE_TAP,
         ONE_TAP,
         **weights,
@@ -43,7 +43,7 @@ def forward_room(attrs: Attrs, s: Specs) -> Specs:
     """Weights are repacked where rows are many, or short: then that is the smaller part."""
     units, depth = s["w"].shape
     enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
-    return panel_room(depth, units) if enough and units >= WIDEST else {}
+    return panel_room(depth, units) if enough and units >= limit("MAX_LANES") else {}
 
 
 def forward(
@@ -67,7 +67,7 @@ def forward(
 
 def back_room(attrs: Attrs, s: Specs) -> Specs:
     units, depth = s["w"].shape
-    return panel_room(units, depth) if depth < WIDEST else {}
+    return panel_room(units, depth) if depth < limit("MAX_LANES") else {}
 
 
 def grad_x(

@@ -8,8 +8,10 @@ from odt.kernels.geometry.im2col import Source
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
-from odt.kernels.native.float32 import FLOAT, WIDEST
-from odt.kernels.native.window_walk import WindowWalk, forward_walk, phase_walks
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import WindowWalk
+from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
@@ -56,7 +58,7 @@ def grad_x(
 
 def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
     _, height, width, channels = s["w"].shape
-    row = channels + WIDEST
+    row = channels + limit("MAX_LANES")
     return {"room": TensorSpec(((height * width + 9) * row,), FLOAT)}
 
 

@@ -3,7 +3,6 @@
 Where the result is smaller than that shape, what it was stretched along is summed.
 """
 
-import ctypes
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -13,29 +12,21 @@ import numpy as np
 from odt.kernels.geometry.reduce_geometry import ReduceAttrs, prepare
 from odt.kernels.native.binding import bind
 from odt.kernels.native.float32 import FLOAT, is_float32
+from odt.kernels.native.structs import MAX_INPUTS, MAX_RANK, ElementwiseShape
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
-RANK, INPUTS = 6, 3  # as in elementwise.h
 Axes = list[tuple[int, list[int]]]
 Number = float | Callable[[Attrs], float]
 
 
-class ElementwiseShape(ctypes.Structure):
-    """How the arrays are walked, as in elementwise.h; strides in elements."""
-
-    _fields_ = [
-        ("rank", ctypes.c_int64),
-        ("sizes", ctypes.c_int64 * RANK),
-        ("y", ctypes.c_int64 * RANK),
-        ("inputs", ctypes.c_int64 * RANK * INPUTS),
-    ]
-
-    def __init__(self, axes: Axes) -> None:
-        super().__init__(rank=len(axes))
-        for k, (size, (y, *inputs)) in enumerate(axes):
-            self.sizes[k], self.y[k] = size, y
-            for row, stride in zip(self.inputs, inputs, strict=False):
-                row[k] = stride
+def elementwise_shape(axes: Axes) -> ElementwiseShape:
+    """The axes as the kernels take them."""
+    shape = ElementwiseShape(rank=len(axes))
+    for k, (size, (y, *inputs)) in enumerate(axes):
+        shape.sizes[k], shape.y[k] = size, y
+        for row, stride in zip(shape.inputs, inputs, strict=False):
+            row[k] = stride
+    return shape
 
 
 def walk(shapes: Sequence[tuple[int, ...]]) -> Axes:
@@ -61,8 +52,8 @@ def call(
     name: str, y: Array, inputs: Sequence[Array], p: float = 1.0, q: float = 1.0
 ) -> Callable[[], None]:
     """A call of the map `name` of elementwise_body.h, whose numbers are p and q."""
-    shape = ElementwiseShape(walk([a.shape for a in (y, *inputs)]))
-    absent = [None] * (INPUTS - len(inputs))
+    shape = elementwise_shape(walk([a.shape for a in (y, *inputs)]))
+    absent = [None] * (MAX_INPUTS - len(inputs))
     return bind(f"map_{name}", shape, y, *inputs, *absent, float(p), float(q))
 
 
@@ -96,7 +87,7 @@ def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
         found = [s[n] if n in s else s[n[1:]] for n in names]  # dx is as x
         if any(spec.dtype != FLOAT or not spec.size for spec in found):
             return False
-        return len(walk([spec.shape for spec in found])) <= RANK
+        return len(walk([spec.shape for spec in found])) <= MAX_RANK
 
     return check
 
@@ -145,7 +136,7 @@ def reduction(*, mean: bool, back: bool) -> Compiled:
 
     def check(attrs: ReduceAttrs, s: Specs) -> bool:
         x = s["x"]
-        return x.dtype == FLOAT and x.size > 0 and len(x.shape) <= RANK
+        return x.dtype == FLOAT and x.size > 0 and len(x.shape) <= MAX_RANK
 
     return Compiled(to_call, check, prepare=prepare)
 

@@ -5,7 +5,6 @@ import numpy as np
 from odt.kernels.opdef import Specs
 
 FLOAT = np.dtype(np.float32)
-WIDEST = 16  # floats of the widest vector
 
 
 def is_float32(s: Specs) -> bool:

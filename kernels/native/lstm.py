@@ -3,7 +3,6 @@
 All steps of some samples are one walk, whose values stay in the cache.
 """
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -11,31 +10,20 @@ import numpy as np
 
 from odt.kernels.geometry.lstm_geometry import GATES, TANH, LstmAttrs
 from odt.kernels.native.binding import bind
-from odt.kernels.native.float32 import FLOAT, WIDEST
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import LstmShape
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
-MOST = 1024  # units, as in lstm.c
 
-
-class LstmShape(ctypes.Structure):
-    """As in lstm.c."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_int64)
-            for name in ("samples", "steps", "depth", "units", "sample_stride", "step_stride")
-        ),
-        ("clip", ctypes.c_float),
-    ]
-
-    def __init__(self, attrs: LstmAttrs, lead: tuple[int, ...], depth: int, units: int) -> None:
-        """Takes the axes of samples and steps as they lie, one of samples only for one step."""
-        if attrs.time_axis == 0:
-            steps, samples, rows = *lead, (1, lead[1])
-        else:
-            samples, steps = (*lead, 1)[:2]
-            rows = steps, 1
-        super().__init__(samples, steps, depth, units, *rows, attrs.cell_clip or np.inf)
+def lstm_shape(attrs: LstmAttrs, lead: tuple[int, ...], depth: int, units: int) -> LstmShape:
+    """The axes of samples and steps as they lie; one of samples only is one step."""
+    if attrs.time_axis == 0:
+        steps, samples, rows = *lead, (1, lead[1])
+    else:
+        samples, steps = (*lead, 1)[:2]
+        rows = steps, 1
+    return LstmShape(samples, steps, depth, units, *rows, attrs.cell_clip or np.inf)
 
 
 def fits(attrs: LstmAttrs, s: Specs) -> bool:
@@ -46,26 +34,30 @@ def fits(attrs: LstmAttrs, s: Specs) -> bool:
         and "wp" not in s
         and s["cells"].dtype == FLOAT
         and s["cells"].size > 0
-        and s["cells"].shape[-1] <= MOST
+        and s["cells"].shape[-1] <= limit("MAX_LSTM_UNITS")
     )
 
 
 def forward_room(attrs: LstmAttrs, s: Specs) -> Specs:
     units, depth = s["wf"].shape
-    return {"room": TensorSpec(((depth + units + 1) * (len(GATES) * units + WIDEST),), FLOAT)}
+    return {
+        "room": TensorSpec(
+            ((depth + units + 1) * (len(GATES) * units + limit("MAX_LANES")),), FLOAT
+        )
+    }
 
 
 def forward(
     attrs: LstmAttrs, *, x: Array, y: Array, gates: Array, cells: Array, room: Array, **given: Array
 ) -> Callable[[], None]:
     weights = [given[kind + gate] for kind in "wrb" for gate in GATES]
-    there = LstmShape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
+    there = lstm_shape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
     return bind("lstm", x, y, gates, cells, room, *weights, there)
 
 
 def back_room(attrs: LstmAttrs, s: Specs) -> Specs:
     units = s["cells"].shape[-1]
-    return {"room": TensorSpec((len(GATES) * units * (units + WIDEST),), FLOAT)}
+    return {"room": TensorSpec((len(GATES) * units * (units + limit("MAX_LANES")),), FLOAT)}
 
 
 def backward(
@@ -79,7 +71,7 @@ def backward(
     **given: Any,
 ) -> Callable[[], None]:
     weights = [given[f"r{gate}"] for gate in GATES]
-    there = LstmShape(attrs, cells.shape[:-1], 0, cells.shape[-1])
+    there = lstm_shape(attrs, cells.shape[:-1], 0, cells.shape[-1])
     return bind("lstm_back", dy, gates, cells, dz, room, *weights, there)
 
 

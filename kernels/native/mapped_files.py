@@ -1,4 +1,4 @@
-"""Mapped files that become shorter while they are read: the watch of mapped.c."""
+"""Mapped files that become shorter while they are read: the watch of src/mapped_files.c."""
 
 import ctypes
 import os
@@ -19,8 +19,9 @@ def watch_mapped(memory: Array) -> ctypes.c_int | None:
     library = load()
     if library is None or os.name == "nt":
         return None
+    library.watch_mapped.argtypes = ctypes.c_void_p, ctypes.c_int64
     library.watch_mapped.restype = ctypes.c_void_p
-    at = library.watch_mapped(ctypes.c_void_p(memory.ctypes.data), ctypes.c_int64(memory.nbytes))
+    at = library.watch_mapped(memory.ctypes.data, memory.nbytes)
     return ctypes.c_int.from_address(at) if at else None
 
 

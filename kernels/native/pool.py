@@ -8,19 +8,25 @@ from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, shar
 from odt.kernels.native.binding import bind
 from odt.kernels.native.epilogue import ReluMask
 from odt.kernels.native.float32 import is_float32
-from odt.kernels.native.window_walk import DEPTH, TAPS, WindowWalk, reading, results, taps
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import WindowWalk
+from odt.kernels.native.window_walk import reading, results, taps, window_walk
 from odt.kernels.opdef import Array, Compiled, Specs
 
 
 def fits(attrs: PoolAttrs, s: Specs) -> bool:
     height, width = attrs.window
-    return is_float32(s) and height * width <= TAPS and s["x"].shape[3] <= DEPTH
+    return (
+        is_float32(s)
+        and height * width <= limit("MAX_TAPS")
+        and s["x"].shape[3] <= limit("MAX_DEPTH")
+    )
 
 
 def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
     """Windows of x, and where y lies."""
     h, v = axes
-    return WindowWalk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
+    return window_walk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
 
 
 def max_forward(

@@ -1,6 +1,5 @@
 """Updates of parameters in one pass over them, in compiled code."""
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +17,6 @@ def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:
         arrays: p and the slots.
     """
     run = function(name)
-    pointers = [ctypes.c_void_p] * (len(arrays) + 1)
-    types = [*pointers, ctypes.c_int64, *[ctypes.c_float] * numbers]
-    run.argtypes = types  # type: ignore[attr-defined]  # ctypes' own
     p, *slots = map(argument, arrays)
     size = arrays[0].size
     known: list[Any] = [None, None]  # gradients come from the same array each time

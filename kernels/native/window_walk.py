@@ -6,48 +6,29 @@ from collections.abc import Sequence
 from odt.kernels.geometry.im2col import Source
 from odt.kernels.geometry.window import Axis, Phase
 from odt.kernels.native.float32 import is_float32
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import WindowWalk
 from odt.kernels.opdef import Array, Specs
 
-PIXELS, TAPS, DEPTH = 128, 64, 8192  # as in window_walk.h
 
-
-class WindowWalk(ctypes.Structure):
-    """Windows of images and the places of results, as in window_walk.h; strides in elements."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_int64)
-            for name in (
-                *("images", "rows", "cols", "depth", "units"),
-                *("image_stride", "row_stride", "col_stride", "height", "width"),
-                *("start_h", "stride_h", "start_w", "stride_w"),
-                *("out_start", "out_image", "out_row", "out_col"),
-                *("depth_stride", "unit_stride", "taps_h", "taps_w"),
-            )
-        ),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ("row_taps", "row_weights", "col_taps", "col_weights")
-        ),
+def window_walk(
+    row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
+) -> WindowWalk:
+    """The walk of these sizes, and for each tap of an axis its offset and that of its weights."""
+    lists = [
+        (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
+        for taps in (row_taps, col_taps)
+        for k in (0, 1)
     ]
-
-    def __init__(
-        self, row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
-    ) -> None:
-        """Takes the sizes, and for each tap of an axis its offset and that of its weights."""
-        self.lists = [
-            (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
-            for taps in (row_taps, col_taps)
-            for k in (0, 1)
-        ]
-        pointers = (ctypes.addressof(a) for a in self.lists)
-        names = ("row_taps", "row_weights", "col_taps", "col_weights")
-        super().__init__(
-            taps_h=len(row_taps),
-            taps_w=len(col_taps),
-            **sizes,
-            **dict(zip(names, pointers, strict=True)),
-        )
+    names = ("row_taps", "row_weights", "col_taps", "col_weights")
+    walk = WindowWalk(
+        taps_h=len(row_taps),
+        taps_w=len(col_taps),
+        **sizes,
+        **dict(zip(names, map(ctypes.addressof, lists), strict=True)),
+    )
+    walk.lists = lists
+    return walk
 
 
 def images(a: Array) -> tuple[int, int, int, int]:
@@ -102,7 +83,7 @@ def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
 def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> WindowWalk:
     """Windows of x that give y."""
     row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
-    return WindowWalk(
+    return window_walk(
         row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes)
     )
 
@@ -126,7 +107,7 @@ def backward_walk(
     """
     a, b = pair
     _, height, width, units = images(dx)
-    return WindowWalk(
+    return window_walk(
         phase_taps(a, w.shape[2] * w.shape[3]),
         phase_taps(b, w.shape[3]),
         **reading(dy),
@@ -159,4 +140,4 @@ def phase_walks(
 
 
 def fits(s: Specs, depth: int, taps: int) -> bool:
-    return is_float32(s) and depth <= DEPTH and taps <= TAPS
+    return is_float32(s) and depth <= limit("MAX_DEPTH") and taps <= limit("MAX_TAPS")

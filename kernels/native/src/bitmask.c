@@ -1,6 +1,6 @@
 /* What backward needs of a clamp in one bit an element. */
 
-#include <stdint.h>
+#include "abi.h"
 
 #define BODY "bitmask_body.h"
 #include "each_isa.h"

@@ -7,7 +7,7 @@
 
 #include "window_walk.h"
 
-static float zero_border[DEPTH]; /* the border */
+static float zero_border[MAX_DEPTH]; /* the border */
 
 #define BODY "convolution_body.h"
 #include "each_isa.h"

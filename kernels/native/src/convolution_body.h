@@ -107,7 +107,7 @@ typedef struct {
 static void F(correlate_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[TAPS * PIXELS], *taps[TAPS];
+  const float *in[MAX_TAPS * PIXELS], *taps[MAX_TAPS];
   int64_t out[PIXELS], at[NR], unit[NR];
   int64_t count = g->taps_h * g->taps_w, vectors = (g->units + LANES - 1) / LANES;
   int64_t begin_at = 0, end_at = vectors;
@@ -251,7 +251,7 @@ typedef struct {
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[TAPS * PIXELS], *row[PIXELS];
+  const float *in[MAX_TAPS * PIXELS], *row[PIXELS];
   int64_t out[PIXELS], begin_at = chunk_begin(g->units, part, parts),
                        end_at = chunk_begin(g->units, part + 1, parts);
   int64_t taps = g->taps_h * g->taps_w, size = g->depth, count = taps;

@@ -2,7 +2,7 @@
 
 #include "window_walk.h"
 
-static float zero_border[DEPTH];
+static float zero_border[MAX_DEPTH];
 
 #define BODY "depthwise_body.h"
 #include "each_isa.h"

@@ -41,8 +41,8 @@ typedef struct {
 static void F(depthwise_part)(void *job, int part, int parts) {
   const F(depthwise_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[TAPS * PIXELS];
-  int64_t out[PIXELS], taps[TAPS], count = g->taps_h * g->taps_w;
+  const float *in[MAX_TAPS * PIXELS];
+  int64_t out[PIXELS], taps[MAX_TAPS], count = g->taps_h * g->taps_w;
   for (int64_t a = 0, t = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < g->taps_w; b++, t++) taps[t] = g->row_weights[a] + g->col_weights[b];
   walk_cursor cursor = begin(g, part, parts);
@@ -90,7 +90,7 @@ typedef struct {
 static void F(depthwise_filter_part)(void *job, int part, int parts) {
   const F(depthwise_filter_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], count = g->taps_h * g->taps_w, depth = g->depth;
   int64_t vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
   float *room = c->room;

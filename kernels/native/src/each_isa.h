@@ -15,6 +15,7 @@
 #define NR 3
 #define ROWS 4
 #define UNITS 6
+#include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"
 #pragma GCC pop_options
@@ -27,6 +28,7 @@
 #define NR 3
 #define ROWS 3
 #define UNITS 4
+#include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"
 #pragma GCC pop_options
@@ -44,5 +46,6 @@
 #endif
 #define ROWS 2
 #define UNITS 4
+#include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"

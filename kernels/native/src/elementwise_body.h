@@ -10,7 +10,7 @@ typedef struct {
   F(loop) loop;
   const elementwise_shape *shape;
   float *y;
-  const float *inputs[INPUTS];
+  const float *inputs[MAX_INPUTS];
   float p, q;
 } F(map_job);
 
@@ -19,11 +19,11 @@ typedef struct {
 static void F(map_row)(const F(map_job) * j, float *y, const float *const *inputs, int is_first) {
   const elementwise_shape *m = j->shape;
   int64_t last = m->rank - 1, n = m->sizes[last], most = n;
-  float same[INPUTS][CHUNK], part[CHUNK], total = 0;
-  const float *from[INPUTS];
+  float same[MAX_INPUTS][CHUNK], part[CHUNK], total = 0;
+  const float *from[MAX_INPUTS];
   int aside = !m->y[last] || !is_first;
   if (aside && most > CHUNK) most = CHUNK;
-  for (int k = 0; k < INPUTS; k++) {
+  for (int k = 0; k < MAX_INPUTS; k++) {
     from[k] = inputs[k];
     if (!inputs[k] || m->inputs[k][last]) continue;
     if (most > CHUNK) most = CHUNK;
@@ -36,7 +36,7 @@ static void F(map_row)(const F(map_job) * j, float *y, const float *const *input
     if (!m->y[last]) total += F(row_sum)(part, count);
     else if (aside)
       for (int64_t i = 0; i < count; i++) y[at + i] += part[i];
-    for (int k = 0; k < INPUTS; k++)
+    for (int k = 0; k < MAX_INPUTS; k++)
       if (inputs[k] && m->inputs[k][last]) from[k] += count;
   }
   if (!m->y[last]) *y = is_first ? total : *y + total;
@@ -46,12 +46,12 @@ static void F(map_row)(const F(map_job) * j, float *y, const float *const *input
 static void F(map_part)(void *job, int part, int parts) {
   F(map_job) j = *(const F(map_job) *)job;
   elementwise_shape m = *j.shape;
-  int64_t begin = chunk_begin(m.sizes[0], part, parts), at[RANK] = {0};
+  int64_t begin = chunk_begin(m.sizes[0], part, parts), at[MAX_RANK] = {0};
   m.sizes[0] = chunk_begin(m.sizes[0], part + 1, parts) - begin;
   if (!m.sizes[0]) return;
   j.shape = &m;
   j.y += begin * m.y[0];
-  for (int k = 0; k < INPUTS; k++)
+  for (int k = 0; k < MAX_INPUTS; k++)
     if (j.inputs[k]) j.inputs[k] += begin * m.inputs[k][0];
   for (;;) {
     int is_first = 1;
@@ -61,7 +61,7 @@ static void F(map_part)(void *job, int part, int parts) {
     for (; d >= 0; d--) { /* the next row: one further along the last axis that has not ended */
       int64_t steps = ++at[d] < m.sizes[d] ? 1 : 1 - m.sizes[d];
       j.y += steps * m.y[d];
-      for (int k = 0; k < INPUTS; k++)
+      for (int k = 0; k < MAX_INPUTS; k++)
         if (j.inputs[k]) j.inputs[k] += steps * m.inputs[k][d];
       if (steps == 1) break;
       at[d] = 0;
@@ -86,10 +86,7 @@ static void F(map_all)(F(loop) loop, const elementwise_shape *m, float *y, const
     IVDEP                                                                                         \
     for (int64_t i = 0; i < n; i++) y[i] = (value);                                               \
   }                                                                                               \
-  void F(map_##name)(const elementwise_shape *m, float *y, const float *a, const float *b,        \
-                     const float *c, float p, float q) {                                          \
-    F(map_all)(F(name##_loop), m, y, a, b, c, p, q);                                              \
-  }
+  void F(map_##name) MAP_ARGUMENTS { F(map_all)(F(name##_loop), m, y, a, b, c, p, q); }
 
 /* NaN stays NaN, as in np.clip. */
 INLINE float F(clamp_scalar)(float x, float lo, float hi) {
@@ -104,44 +101,7 @@ INLINE float F(clamp_scalar)(float x, float lo, float hi) {
 #define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
 
-MAP(clamp, F(clamp_scalar)(a[i], p, q))
-MAP(relu_mask, b[i] > p && b[i] < q ? a[i] : 0)
-MAP(scale, a[i] * p)
-MAP(add, F(clamp_scalar)(a[i] + b[i], p, q))
-MAP(subtract, a[i] - b[i])
-MAP(multiply, a[i] * b[i] * p)
-MAP(multiply_three, a[i] * b[i] * c[i])
-MAP(divide, a[i] / b[i] * p)
-MAP(divide_back, -(a[i] * b[i] / c[i]))
-MAP(squared_difference, (a[i] - b[i]) * (a[i] - b[i]))
-MAP(squared_difference_back, a[i] * (b[i] - c[i]) * p)
-MAP(maximum, a[i] > b[i] || a[i] != a[i] ? a[i] : b[i])
-MAP(minimum, a[i] < b[i] || a[i] != a[i] ? a[i] : b[i])
-MAP(where_ge, b[i] >= c[i] ? a[i] : 0)
-MAP(where_lt, b[i] < c[i] ? a[i] : 0)
-MAP(abs, fabsf(a[i]))
-MAP(abs_back, b[i] > 0 ? a[i] : b[i] < 0 ? -a[i] : a[i] * b[i])
-MAP(sqrt, sqrtf(a[i]))
-MAP(rsqrt, 1 / sqrtf(a[i]))
-MAP(rsqrt_back, -0.5f * a[i] * b[i] * b[i] * b[i])
-MAP(leaky_relu, b[i] <= 0 ? a[i] * p : a[i])
-MAP(prelu, b[i] <= 0 ? a[i] * c[i] : a[i])
-MAP(prelu_back, a[i] * (b[i] > 0 ? 0 : b[i]))
-MAP(logistic, F(logistic)(a[i]))
-MAP(logistic_back, a[i] * b[i] * (1 - b[i]))
-MAP(exp, F(exp)(a[i]))
-MAP(elu, a[i] > 0 ? a[i] : F(expm1)(a[i]))
-MAP(elu_back, a[i] * ((b[i] < 0 ? b[i] : 0) + 1))
-MAP(log, F(log)(a[i]))
-MAP(tanh, F(tanh)(a[i]))
-MAP(tanh_back, a[i] * (1 - b[i] * b[i]))
-MAP(hard_swish, a[i] * F(clamp_scalar)(a[i] + 3, 0, 6) / 6)
-MAP(hard_swish_back, b[i] <= -3 ? 0 : b[i] >= 3 ? a[i] : a[i] * (2 * b[i] + 3) / 6)
-MAP(gelu, a[i] * F(normal_cdf)(a[i]))
-MAP(gelu_back, a[i] * (F(normal_cdf)(b[i]) + b[i] * NORMAL(b[i])))
-MAP(gelu_by_tanh, a[i] * GELU_PHI(a[i]))
-MAP(gelu_by_tanh_back,
-    a[i] * (GELU_PHI(b[i]) + b[i] * GELU_PHI(b[i]) * (1 - GELU_PHI(b[i])) * GELU_SLOPE(b[i])))
+#include "elementwise_maps.h"
 
 #undef MAP
 #undef NORMAL

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "elementwise.h"
+#include "loops.h"
 #include "team.h"
 
 #define CHANNELS 64    /* that are worked on at once, at most */

@@ -6,8 +6,9 @@
 INLINE int64_t F(round_up)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* out[s] += a[s] b for rows s; b (depth, width) with width in whole vectors, and so is out. */
-INLINE void F(add_product)(const float *const *a, const float *b, float (*out)[GATES * MAX_UNITS],
-                           int rows, int64_t depth, int64_t width) {
+INLINE void F(add_product)(const float *const *a, const float *b,
+                           float (*out)[GATES * MAX_LSTM_UNITS], int rows, int64_t depth,
+                           int64_t width) {
   for (int64_t j = 0; j < width; j += LANES) {
     F(vec) acc[SAMPLES];
 #pragma GCC unroll 4
@@ -23,7 +24,7 @@ INLINE void F(add_product)(const float *const *a, const float *b, float (*out)[G
 }
 
 static __attribute__((noinline)) void F(product)(const float *const *a, const float *b,
-                                                 float (*out)[GATES * MAX_UNITS], int rows,
+                                                 float (*out)[GATES * MAX_LSTM_UNITS], int rows,
                                                  int64_t depth, int64_t width) {
   if (rows == SAMPLES) F(add_product)(a, b, out, SAMPLES, depth, width);
   else
@@ -41,7 +42,7 @@ static void F(lstm_part)(void *job, int part, int parts) {
   const lstm_shape *q = c->at;
   int64_t units = q->units, width = F(round_up)(GATES * units),
           end = chunk_begin(q->samples, part + 1, parts);
-  float z[SAMPLES][GATES * MAX_UNITS];
+  float z[SAMPLES][GATES * MAX_LSTM_UNITS];
   const float *from[SAMPLES];
   for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += SAMPLES) {
     int rows = end - n < SAMPLES ? (int)(end - n) : SAMPLES;
@@ -111,7 +112,7 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
   const lstm_shape *q = c->at;
   int64_t units = q->units, width = F(round_up)(units),
           end = chunk_begin(q->samples, part + 1, parts);
-  float dh[SAMPLES][GATES * MAX_UNITS], later[SAMPLES][MAX_UNITS];
+  float dh[SAMPLES][GATES * MAX_LSTM_UNITS], later[SAMPLES][MAX_LSTM_UNITS];
   const float *from[SAMPLES];
   for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += SAMPLES) {
     int rows = end - n < SAMPLES ? (int)(end - n) : SAMPLES;

@@ -1,13 +1,44 @@
 /* A Python extension module in name only, so that a wheel's build compiles it: it is loaded with
    ctypes, which lets go of the interpreter lock during a call. No Python header is needed. */
 
-#ifdef _WIN32
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT
-#endif
+#include "abi.h"
 
 EXPORT void *PyInit__kernels(void) { return 0; } /* linkers want it; nobody imports this */
+
+typedef struct {
+  const char *kind, *name, *arguments; /* arguments: of a kernel, as in C */
+  int64_t value;                       /* of a limit; of a struct its bytes */
+} export_entry;
+
+#define LIMIT(name) {"limit", #name, 0, name}
+#define STRUCT(name) {"struct", #name, 0, sizeof(name)}
+#define KERNEL(name, arguments) {"kernel", #name, #arguments, 0},
+#define TEXT(arguments) #arguments
+#define MAP_ENTRY(name, arguments) {"kernel", "map_" #name, TEXT(arguments), 0},
+#define MAP(name, value) MAP_ENTRY(name, MAP_ARGUMENTS)
+
+static const export_entry table[] = {LIMIT(MAX_LANES),
+                                     LIMIT(MAX_NR),
+                                     LIMIT(PIXELS),
+                                     LIMIT(MAX_TAPS),
+                                     LIMIT(MAX_DEPTH),
+                                     LIMIT(GATHER_PARTS),
+                                     LIMIT(PANEL_PARTS),
+                                     LIMIT(MAX_RANK),
+                                     LIMIT(MAX_INPUTS),
+                                     LIMIT(MAX_OUTER_AXES),
+                                     LIMIT(MAX_LSTM_UNITS),
+                                     STRUCT(window_walk),
+                                     STRUCT(elementwise_shape),
+                                     STRUCT(matmul_shape),
+                                     STRUCT(transpose_shape),
+                                     STRUCT(lstm_shape),
+#include "elementwise_maps.h"
+#include "exported.h"
+                                     {0}};
+
+/* The table of all that Python may use, which ends with an entry without a name. */
+EXPORT const export_entry *exports(void) { return table; }
 
 /* The best instruction set that this processor has and this library was compiled for: 0 base,
    1 AVX2, 2 AVX-512. */

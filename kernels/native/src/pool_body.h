@@ -2,7 +2,7 @@
 
 /* NaN stays NaN, as in np.maximum. */
 void F(max_pool)(const float *x, float *y, const window_walk *g) {
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   walk_cursor cursor = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
@@ -20,9 +20,9 @@ void F(max_pool)(const float *x, float *y, const window_walk *g) {
 /* dx gets dy where x is the window's first maximum, and, with `relu_mask`, lies between lo and hi. */
 void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx, int64_t size,
                       const window_walk *g, int64_t relu_mask, float lo, float hi) {
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  int32_t open[DEPTH];
+  int32_t open[MAX_DEPTH];
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
   walk_cursor cursor = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
@@ -46,7 +46,7 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
 /* argmax: which tap of each window is its first maximum; `none` where none is. */
 void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const window_walk *g,
                         int64_t none) {
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   walk_cursor cursor = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
@@ -65,7 +65,7 @@ void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const w
 /* dx gets dy at the tap that was argmax. */
 void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, int64_t size,
                              const window_walk *g) {
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
   walk_cursor cursor = begin(g, 0, 1);
@@ -83,7 +83,7 @@ void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, 
 
 /* inverse_counts: one over the number of inputs in each window, (OH, OW). */
 void F(average_pool)(const float *x, const float *inverse_counts, float *y, const window_walk *g) {
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
   walk_cursor cursor = begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
@@ -100,7 +100,7 @@ void F(average_pool)(const float *x, const float *inverse_counts, float *y, cons
 
 void F(average_pool_back)(const float *dy, const float *inverse_counts, float *dx, int64_t size,
                           const window_walk *g) {
-  const float *in[TAPS * PIXELS];
+  const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
   walk_cursor cursor = begin(g, 0, 1);

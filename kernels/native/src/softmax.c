@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "elementwise.h"
+#include "loops.h"
 #include "team.h"
 
 #define BODY "softmax_body.h"

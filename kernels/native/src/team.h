@@ -3,7 +3,7 @@
 #ifndef TEAM_H
 #define TEAM_H
 
-#include <stdint.h>
+#include "abi.h"
 
 #define MAX_THREADS 16 /* threads, at most */
 

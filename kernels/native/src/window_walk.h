@@ -1,25 +1,6 @@
-/* How windows of images are read and where their results go: what every kernel here walks along. */
+/* Goes through the windows of a window_walk, a tile of PIXELS results at a time. */
 
 #include "team.h"
-
-#define PIXELS 128     /* of a tile: a multiple of every MR */
-#define TAPS 64        /* of a window, at most */
-#define DEPTH 8192     /* channels, at most */
-#define GATHER_PARTS 4 /* parts with room for gathered windows of their own, at most */
-
-/* Result (n, r, c) reads the input rows start_h + r·stride_h + row_taps[a], and columns likewise; what
-   lies outside of height × width is the border. Strides are in floats. The weights of tap (a, b)
-   begin at row_weights[a] + col_weights[b]. */
-typedef struct {
-  int64_t images, rows, cols, depth, units;
-  int64_t image_stride, row_stride, col_stride;
-  int64_t height, width;
-  int64_t start_h, stride_h, start_w, stride_w;
-  int64_t out_start, out_image, out_row, out_col;
-  int64_t depth_stride, unit_stride; /* of the weights */
-  int64_t taps_h, taps_w;
-  const int64_t *row_taps, *row_weights, *col_taps, *col_weights;
-} window_walk;
 
 /* Whether there are tiles enough to share. */
 #define MANY_TILES(g, parts) (results(g) >= 2 * PIXELS * (parts))
@@ -29,7 +10,7 @@ typedef struct {
   int64_t image, row, col, left;
   int64_t inner_h, inner_w; /* the farthest taps */
   int64_t first_h, first_w; /* the nearest taps */
-  int64_t offsets[TAPS];
+  int64_t offsets[MAX_TAPS];
 } walk_cursor;
 
 static inline int64_t smallest(const int64_t *a, int64_t n) {

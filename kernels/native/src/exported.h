@@ -1,0 +1,127 @@
+/* KERNEL(name, arguments) for every kernel that Python calls, with the shape of each array; the
+   formulas stand beside the definitions. N images, H × W, C channels or depth, O output channels or
+   units, R rows, K values of a row, T steps, I inputs. */
+
+/* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors; room is as
+   native/convolution.py says. Bias, relu_mask, panel and db may be null. */
+KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
+                   const float *bias /* (O) */, const float *relu_mask /* as y */,
+                   float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,
+                   int64_t clamp, float lo, float hi))
+KERNEL(filter_sums,
+       (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
+        float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *room, const window_walk *walk))
+KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
+               const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
+               int64_t units, int64_t clamp, float lo, float hi))
+
+/* depthwise_body.h. room: (taps + 1) rows of C, rounded up to whole vectors. */
+KERNEL(depthwise,
+       (const float *x /* (N, H, W, C) */, const float *w /* (1, KH, KW, C) */,
+        const float *bias /* (C) */, const float *relu_mask /* as y */,
+        float *y /* (N, OH, OW, C) */, const window_walk *walk, int64_t clamp, float lo, float hi))
+KERNEL(depthwise_filter_sums,
+       (const float *dy /* (N, OH, OW, C) */, const float *x /* (N, H, W, C) */,
+        float *dw /* (1, KH, KW, C) */, float *db /* (C) */, float *room, const window_walk *walk))
+
+/* batch_matmul_body.h */
+KERNEL(matmul, (const matmul_shape *shape, const float *left /* (…, rows, depth) */,
+                const float *right /* (…, depth, columns) */, float *y /* (…, rows, columns) */,
+                float *panel /* (PANEL_PARTS, depth, MAX_NR vectors), or null */))
+
+/* pool_body.h */
+KERNEL(max_pool,
+       (const float *x /* (N, H, W, C) */, float *y /* (N, OH, OW, C) */, const window_walk *walk))
+KERNEL(max_pool_back,
+       (const float *dy /* (N, OH, OW, C) */, const float *x /* (N, H, W, C) */,
+        const float *y /* (N, OH, OW, C) */, float *dx /* (N, H, W, C) */, int64_t size,
+        const window_walk *walk, int64_t relu_mask, float lo, float hi))
+KERNEL(max_pool_argmax,
+       (const float *x /* (N, H, W, C) */, const float *y /* (N, OH, OW, C) */,
+        uint8_t *argmax /* (N, OH, OW, C) */, const window_walk *walk, int64_t none))
+KERNEL(max_pool_argmax_back,
+       (const float *dy /* (N, OH, OW, C) */, const uint8_t *argmax /* (N, OH, OW, C) */,
+        float *dx /* (N, H, W, C) */, int64_t size, const window_walk *walk))
+KERNEL(average_pool, (const float *x /* (N, H, W, C) */, const float *inverse_counts /* (OH, OW) */,
+                      float *y /* (N, OH, OW, C) */, const window_walk *walk))
+KERNEL(average_pool_back,
+       (const float *dy /* (N, OH, OW, C) */, const float *inverse_counts /* (OH, OW) */,
+        float *dx /* (N, H, W, C) */, int64_t size, const window_walk *walk))
+
+/* softmax_body.h */
+KERNEL(softmax, (const float *x /* (R, K) */, float *y /* (R, K) */, int64_t rows, int64_t classes,
+                 float beta))
+KERNEL(softmax_back, (const float *dy /* (R, K) */, const float *y /* (R, K) */,
+                      float *dx /* (R, K) */, int64_t rows, int64_t classes, float beta))
+KERNEL(log_softmax,
+       (const float *x /* (R, K) */, float *y /* (R, K) */, int64_t rows, int64_t classes))
+KERNEL(log_softmax_back, (const float *dy /* (R, K) */, const float *y /* (R, K) */,
+                          float *dx /* (R, K) */, int64_t rows, int64_t classes))
+KERNEL(cross_entropy, (const float *x /* (R, K) */, const float *t /* (R, K) */,
+                       const float *scale /* (1) */, float *loss /* (1) */, float *p /* (R, K) */,
+                       int64_t rows, int64_t classes, float beta, float divisor))
+KERNEL(cross_entropy_back,
+       (const float *p /* (R, K) */, const float *t /* (R, K) */, const float *scale /* (1) */,
+        float *dx /* (R, K) */, int64_t rows, int64_t classes, float beta, float divisor))
+
+/* normalization_body.h */
+KERNEL(l2_norm, (const float *x /* (R, K) */, float *y /* (R, K) */, float *norm /* (R) */,
+                 int64_t rows, int64_t n, float least))
+KERNEL(l2_norm_back,
+       (const float *dy /* (R, K) */, const float *y /* (R, K) */, float *norm /* (R) */,
+        float *dx /* (R, K) */, int64_t rows, int64_t n, float least))
+KERNEL(rms_norm, (const float *x /* (R, K) */, const float *gamma /* (K) */, float *y /* (R, K) */,
+                  float *inv /* (R) */, int64_t rows, int64_t n, float epsilon))
+KERNEL(rms_norm_back,
+       (const float *dy /* (R, K) */, const float *x /* (R, K) */, const float *gamma /* (K) */,
+        float *inv /* (R) */, float *dx /* (R, K) */, int64_t rows, int64_t n))
+
+/* instance_norm_body.h, with R = H·W rows of an image. */
+KERNEL(instance_norm,
+       (const float *x /* (N, R, C) */, const float *gamma /* (C) */, const float *beta /* (C) */,
+        float *y /* (N, R, C) */, float *mean /* (N, C) */, float *inv /* (N, C) */, int64_t images,
+        int64_t rows, int64_t channels, float epsilon))
+KERNEL(instance_norm_back,
+       (const float *dy /* (N, R, C) */, const float *x /* (N, R, C) */,
+        const float *gamma /* (C) */, float *mean /* (N, C) */, float *inv /* (N, C) */,
+        float *dx /* (N, R, C) */, int64_t images, int64_t rows, int64_t channels))
+KERNEL(instance_norm_scale,
+       (const float *dy /* (N, R, C) */, const float *x /* (N, R, C) */, float *mean /* (N, C) */,
+        float *inv /* (N, C) */, float *dgamma /* (C) */, int64_t images, int64_t rows,
+        int64_t channels))
+
+/* lstm_body.h. Samples and steps lie as the shape says; room is as native/lstm.py says. */
+KERNEL(lstm,
+       (const float *x /* (N, T, I) */, float *y /* (N, T, O) */, float *gates /* (N, T, 4·O) */,
+        float *cells /* (N, T, O) */, float *room, const float *wf /* (O, I) */,
+        const float *wg /* (O, I) */, const float *wo /* (O, I) */, const float *wi /* (O, I) */,
+        const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
+        const float *ri /* (O, O) */, const float *bf /* (O) */, const float *bg /* (O) */,
+        const float *bo /* (O) */, const float *bi /* (O) */, const lstm_shape *shape))
+KERNEL(lstm_back,
+       (const float *dy /* (N, T, O) */, const float *gates /* (N, T, 4·O) */,
+        const float *cells /* (N, T, O) */, float *dz /* (N, T, 4·O) */, float *room,
+        const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
+        const float *ri /* (O, O) */, const lstm_shape *shape))
+
+/* bitmask_body.h: the digest of n elements, eight in a byte. */
+KERNEL(pack_bitmask,
+       (const float *y /* (n) */, uint8_t *mask /* (⌈n / 8⌉) */, int64_t n, float lo, float hi))
+KERNEL(apply_bitmask, (const float *dy /* (n) */, const uint8_t *mask /* (⌈n / 8⌉) */,
+                       float *dx /* (n) */, int64_t n))
+
+/* elementwise_body.h, beside the maps that it lists */
+KERNEL(column_sums,
+       (const float *dy /* (R, C) */, float *db /* (C) */, int64_t rows, int64_t columns))
+
+/* transpose_body.h: elements of four bytes, whatever they are */
+KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
+
+/* updates_body.h */
+KERNEL(sgd,
+       (float *p /* (n) */, const float *g /* (n) */, int64_t n, float learning_rate, float decay))
+KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
+                  float learning_rate, float decay, float momentum, float nesterov))
+KERNEL(adam, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, float *v /* (n) */,
+              int64_t n, float alpha, float share_m, float share_v, float epsilon, float scale,
+              float decay, float shrink))

@@ -1,0 +1,67 @@
+"""The structs of src/abi.h, field by field; library.py holds their sizes against C's."""
+
+import ctypes
+from ctypes import c_float, c_int64, c_void_p
+from typing import Any
+
+MAX_RANK, MAX_INPUTS, MAX_OUTER_AXES = 6, 3, 4  # a wrong one makes a struct's size wrong
+
+
+def _integers(*names: str) -> list[tuple[str, Any]]:
+    return [(name, c_int64) for name in names]
+
+
+class WindowWalk(ctypes.Structure):
+    lists: Any  # the memory that the pointers point to
+
+    _fields_ = [
+        *_integers("images", "rows", "cols", "depth", "units"),
+        *_integers("image_stride", "row_stride", "col_stride"),
+        *_integers("height", "width"),
+        *_integers("start_h", "stride_h", "start_w", "stride_w"),
+        *_integers("out_start", "out_image", "out_row", "out_col"),
+        *_integers("depth_stride", "unit_stride"),
+        *_integers("taps_h", "taps_w"),
+        *((name, c_void_p) for name in ("row_taps", "row_weights", "col_taps", "col_weights")),
+    ]
+
+
+class ElementwiseShape(ctypes.Structure):
+    _fields_ = [
+        ("rank", c_int64),
+        ("sizes", c_int64 * MAX_RANK),
+        ("y", c_int64 * MAX_RANK),
+        ("inputs", c_int64 * MAX_RANK * MAX_INPUTS),
+    ]
+
+
+class MatmulShape(ctypes.Structure):
+    _fields_ = [
+        *_integers("count", "rows", "depth", "columns"),
+        *_integers("left_matrix_stride", "left_row_stride", "left_depth_stride"),
+        *_integers("right_matrix_stride", "right_depth_stride", "right_column_stride"),
+    ]
+
+
+class TransposeShape(ctypes.Structure):
+    _fields_ = [
+        ("rank", c_int64),
+        *((name, c_int64 * MAX_OUTER_AXES) for name in ("sizes", "x", "y")),
+        *_integers("lines", "length", "x_line_stride", "x_stride", "y_line_stride"),
+    ]
+
+
+class LstmShape(ctypes.Structure):
+    _fields_ = [
+        *_integers("samples", "steps", "depth", "units", "sample_stride", "step_stride"),
+        ("clip", c_float),
+    ]
+
+
+STRUCTS: dict[str, type[ctypes.Structure]] = {
+    "window_walk": WindowWalk,
+    "elementwise_shape": ElementwiseShape,
+    "matmul_shape": MatmulShape,
+    "transpose_shape": TransposeShape,
+    "lstm_shape": LstmShape,
+}

@@ -1,0 +1,32 @@
+"""The C sources compile without a warning and lie as clang-format lays them."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+SOURCES = sorted((ROOT / "kernels/native/src").glob("*.c"))
+FILES = sorted((ROOT / "kernels/native/src").glob("*.[ch]"))
+COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc"))), None)
+CLANG_FORMAT = shutil.which("clang-format", path=str(Path(sys.executable).parent))
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
+def test_a_source_compiles_without_warnings(path: Path) -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (module,) = settings["tool"]["setuptools"]["ext-modules"]
+    options = (*module["extra-compile-args"], "-O1", "-fsyntax-only", "-Wall", "-Wextra", "-Werror")
+    run = subprocess.run([str(COMPILER), *options, path], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.skipif(CLANG_FORMAT is None, reason="clang-format comes with the extra `test`")
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_a_source_is_formatted(path: Path) -> None:
+    run = subprocess.run([str(CLANG_FORMAT), path], capture_output=True, check=True)
+    assert run.stdout == path.read_bytes(), f"run {CLANG_FORMAT} -i {path}"
