@@ -32,12 +32,11 @@ from odt.core.recipe.selection import Selection, choose_channels, select
 from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
 from odt.core.recipe.works import trainable_operators
 from odt.core.training.random_data import RandomData
-from odt.core.training.self_test import DIFFERENCES, self_test
+from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, one_line
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
-TESTED = 8  # samples at most: in float64, and once for each weight that is moved
 
 
 @click.command()

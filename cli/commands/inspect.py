@@ -3,23 +3,12 @@
 Nothing is trained and nothing is written.
 """
 
-from dataclasses import replace
-
 import click
 
 from odt.cli.options.shared import model_argument, selection_options
-from odt.cli.output.report import size, table
-from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.graph import MOST_NAME, Graph
-from odt.core.model.reader import Model, read_model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
-from odt.core.recipe.inspection import Inspection, inspect_graph
-from odt.core.recipe.resolve import number_of_last
-from odt.core.recipe.selection import Selection, select
-from odt.errors import MOST, one_line
-from odt.kernels.opdef import TensorSpec
-
-ALL = Selection()
+from odt.core.model.reader import read_model
+from odt.core.recipe.selection import Selection
+from odt.summary import describe
 
 
 @click.command()
@@ -40,112 +29,3 @@ def command(
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     click.echo(describe(read_model(model), selection))
-
-
-def describe(model: Model, selection: Selection = ALL) -> str:
-    """Everything `odt inspect` prints of a model."""
-    graph, folded = model.graph, dequantize_weights(model).graph
-    info = select(folded, TrainingInfo(), selection)
-    found = inspect_graph(folded).among(info.trainable_ops, info.trainable_tensors)
-    stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
-    found = replace(found, specs={**found.specs, **stored})
-    sections = [
-        describe_file(model),
-        describe_interface(graph, found),
-        describe_operators(graph, found),
-        describe_parameters(graph, found),
-        describe_training_info(model),
-    ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines)
-
-
-def describe_file(model: Model) -> list[str]:
-    graph = model.graph
-    lines = [
-        f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
-        f"{len(graph.tensors)} tensors, {model.subgraphs} subgraph{'s'[: model.subgraphs - 1]}"
-    ]
-    if model.description:
-        lines.append(f"description: {one_line(model.description, MOST)}")
-    for name, buffer in model.metadata.items():
-        lines.append(f"metadata: {one_line(name, MOST_NAME)}, {size(len(model.buffer(buffer)))}")
-    for signature in model.signatures:
-        inputs, outputs = (
-            one_line(", ".join(one_line(name, MOST_NAME) for name in names), MOST)
-            for names in (signature.inputs, signature.outputs)
-        )
-        key = one_line(signature.key, MOST_NAME)
-        lines.append(f"signature: {key}({inputs}) -> {outputs}")
-    return lines
-
-
-def describe_training_info(model: Model) -> list[str]:
-    """What a circle+ carries; what it leaves out is left out."""
-    info = stored_training_info(model)
-    if info is None:
-        return ["training info: none"]
-    stored = info.given()
-    last = number_of_last(model.graph, stored.pop("trainable_ops"))
-    stored["num_of_trainable_ops"] = list(info.trainable_ops) if last == -2 else last
-    rates = stored.pop("hyper_parameters")
-    rows = [(f"  {name}", str(value)) for name, value in {**stored, **rates}.items()]
-    return ["training info:", *table(rows)]
-
-
-def describe_interface(graph: Graph, found: Inspection) -> list[str]:
-    roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
-    return table([(role, graph.label(i), _spec(found.specs[i])) for role, i in roles])
-
-
-def describe_operators(graph: Graph, found: Inspection) -> list[str]:
-    """One line an operator, in the order it runs; what would train, or why nothing would.
-
-    A DEQUANTIZE of constants has no place among what is computed, and trains nothing.
-    """
-    rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
-    from_each = found.from_each()
-    for node in graph.nodes:
-        outputs = ", ".join(_spec(found.specs[i]) for i in node.outputs)
-        row = str(node.origin), node.op, outputs
-        if node.origin in found.trained:
-            own = found.values(found.trained[node.origin])
-            last = len(graph.nodes) - node.origin
-            rows.append((*row, f"{own:,}", str(last), f"{from_each[node.origin]:,}"))
-        else:
-            rows.append((*row, "", "", ""))
-    if not found.refusal:
-        return table(rows, right=(0, 3, 4, 5))
-    return [
-        *table([row[:3] for row in rows], right=(0,)),
-        "",
-        f"cannot be trained: {found.refusal}",
-    ]
-
-
-def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
-    """What would train if everything does, tensor by tensor; if nothing can, the constants."""
-    users: dict[int, list[str]] = {}
-    for origin, trained in found.trained.items():
-        for i in trained:
-            users.setdefault(i, []).append(str(origin))
-    tensors = sorted(users) or [i for i, t in enumerate(graph.tensors) if t.data is not None]
-    title = "parameters" if users else "constants"
-    nbytes = size(sum(found.specs[i].nbytes for i in tensors))
-    rows = [
-        (
-            f"  {graph.label(i)}",
-            _spec(found.specs[i]),
-            one_line(f"operator {', '.join(users[i])}", MOST_NAME) if i in users else "",
-        )
-        for i in tensors
-    ]
-    return [
-        f"{title}: {found.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
-        *table(rows),
-    ]
-
-
-def _spec(spec: TensorSpec) -> str:
-    """Types that NumPy does not have carry their name in an opaque dtype."""
-    names = spec.dtype.names
-    return f"{spec.shape} {names[0].lower()}" if names else str(spec)

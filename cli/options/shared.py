@@ -9,7 +9,8 @@ from odt.cli.options.types import Every, OfOutput, Property, Share, Size, Word
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
-from odt.core.runtime.runtime import Runtime, SampleSpecs
+from odt.core.recipe.samples import SampleSpecs
+from odt.core.runtime.runtime import Runtime
 from odt.core.training.metrics import ACCURACY, METRICS
 from odt.errors import OptionError
 

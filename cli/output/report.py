@@ -13,6 +13,8 @@ from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
 from odt.core.training.trainer import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
+from odt.text import size as size
+from odt.text import table as table
 
 RULE = "=" * 35
 
@@ -190,33 +192,6 @@ def kept(keep: CachePolicy, nbytes: int) -> str:
     """Values of so many samples."""
     n, place = keep.samples, "on disk" if keep.on_disk else "in memory"
     return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"
-
-
-def size(nbytes: int) -> str:
-    """Bytes for people: 812 B, 1.6 kB, 14 MB."""
-    value, unit = float(nbytes), "B"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if value < 1000:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
-
-
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """Lines of a table, two blanks between columns.
-
-    Args:
-        rows: cells, as many in each row.
-        right: numbers of the columns that are aligned to the right.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if k in right else cell.ljust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _words(name: str) -> str:

@@ -286,6 +286,15 @@ class Saver:
             write_atomically(self.path, self._encoded())
         self._written = self._reached
 
+    def write_to(self, path: str) -> None:
+        """Writes the state as it is now to another file, in the format that its name says."""
+        if path.endswith(OWN_SUFFIX):
+            write_atomically(path, checkpoint.encode(self.state()))
+        else:
+            write_atomically(
+                path, onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
+            )
+
     def rescue(self, path: str) -> None:
         """Writes it to another file, in odt's own format: it needs nothing of the model's file."""
         write_atomically(path, checkpoint.encode(self.state()))

@@ -171,6 +171,28 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
     )
 
 
+def array_columns(arrays: Sequence[Array], specs: Sequence[TensorSpec], what: str) -> list[Column]:
+    """One column for each tensor, from arrays in memory.
+
+    Args:
+        arrays: samples along the first axis.
+        specs: shape and dtype of one sample of each tensor.
+        what: what messages call a tensor: "x", "y".
+
+    Raises:
+        DataError: if there are more or fewer arrays than tensors, or shapes or dtypes do not fit.
+    """
+    if len(arrays) != len(specs):
+        raise DataError(
+            f"{what}: must be {len(specs)} arrays, one for each tensor, but got {len(arrays)}."
+        )
+    names = [what] if len(specs) == 1 else [f"{what}[{k}]" for k in range(len(specs))]
+    return [
+        replace(_column(name, spec, rows, what, ""), notes=(), pages=None)
+        for name, spec, rows in zip(names, specs, map(np.asarray, arrays), strict=True)
+    ]
+
+
 def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
     """Whether values of these shapes, one after the other, mean the same.
 

@@ -25,10 +25,17 @@ class Totals:
         self._changed = Condition()
         self._waiting = 0
         self._failed = False
+        self._keep = False
 
-    def start(self, workers: int) -> None:
-        """Begins new sums, to which so many workers add."""
+    def start(self, workers: int, keep: bool = False) -> None:
+        """Begins a batch, whose gradients so many workers add.
+
+        Args:
+            workers: how many.
+            keep: whether they are added to those of the batches before.
+        """
         self._workers = workers
+        self._keep = keep
         self._failed = False
         for i in self._turns:
             self._turns[i] = 0
@@ -39,7 +46,7 @@ class Totals:
         if self._turns[i] != turn and not self._wait(i, turn):
             return
         total = self.arrays[i]
-        if turn:
+        if turn or self._keep:
             np.add(total, gradient, out=total)
         else:
             np.copyto(total, gradient)

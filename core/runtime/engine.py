@@ -78,15 +78,30 @@ class Engine:
         team: Team,
         arenas: Sequence[Array],
         plans: Plans,
+        *,
+        keep_gradients: bool = False,
     ) -> None:
+        """Binds.
+
+        Args:
+            computation: what is computed.
+            parameters: shared by all engines of a model.
+            schedule: micro-batches and workers.
+            team: the workers' threads.
+            arenas: one for each worker.
+            plans: of the model.
+            keep_gradients: whether gradients are kept until `apply`, whatever the schedule.
+        """
         self.computation = computation
         self.parameters = parameters
         self.schedule = schedule
         self.team = team
         self.plan, self.memory = plans.at(computation, schedule.micro_batch)
         self.plans = plans
-        self.at_once = schedule.micro_batch == schedule.batch and schedule.workers == 1
+        whole = schedule.micro_batch == schedule.batch and schedule.workers == 1
+        self.at_once = whole and not keep_gradients
         self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
+        self._accumulated = False
         self._workers = [_Worker(self, k, arena) for k, arena in enumerate(arenas)]
 
     def _room(self) -> dict[int, Array]:
@@ -124,26 +139,62 @@ class Engine:
             LostFileError: if a file has become shorter; no parameter was changed by what was read
                 from it then.
         """
-        parts = self.schedule.parts(samples)
         training = self.computation.backward and bool(self.plan.parameters)
         if training:
             self.parameters.step += 1
-        active = self._workers[: len(parts)]
-        self.totals.start(len(active))
         try:
-            self.team.run(
-                [
-                    _task(worker, part, scales, fill, look)
-                    for worker, part in zip(active, parts, strict=True)
-                ]
-            )
-            if training and not self.at_once:
-                self.plans.check_files()  # backward reads constants, too
+            loss = self._compute(samples, scales, fill, look)
         except Exception:
             self.parameters.step -= training
             raise
         if training and not self.at_once:
             self._update()
+        return loss
+
+    def accumulate(self, samples: int, scales: Sequence[float], fill: Fill) -> float:
+        """Adds the gradients of a batch to those that `apply` has not used yet.
+
+        Args and what is returned are those of `run`. An error discards all gradients.
+        """
+        assert not self.at_once, "each weight is updated as soon as its gradient is whole"
+        kept, self._accumulated = self._accumulated, False
+        loss = self._compute(samples, scales, fill, None, keep=kept)
+        self._accumulated = True
+        return loss
+
+    def apply(self) -> None:
+        """Updates the parameters by the accumulated gradients, which are zero after that."""
+        if self._accumulated:
+            self.parameters.step += 1
+            self._update()
+        self._accumulated = False
+
+    @property
+    def gradients(self) -> Mapping[int, Array]:
+        """The accumulated gradients by tensor; nothing where there are none."""
+        return self.totals.arrays if self._accumulated else {}
+
+    def _compute(
+        self,
+        samples: int,
+        scales: Sequence[float],
+        fill: Fill,
+        look: Look | None,
+        *,
+        keep: bool = False,
+    ) -> float:
+        """The loss of a batch; its gradients are added up, or used at once."""
+        parts = self.schedule.parts(samples)
+        active = self._workers[: len(parts)]
+        self.totals.start(len(active), keep)
+        self.team.run(
+            [
+                _task(worker, part, scales, fill, look)
+                for worker, part in zip(active, parts, strict=True)
+            ]
+        )
+        if self.computation.backward and self.plan.parameters and not self.at_once:
+            self.plans.check_files()  # backward reads constants, too
         return math.fsum(loss for worker in active for loss in worker.losses)
 
     def _update(self) -> None:

@@ -91,6 +91,7 @@ class FrozenCache(Closing):
 
     Attributes:
         nbytes: of all samples' values.
+        policy: what is kept of the frozen part.
 
     Args:
         plans: of the whole model.
@@ -117,6 +118,7 @@ class FrozenCache(Closing):
     ) -> None:
         self.data = data
         self.targets = targets
+        self.policy = policy
         self._parts = tuple(parts)
         self._schedule = schedule
         self._size = frozen_samples(lambda n: plans.at(computation, n), schedule.micro_batch)

@@ -84,6 +84,21 @@ class Pass:
         self.losses.append(loss)
         return loss
 
+    def accumulate(self, samples: int, scale: float) -> float:
+        """Adds the gradients of the first samples of the order; gives their loss, scaled.
+
+        Raises:
+            TrainingError: if the loss is not finite.
+        """
+        fill = _filler(self.data, self.order, 0)
+        scales = [scale * s for s in self._scales(samples)]
+        try:
+            return self.engine.accumulate(samples, scales, fill)
+        except NotFiniteError as e:
+            raise TrainingError(
+                f"the loss must be finite, but {self._name(e.value)} is not."
+            ) from None
+
     def result(self) -> Result:
         loss = float(np.mean(self.losses)) if self.losses else float("nan")
         values = {name: m.value() for name, m in self.metrics.items()}

@@ -16,6 +16,7 @@ from odt.core.training.trainer import Trainer
 from odt.errors import DataError, OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 
+TESTED = 8  # samples at most: in float64, and once for each weight that is moved
 FLOAT64 = np.dtype(np.float64)
 # Steps of central differences by itemsize, as shares of the weights' size: the larger suffers less
 # from rounding, the smaller from the kinks of a RELU; the better of the two counts.

@@ -1,26 +1,25 @@
 """Trains a model: epochs of steps over data, with validation after each."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.lower import file_batch
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
-from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.works import training_and_validation
-from odt.core.runtime.engine import Look
+from odt.core.runtime.engine import Engine, Look
 from odt.core.runtime.parameters import Optimizer, Parameters
-from odt.core.runtime.runtime import Runtime, SampleSpecs, sample_specs
+from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
-from odt.core.training.passes import Metrics, Pass, Result, evaluate
+from odt.core.training.passes import Metrics, Pass, Result, evaluate, predict
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
 
@@ -143,6 +142,8 @@ class Trainer(Closing):
         self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
         self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule)
         self._training, self._validation = self.runtime.engines
+        self._accumulating: Engine | None = None
+        self._predicting: Engine | None = None
         self.best = Best(self.parameters.tensors if keep_best else {})
 
     def fit(
@@ -192,6 +193,11 @@ class Trainer(Closing):
             if stopped or (patience is not None and self.best.waited >= patience):
                 return
 
+    @property
+    def caches(self) -> bool:
+        """Whether data must come from `frozen`."""
+        return self._keep is not None
+
     def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
         """The data of a trainer that was told what to keep; arguments are those of FrozenCache.
 
@@ -222,12 +228,61 @@ class Trainer(Closing):
         run = Pass(engine, data, range(samples), self.info.reduction, {}, look)
         return run.step(0, samples)
 
-    def evaluate(self, data: Data, order: SampleOrder) -> Result:
+    def batch(self, data: Data, samples: int, *, update: bool) -> Result:
+        """Loss and metrics of the first samples of data, and a training step if `update`."""
+        engine = self._training if update else self._validation
+        run = Pass(engine, data, range(samples), self.info.reduction, self.metrics)
+        run.step(0, samples)
+        return run.result()
+
+    def accumulate(self, data: Data, samples: int, scale: float = 1.0) -> float:
+        """Adds the gradients of a batch to those that `apply_gradients` has not used yet.
+
+        Args:
+            data: whose first samples are the batch.
+            samples: at most a batch.
+            scale: of the loss, and so of its gradients.
+
+        Returns:
+            The loss, times the scale.
+
+        Raises:
+            TrainingError: if the loss is not finite; all accumulated gradients are discarded.
+        """
+        if self._accumulating is None:
+            engine = self._training
+            if engine.at_once:
+                engine = self.runtime.engine(engine.computation, keep_gradients=True)
+            self._accumulating = engine
+        run = Pass(self._accumulating, data, range(samples), self.info.reduction, {})
+        return run.accumulate(samples, scale)
+
+    def apply_gradients(self) -> None:
+        """One update by the accumulated gradients, which are zero after that."""
+        if self._accumulating is not None:
+            self._accumulating.apply()
+
+    @property
+    def gradients(self) -> Mapping[int, Array]:
+        """The accumulated gradients by tensor; nothing where there are none."""
+        return {} if self._accumulating is None else self._accumulating.gradients
+
+    def predict(self, data: Data, order: SampleOrder) -> Iterator[list[Array]]:
+        """The outputs of samples, batch after batch; the arrays are reused."""
+        if self._predicting is None:
+            self._predicting = self.runtime.engine(Computation(outputs=True))
+        return predict(self._predicting, data, order, self.runtime.output_specs)
+
+    def evaluate(self, data: Data, order: SampleOrder, *, rest: bool = False) -> Result:
         """Loss and metrics on samples, without training.
 
-        What does not fill a batch is left out, as onert does, unless it is all there is.
+        Args:
+            data: the samples.
+            order: their numbers.
+            rest: whether a last batch that is not full counts; without it, it is left out as
+                onert does, unless it is all there is.
         """
-        rest = len(order) < self.info.batch_size
+        rest = rest or len(order) < self.info.batch_size
         return evaluate(self._validation, data, order, self.info.reduction, self.metrics, rest=rest)
 
     @property
@@ -254,16 +309,6 @@ class Trainer(Closing):
     def close(self) -> None:
         """Ends the worker threads."""
         self.runtime.close()
-
-
-def training_sample_specs(graph: Graph, info: TrainingInfo) -> SampleSpecs:
-    """What one sample of data must be, known before anything is planned.
-
-    Raises:
-        UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.
-    """
-    size = file_batch(graph)
-    return sample_specs(lower(graph, size), output_losses(graph, info), size)
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:

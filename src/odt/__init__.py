@@ -6,13 +6,46 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # the table below, for type checkers
+    from odt.callbacks import Callback as Callback
+    from odt.callbacks import CSVLogger as CSVLogger
+    from odt.callbacks import EarlyStopping as EarlyStopping
+    from odt.callbacks import History as History
+    from odt.callbacks import LambdaCallback as LambdaCallback
+    from odt.callbacks import Logs as Logs
+    from odt.callbacks import ModelCheckpoint as ModelCheckpoint
+    from odt.core.model.training_info import TrainingInfo as TrainingInfo
+    from odt.data import DataSet as DataSet
     from odt.errors import DataError as DataError
+    from odt.errors import LostFileError as LostFileError
     from odt.errors import ModelError as ModelError
     from odt.errors import OdtError as OdtError
+    from odt.errors import OdtWarning as OdtWarning
     from odt.errors import OptionError as OptionError
     from odt.errors import ShapeError as ShapeError
     from odt.errors import TrainingError as TrainingError
     from odt.errors import UnsupportedError as UnsupportedError
+    from odt.model import Model as Model
+    from odt.model import NodeInfo as NodeInfo
+    from odt.model import TensorInfo as TensorInfo
+    from odt.model import load_model as load_model
+    from odt.model import read_training_info as read_training_info
+    from odt.model import replace_head as replace_head
+    from odt.model import write_circle_plus as write_circle_plus
+    from odt.optimizers import SGD as SGD
+    from odt.optimizers import Adam as Adam
+    from odt.optimizers import AdamW as AdamW
+    from odt.optimizers import Optimizer as Optimizer
+    from odt.planning import CheckResult as CheckResult
+    from odt.planning import MemoryForecast as MemoryForecast
+    from odt.planning import check as check
+    from odt.planning import plan as plan
+    from odt.trainable import Trainable as Trainable
+    from odt.trainable import bias_only as bias_only
+    from odt.trainable import freeze as freeze
+    from odt.trainable import last as last
+    from odt.trainable import select as select
+    from odt.trainer import Trainer as Trainer
+    from odt.weights import Arrays as Arrays
 
 # Public name → its module, loaded when the name is first used: `import odt` stays instant.
 FACE = {
@@ -23,6 +56,39 @@ FACE = {
     "ShapeError": "odt.errors",
     "TrainingError": "odt.errors",
     "UnsupportedError": "odt.errors",
+    "LostFileError": "odt.errors",
+    "Model": "odt.model",
+    "TensorInfo": "odt.model",
+    "NodeInfo": "odt.model",
+    "load_model": "odt.model",
+    "read_training_info": "odt.model",
+    "replace_head": "odt.model",
+    "write_circle_plus": "odt.model",
+    "TrainingInfo": "odt.core.model.training_info",
+    "Trainer": "odt.trainer",
+    "OdtWarning": "odt.errors",
+    "Optimizer": "odt.optimizers",
+    "SGD": "odt.optimizers",
+    "Adam": "odt.optimizers",
+    "AdamW": "odt.optimizers",
+    "Trainable": "odt.trainable",
+    "last": "odt.trainable",
+    "select": "odt.trainable",
+    "freeze": "odt.trainable",
+    "bias_only": "odt.trainable",
+    "Callback": "odt.callbacks",
+    "History": "odt.callbacks",
+    "Logs": "odt.callbacks",
+    "EarlyStopping": "odt.callbacks",
+    "ModelCheckpoint": "odt.callbacks",
+    "CSVLogger": "odt.callbacks",
+    "LambdaCallback": "odt.callbacks",
+    "DataSet": "odt.data",
+    "Arrays": "odt.weights",
+    "plan": "odt.planning",
+    "MemoryForecast": "odt.planning",
+    "check": "odt.planning",
+    "CheckResult": "odt.planning",
 }
 
 if not TYPE_CHECKING:

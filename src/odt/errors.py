@@ -59,3 +59,7 @@ class TrainingError(OdtError):
 
 class OutputError(OdtError):
     """A standard output that no longer takes what is printed."""
+
+
+class OdtWarning(UserWarning):
+    """Something that may not be as intended, such as samples that fill no batch."""

@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from support.paths import GOLDEN
 
-from odt.cli.commands.inspect import describe
 from odt.cli.main import main
 from odt.core.model.reader import read_model
+from odt.summary import describe
 
 MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX
 LAYER_1, LAYER_2 = 784 * 128 + 128, 128 * 10 + 10

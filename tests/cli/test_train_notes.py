@@ -9,11 +9,11 @@ from click.testing import CliRunner, Result
 from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
-from odt.cli.output.warnings import left_out
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
+from odt.notes import left_out
 
 X, T = MLP_SM / "input.bin", MLP_SM / "expected.bin"
 

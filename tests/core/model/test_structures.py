@@ -18,7 +18,6 @@ from support.mutations import mutations, structures
 from support.paths import MODELS
 
 from odt.cli.commands.check import describe, describe_refusals
-from odt.cli.commands.inspect import describe as describe_model
 from odt.core.export.exporter import convert, export_model
 from odt.core.lowering.lower import unsupported_nodes
 from odt.core.model.dequantize import dequantize_weights
@@ -31,6 +30,7 @@ from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, OdtError
+from odt.summary import describe as describe_model
 
 SECONDS, GROWTH = 2, 500 << 20
 MOST_RUN = 5 * 10**8  # arithmetic of a step that is run: it is the user who asks for a larger one

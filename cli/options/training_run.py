@@ -1,0 +1,224 @@
+"""Options of `odt train` → arguments of `odt.Trainer` and its `fit`."""
+
+from typing import Any
+
+import click
+
+import odt
+from odt.cli.options.shared import LOSS_FIELDS, given, stack
+from odt.cli.output.output_paths import check_ending, check_outputs
+from odt.core.data.dataset import DataSet, Split
+from odt.core.storage.atomic_files import AtomicFile
+from odt.errors import LostFileError, OptionError
+from odt.fitting import split_samples
+
+EXPORTS = {
+    "circle": "export_circle",
+    "tflite": "export_tflite",
+    "circle+": "export_circleplus",
+}  # format of a model → parameter
+
+fit_options = stack(
+    click.option(
+        "--epochs",
+        type=click.IntRange(0),
+        default=5,
+        show_default=True,
+        help="Times through the data.",
+    ),
+    click.option(
+        "--validation-split",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Share of the samples, the last of the file, that validates after each epoch.",
+    ),
+    click.option(
+        "--keep-best",
+        is_flag=True,
+        help="Exports the weights of the epoch with the least val_loss, not those of the last.",
+    ),
+    click.option(
+        "--patience",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Ends training after N epochs without a smaller val_loss.",
+    ),
+    click.option(
+        "--shuffle/--no-shuffle",
+        default=None,
+        help="Takes the samples in a new order each epoch.",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0), help="Decides the orders of --shuffle; 0 if left out."
+    ),
+)
+export_options = stack(
+    click.option(
+        "--export-circle",
+        type=click.Path(),
+        metavar="FILE",
+        help="Writes the trained model as Circle.",
+    ),
+    click.option(
+        "--export-tflite",
+        type=click.Path(),
+        metavar="FILE",
+        help="Writes the trained model as TFLite.",
+    ),
+    click.option(
+        "--export-circleplus",
+        type=click.Path(),
+        metavar="FILE",
+        help="Writes the trained model as circle+, with the values that trained it.",
+    ),
+    click.option(
+        "--export-weights",
+        type=click.Choice(["as-stored", "float"]),
+        show_default="as-stored",
+        help="How exports hold weights that the file has as float16 or int8.",
+    ),
+    click.option("--mem-poll", is_flag=True, help="Reports the process's memory in each phase."),
+)
+
+
+HYPER_PARAMETERS = ("momentum", "nesterov", "weight_decay", "beta_1", "beta_2", "epsilon")
+
+
+def exports_of(options: dict[str, Any]) -> dict[str, str]:
+    """The models to write: path by format."""
+    return {kind: options[name] for kind, name in EXPORTS.items() if options[name]}
+
+
+def refuse_alone(option: str, value: object, other: str, there: object) -> None:
+    """Raises OptionError if an option is given without the one that it needs."""
+    if value and not there:
+        raise OptionError(f"{option}: must come with {other}, but got it alone")
+
+
+def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
+    """Raises OptionError for options that would have no effect."""
+    written = options["export_checkpoint"]
+    every = options["export_checkpoint_every"] is not None
+    model = "--export-circle or another export"
+    refuse_alone("--property", options["properties"], "--export-checkpoint", written)
+    refuse_alone("--export-checkpoint-every", every, "--export-checkpoint", written)
+    refuse_alone("--export-weights", options["export_weights"], model, exports)
+    refuse_alone("--keep-best", options["keep_best"], model, exports)
+    refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
+
+
+def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, Any]) -> None:
+    """Raises OptionError if a file would be written over one that is read.
+
+    A model may be replaced by what it became, in its format, and a checkpoint by a later one.
+    """
+    names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
+    written = {"--export-checkpoint": options["export_checkpoint"]}
+    written |= {names[kind]: path for kind, path in exports.items()}
+    read = {f"--{n.replace('_', '-')}": options[n] for n in ("load_input", "load_expected")}
+    read |= {"MODEL": model.path, "--checkpoint": options["checkpoint"]}
+    itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
+    replaces = [(f"--export-{kind}", "MODEL") for kind in itself]
+    check_outputs(written, read, [("--export-checkpoint", "--checkpoint"), *replaces])
+    for kind, path in exports.items():
+        check_ending(names[kind], path, kind)
+
+
+def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
+    """The trainer that the options describe; options stay as they are."""
+    fields = {name: options[name] for name in LOSS_FIELDS}
+    names = ("optimizer", "learning_rate", "batch_size", "micro_batch", "workers", "sparse")
+    more = ("memory_budget", "cache_frozen", "cache_dtype", "keep_best", "checkpoint")
+    known = odt.Trainable(
+        options["num_of_trainable_ops"],
+        options["trainable_ops"],
+        options["trainable"],
+        options["freeze"],
+        options["bias_only"],
+        options["freeze_norm"],
+    )
+    return odt.Trainer(
+        model,
+        loss=fields.pop("loss"),
+        reduction=fields.pop("reduction"),
+        output_losses=dict(fields.pop("output_losses") or ()),
+        loss_weights=dict(fields.pop("loss_weights") or ()),
+        hyper_parameters={name: options[name] for name in HYPER_PARAMETERS},
+        metrics=options["metric"],
+        trainable=known,
+        **{name: options[name] for name in (*names, *more)},
+    )
+
+
+def open_samples(
+    trainer: odt.Trainer, options: dict[str, Any]
+) -> tuple[DataSet, Split, dict[str, Any]]:
+    """The samples, which of them train and validate, and the other arguments of `fit`.
+
+    Raises:
+        DataError: if the files do not fit the model.
+        OptionError: if options contradict each other or the data.
+    """
+    for path in exports_of(options).values():
+        AtomicFile(path).discard()  # refused now rather than after hours of training
+    data = trainer.open(
+        given("--load-input", options["load_input"], "the file with the inputs of all samples"),
+        given(
+            "--load-expected", options["load_expected"], "the file with what the outputs should be"
+        ),
+    )
+    length, share = options["data_length"], options["validation_split"]
+    parts = split_samples(data.length, length, share, trainer.recipe.info.batch_size)
+    shuffle = options["shuffle"]
+    if shuffle is None:
+        shuffle = trainer.resume.progress.shuffle
+    refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle)
+    for name, option in (("keep_best", "--keep-best"), ("patience", "--patience")):
+        refuse_alone(option, options[name], "--validation-split", parts.validation)
+    same = ("epochs", "validation_split", "seed", "data_length", "check_data", "patience")
+    return (
+        data,
+        parts,
+        {
+            **{name: options[name] for name in same},
+            "shuffle": shuffle,
+            "save_to": options["export_checkpoint"],
+            "save_every": options["export_checkpoint_every"],
+            "properties": dict(options["properties"]),
+        },
+    )
+
+
+def write_exports(
+    trainer: odt.Trainer,
+    exports: dict[str, str],
+    options: dict[str, Any],
+    lost: LostFileError | None,
+) -> None:
+    """Writes the trained models; saves the weights where the model's own file is lost.
+
+    Args:
+        trainer: trained.
+        exports: path by format.
+        options: of the command.
+        lost: what ended the training, if a file was lost: its checkpoint is still to be written.
+
+    Raises:
+        LostFileError: if the model's file is lost.
+    """
+    floats = options["export_weights"] == "float"
+    try:
+        if lost:
+            trainer.finish()
+        for kind, path in exports.items():
+            trainer.export(
+                path, kind.rstrip("+"), float_weights=floats, training_info=kind == "circle+"
+            )
+    except LostFileError as e:
+        path = f"{next(iter(exports.values()), options['export_checkpoint'])}.rescued.odt"
+        trainer.rescue(path)
+        raise LostFileError(
+            f"{e} The weights are saved as {path}; put the model file back, and export them with "
+            "this --checkpoint and --epochs 0."
+        ) from e

@@ -1,0 +1,119 @@
+"""What `odt train` prints while it runs, with a progress bar on a terminal."""
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import click
+
+import odt
+from odt.cli.options.onert import spelled_as_one
+from odt.cli.output import report
+from odt.core.data.dataset import Split
+from odt.core.recipe.resolve import number_of_last, values_used
+from odt.core.storage.usage import StageTimer
+from odt.kernels.native.library import describe_kernels
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Prints warnings of odt as lines on stderr."""
+
+    def show(message: Warning | str, *args: Any, **more: Any) -> None:
+        click.echo(str(message), err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", odt.OdtWarning)
+        warnings.showwarning = show
+        yield
+
+
+class TrainingLog(odt.Callback):
+    """Prints onert_train's blocks and lines; a context manager that shows the progress bar.
+
+    Args:
+        stopped: holds a signal once training is to end.
+        parts: the samples.
+        options: of the command.
+    """
+
+    def __init__(self, stopped: Sequence[int], parts: Split, options: Mapping[str, Any]) -> None:
+        self._stopped, self._parts, self._options = stopped, parts, options
+        self._times: list[float] = []
+        self._first = 1
+
+    def __enter__(self) -> Self:
+        from tqdm import tqdm
+
+        self._bar = tqdm(unit="step", leave=False, disable=not sys.stderr.isatty())
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._bar.close()
+
+    def on_train_begin(self, logs: odt.Logs) -> None:
+        """Prints what will be trained, how, and in how much memory."""
+        trainer, options = self.trainer, self._options
+        core, graph = trainer.build(), trainer.recipe.model.graph
+        used = values_used(graph, core.info)
+        block: dict[str, Any] = {
+            "learning_rate": core.info.learning_rate,
+            "batch_size": core.info.batch_size,
+            "loss": ", ".join(dict.fromkeys(name for name, _ in core.runtime.losses)),
+            "reduction": core.info.reduction,
+            "optimizer": core.info.optimizer,
+            "num_of_trainable_ops": number_of_last(graph, core.info.trainable_ops),
+            "trainable_ops": core.info.trainable_ops or (),
+        }
+        if options["verbose_level"]:
+            block |= {
+                "origins": trainer.recipe.origins,
+                "hyper_parameters": used.hyper_parameters,
+            }
+        click.echo(report.parameter_block(**block))
+        if options["verbose_level"]:
+            click.echo(describe_kernels())
+        names = ("sparse", "trainable", "freeze", "bias_only", "freeze_norm")
+        if any(options[name] for name in names):
+            click.echo(report.trained_line(core.parameters.trained.values()))
+        click.echo(report.memory_block(core.memory(), core.runtime.schedule))
+        if trainer.memory_budget is not None and core.predicted is not None:
+            click.echo(report.budget_line(core.predicted, trainer.memory_budget))
+        if trainer.cache is not None:
+            cache = trainer.cache
+            click.echo(report.cache_line(cache.policy, cache.nbytes, cache.arena_nbytes))
+        steps = len(self._parts.training) // core.info.batch_size
+        self._first, done = trainer.resume.start(core.info.batch_size, steps)
+        self._bar.total = max(steps * (options["epochs"] - self._first + 1) - done, 0)
+
+    def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
+        """Names the epoch on the bar."""
+        name = f"epoch {epoch + 1}/{self._options['epochs']}"
+        self._bar.set_description(name, refresh=False)
+
+    def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
+        """Moves the bar, and ends training after a signal."""
+        self._bar.set_postfix(loss=report.figure("loss", logs["loss"]), refresh=False)
+        self._bar.update()
+        self.trainer.stop_training = bool(self._stopped)
+
+    def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
+        """Prints the epoch's line."""
+        found = self.trainer.epoch
+        assert found is not None
+        self._bar.clear()
+        self._times.append(found.training.seconds * 1000)
+        results = found.training, found.validation
+        epochs = self._options["epochs"]
+        click.echo(report.epoch_line(epoch + 1, epochs, *results, as_one=spelled_as_one()))
+
+    def end(self, stages: StageTimer) -> None:
+        """Prints the best epoch, and what each stage took."""
+        best, options = self.trainer.build().best, self._options
+        if (options["keep_best"] or options["patience"]) and best.epoch:
+            click.echo(report.best_line(best, options["keep_best"]))
+        click.echo(report.timing_table(stages.times_ms, self._times, self._first))
+        if options["mem_poll"]:
+            click.echo(report.memory_tables(stages.usages))

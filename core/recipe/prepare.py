@@ -1,0 +1,125 @@
+"""One training run, resolved: what the user asks, a checkpoint, the model file and defaults."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from odt.core.model.dequantize import Dequantized, dequantize_weights
+from odt.core.model.graph import Graph
+from odt.core.model.reader import Model
+from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.planning.autodiff import Loss
+from odt.core.recipe.output_losses import output_losses
+from odt.core.recipe.resolve import listed_operators, origins, resolve
+from odt.core.recipe.samples import SampleSpecs, training_sample_specs
+from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asks of a training run; None leaves a value to the file or the defaults.
+
+    Attributes:
+        loss, output_losses, loss_weights, reduction, optimizer, learning_rate, batch_size: as in
+            TrainingInfo.
+        hyper_parameters: of the optimizer, by name.
+        last: how many operators train, counted from the end of the file; -1 for all.
+        operators: positions of the operators that train, as numbers and ranges: 0-3,7.
+        selection: weights that train, by patterns.
+        sparse: patterns of filters, and the share of their output channels that trains.
+    """
+
+    loss: str | None = None
+    output_losses: tuple[tuple[str, str], ...] | None = None
+    loss_weights: tuple[tuple[str, float], ...] | None = None
+    reduction: str | None = None
+    optimizer: str | None = None
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
+    last: int | None = None
+    operators: str | None = None
+    selection: Selection = field(default_factory=Selection)
+    sparse: Sequence[tuple[str, float]] = ()
+
+    def given(self, graph: Graph) -> dict[str, Any]:
+        """Fields of TrainingInfo that are set.
+
+        Raises:
+            OptionError: if operators are selected in two ways, or do not exist.
+        """
+        names = ("loss", "output_losses", "loss_weights", "reduction", "optimizer")
+        fields = {n: getattr(self, n) for n in (*names, "learning_rate", "batch_size")}
+        if self.operators is not None:
+            if self.last is not None:
+                raise OptionError(
+                    "--trainable-ops: must not be given with --num-of-trainable-ops, but got both"
+                )
+            fields["trainable_ops"] = listed_operators(graph, self.operators)
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A training run with nothing left open.
+
+    Attributes:
+        model: the file.
+        dequantized: its graph with all weights in float32.
+        info: loss, optimizer, batch size, what trains.
+        origins: where each value comes from: command line, checkpoint, circle+ or default.
+    """
+
+    model: Model
+    dequantized: Dequantized
+    info: TrainingInfo
+    origins: Mapping[str, str]
+
+    @property
+    def graph(self) -> Graph:
+        """The file's graph with all weights in float32."""
+        return self.dequantized.graph
+
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """The loss of each output that has one."""
+        return output_losses(self.graph, self.info)
+
+    @property
+    def samples(self) -> SampleSpecs:
+        """The shapes and dtypes of one sample of each input, output and target."""
+        return training_sample_specs(self.graph, self.info)
+
+
+def prepare(
+    model: Model,
+    request: Request | None = None,
+    checkpoint: Callable[[Graph], Mapping[str, Any]] | None = None,
+) -> Recipe:
+    """Resolves what a training run is.
+
+    Args:
+        model: the file.
+        request: what the user asks; it counts before the checkpoint, and that before the file.
+        checkpoint: gives the fields of TrainingInfo that a checkpoint stores, for the graph.
+
+    Raises:
+        OptionError, ModelError, UnsupportedError: if the model cannot be trained so.
+    """
+    request = request or Request()
+    dequantized = dequantize_weights(model)
+    info = stored_training_info(model)
+    stored = info.given() if info else {}
+    before = dict(checkpoint(dequantized.graph)) if checkpoint else {}
+    given = request.given(model.graph)
+    said = {*given, *(["trainable_ops"] if request.last is not None else [])}
+    where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
+    resolved = resolve(model.graph, stored | before, given, request.hyper_parameters, request.last)
+    for name, value in request.hyper_parameters.items():
+        source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
+        where[name] = source if value is None else "command line"
+    among = request.last is not None or request.operators is not None
+    chosen = select(dequantized.graph, resolved, request.selection, among=among)
+    chosen = choose_channels(dequantized.graph, chosen, request.sparse)
+    return Recipe(model, dequantized, chosen, where)

@@ -1,0 +1,58 @@
+"""One sample: shapes and dtypes of what a model takes and gives, and of the targets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.sample_axis import sample_spec
+from odt.core.model.graph import Graph, LoweredGraph
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.autodiff import Loss
+from odt.core.recipe.output_losses import output_losses
+from odt.kernels.opdef import TensorSpec
+from odt.kernels.registry import find_target
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSpecs:
+    """What one sample is to a model.
+
+    Attributes:
+        input_specs, output_specs: of one sample.
+        losses: name of each, and the spec of one sample of the output it is on.
+        target_specs: of one sample, one for each loss.
+    """
+
+    input_specs: tuple[TensorSpec, ...]
+    output_specs: tuple[TensorSpec, ...]
+    losses: tuple[tuple[str, TensorSpec], ...]
+    target_specs: tuple[TensorSpec, ...]
+
+
+def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
+    """What one sample is to a graph that was lowered for a batch.
+
+    Raises:
+        UnsupportedError: if a tensor is not made of whole samples.
+    """
+
+    def one(i: int) -> TensorSpec:
+        return sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
+
+    targets = [find_target(x.name)(lowered.tensors[x.tensor].spec) for x in losses]
+    return SampleSpecs(
+        tuple(map(one, lowered.inputs)),
+        tuple(map(one, lowered.outputs)),
+        tuple((x.name, one(x.tensor)) for x in losses),
+        tuple(sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)),
+    )
+
+
+def training_sample_specs(graph: Graph, info: TrainingInfo) -> SampleSpecs:
+    """What one sample of data must be, known before anything is planned.
+
+    Raises:
+        UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.
+    """
+    size = file_batch(graph)
+    return sample_specs(lower(graph, size), output_losses(graph, info), size)

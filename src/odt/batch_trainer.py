@@ -1,0 +1,267 @@
+"""A model ready to train batch by batch."""
+
+import os
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from odt.core.checkpoints.resume import Resume, Saver, read_resume
+from odt.core.data import dataset
+from odt.core.data.dataset import EpochOrder
+from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.recipe.prepare import Recipe, Request, prepare
+from odt.core.recipe.selection import Selection
+from odt.core.runtime.parameters import by_name
+from odt.core.training import trainer as engine
+from odt.core.training.frozen_cache import CachePolicy, FrozenCache
+from odt.core.training.metrics import fitting_metrics
+from odt.core.training.passes import Result
+from odt.data import samples_of
+from odt.errors import DataError, OdtWarning, OptionError
+from odt.model import Model, file_of
+from odt.optimizers import Optimizer
+from odt.trainable import Trainable
+from odt.weights import Arrays
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Path: TypeAlias = str | os.PathLike[str]
+Logs: TypeAlias = dict[str, float]
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+class BatchTrainer:
+    """A model with loss, optimizer and metrics that takes single batches; see Trainer."""
+
+    def __init__(
+        self,
+        model: Model | Path,
+        *,
+        loss: str | None = None,
+        optimizer: str | Optimizer | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        metrics: Sequence[str] = (),
+        trainable: Trainable | None = None,
+        sparse: Mapping[str, float] | Sequence[tuple[str, float]] | None = None,
+        reduction: str | None = None,
+        output_losses: Mapping[str, str] | None = None,
+        loss_weights: Mapping[str, float] | None = None,
+        hyper_parameters: Mapping[str, Any] | None = None,
+        memory_budget: int | str | None = None,
+        micro_batch: int | None = None,
+        workers: int | None = None,
+        cache_frozen: str | None = None,
+        cache_dtype: str | None = None,
+        keep_best: bool = False,
+        checkpoint: Path | None = None,
+    ) -> None:
+        values = dict(hyper_parameters or {})
+        if isinstance(optimizer, Optimizer):
+            values = optimizer.hyper_parameters() | values
+            learning_rate = optimizer.learning_rate if learning_rate is None else learning_rate
+            optimizer = optimizer.name
+        chosen = trainable or Trainable()
+        self.model = model if isinstance(model, Model) else Model(file_of(model))
+        self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
+        request = Request(
+            loss=loss,
+            output_losses=tuple(output_losses.items()) if output_losses else None,
+            loss_weights=tuple(loss_weights.items()) if loss_weights else None,
+            reduction=reduction,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            hyper_parameters=values,
+            last=chosen.last,
+            operators=chosen.operators,
+            selection=Selection(
+                chosen.patterns, chosen.freeze, chosen.bias_only, chosen.freeze_norm
+            ),
+            sparse=tuple(sparse.items()) if isinstance(sparse, Mapping) else tuple(sparse or ()),
+        )
+        self.recipe: Recipe = prepare(file_of(self.model), request, self.resume.training_info)
+        self.samples = self.recipe.samples
+        self.metrics = fitting_metrics(tuple(metrics), *self.samples.losses[0])
+        self._asked = dict(zip(self.metrics, metrics, strict=False))
+        self.memory_budget = _nbytes(memory_budget)
+        self.stop_training = False
+        self._micro_batch, self._workers = micro_batch, workers
+        self._cache = (cache_frozen, cache_dtype)
+        self._keep_best = keep_best
+        self._engine: engine.Trainer | None = None
+        self._saver: Saver | None = None
+        self._order = EpochOrder(range(0))
+        self._graph = self.recipe.graph
+        self.epoch: engine.Epoch | None = None
+        self.cache: FrozenCache | None = None
+
+    # ---- data and memory
+
+    def open(self, x: Any, y: Any = None) -> dataset.DataSet:
+        """Checks samples against the model.
+
+        Args:
+            x: inputs: arrays (N, …), the path of a data file, or a DataSet.
+            y: targets (N, …), likewise.
+
+        Raises:
+            DataError: if shapes, dtypes or numbers of samples do not fit.
+        """
+        if isinstance(x, dataset.DataSet):
+            return x
+        names = [t.name for t in self.model.inputs]
+        data = samples_of(x, y, self.samples, names)
+        if self.memory_budget is not None:
+            data.limit_mapped(DATA_PAGES)
+        return data
+
+    def build(self, samples: int = 0) -> engine.Trainer:
+        """Plans and allocates memory, if that has not been done.
+
+        Args:
+            samples: number of samples of the data, for `cache_frozen`.
+
+        Raises:
+            UnsupportedError, OptionError: if the model cannot be trained so.
+        """
+        if self._engine is None:
+            where, dtype = self._cache
+            keep = None
+            if where is not None:
+                half = np.dtype(np.float16) if dtype == "float16" else None
+                keep = CachePolicy(samples, half, where == "disk")
+            batch = self.recipe.info.batch_size
+            m, w = self.resume.schedule(batch, self._micro_batch, self._workers)
+            self._graph = self.resume.on(self.recipe.graph)
+            self._engine = engine.Trainer(
+                self._graph,
+                self.recipe.info,
+                micro_batch=m,
+                workers=w,
+                budget=self.memory_budget,
+                metrics=self.metrics,
+                keep=keep,
+                keep_best=self._keep_best,
+            )
+            self.recipe.model.give_pages_back()  # the weights that train are copied
+            if self.resume.path:
+                self.resume.restore(self._engine.graph, self._engine.parameters)
+        return self._engine
+
+    def train_on_batch(self, x: Any, y: Any) -> Logs:
+        """One step; returns loss and metrics before the update.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+        """
+        return self._batch(x, y, update=True)
+
+    def test_on_batch(self, x: Any, y: Any) -> Logs:
+        """Loss and metrics of a batch; nothing is updated.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+        """
+        return self._batch(x, y, update=False)
+
+    def forward_backward(self, x: Any, y: Any, scale: float = 1.0) -> float:
+        """Adds the gradients of a batch to `gradients`, for loops of your own.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+            scale: of the loss and its gradients, such as 1 / batches to be accumulated.
+
+        Returns:
+            The loss, times the scale.
+
+        Raises:
+            TrainingError: if the loss is not finite; accumulated gradients are then discarded.
+        """
+        data = self._whole_batch(x, y)
+        return self.build().accumulate(data, data.length, scale)
+
+    def apply_gradients(self) -> None:
+        """One update by `gradients`, which are empty after that."""
+        self.build().apply_gradients()
+
+    @property
+    def gradients(self) -> Arrays:
+        """Accumulated gradients by the names of their weights; read and set in place."""
+        trainer = self.build()
+        return Arrays(lambda: by_name(trainer.graph, trainer.gradients))
+
+    @property
+    def weights(self) -> Arrays:
+        """Weights that train by name; read and set in place."""
+        trainer = self.build()
+        return Arrays(lambda: by_name(trainer.graph, trainer.parameters.tensors))
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next update; can be set between batches."""
+        optimizer = self.build().parameters.optimizer
+        assert optimizer is not None
+        return optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        if not 0 < value < float("inf"):
+            raise OptionError(f"learning_rate: must be a number above 0, but got {value:g}")
+        optimizer = self.build().parameters.optimizer
+        assert optimizer is not None
+        optimizer.learning_rate = value
+
+    def logs(self, result: Result, prefix: str = "") -> Logs:
+        """Loss and metrics by name, metrics by the names that were asked for."""
+        found = {self._asked.get(n, n): value for n, value in result.metrics.items()}
+        return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **found}.items()}
+
+    def warn(self, message: str | None) -> None:
+        """Issues an OdtWarning, if there is a message."""
+        if message:
+            warnings.warn(message, OdtWarning, stacklevel=4)
+
+    def close(self) -> None:
+        """Ends the threads; weights stay readable."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _batch(self, x: Any, y: Any, *, update: bool) -> Logs:
+        data = self._whole_batch(x, y)
+        return self.logs(self.build().batch(data, data.length, update=update))
+
+    def _whole_batch(self, x: Any, y: Any) -> dataset.DataSet:
+        data, most = self.open(x, y), self.recipe.info.batch_size
+        if not 0 < data.length <= most:
+            raise DataError(f"a batch must have 1 to {most} samples, but got {data.length}.")
+        return data
+
+
+def _nbytes(size: int | str | None) -> int | None:
+    if size is None or isinstance(size, int):
+        return size
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)", size)
+    unit = UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise OptionError(f"memory_budget: must be a size such as 64MB or 64MiB, but got {size}")
+    return int(float(match[1]) * unit)

@@ -1,0 +1,245 @@
+"""Callbacks of `Trainer.fit`, with Keras' protocol and names.
+
+Epochs and batches are counted from 0. `logs` holds the loss and the metrics by name; those of
+validation data begin with `val_`.
+"""
+
+import csv
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from odt.errors import OptionError
+
+if TYPE_CHECKING:
+    from odt.trainer import Trainer
+
+Logs: TypeAlias = Mapping[str, float]
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+class Callback:
+    """Called while `fit` runs; derive from it and override what you need.
+
+    Attributes:
+        trainer: the trainer that runs. Set `trainer.stop_training = True` to end after the batch.
+    """
+
+    trainer: "Trainer"
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Called before the first batch."""
+
+    def on_train_end(self, logs: Logs) -> None:
+        """Called after the last batch; `logs` are those of the last epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
+        """Called before an epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Called after an epoch and its validation."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs) -> None:
+        """Called before a batch."""
+
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        """Called after a batch; `logs` holds its loss."""
+
+
+class History(Callback):
+    """Losses and metrics of all epochs; `fit` returns one.
+
+    Attributes:
+        epoch: numbers of the epochs, from 0.
+        history: values of each epoch by name: loss, val_loss, metrics.
+    """
+
+    def __init__(self) -> None:
+        self.epoch: list[int] = []
+        self.history: dict[str, list[float]] = {}
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Adds the epoch's values."""
+        self.epoch.append(epoch)
+        for name, value in logs.items():
+            self.history.setdefault(name, []).append(value)
+
+    def __repr__(self) -> str:
+        return f"History({len(self.epoch)} epochs: {', '.join(self.history) or 'no values'})"
+
+
+class LambdaCallback(Callback):
+    """Calls functions.
+
+    Args:
+        on_train_begin: called with (logs).
+        on_train_end: called with (logs).
+        on_epoch_begin: called with (epoch, logs).
+        on_epoch_end: called with (epoch, logs).
+        on_train_batch_begin: called with (batch, logs).
+        on_train_batch_end: called with (batch, logs).
+    """
+
+    def __init__(
+        self,
+        on_train_begin: Callable[[Logs], object] | None = None,
+        on_train_end: Callable[[Logs], object] | None = None,
+        on_epoch_begin: Callable[[int, Logs], object] | None = None,
+        on_epoch_end: Callable[[int, Logs], object] | None = None,
+        on_train_batch_begin: Callable[[int, Logs], object] | None = None,
+        on_train_batch_end: Callable[[int, Logs], object] | None = None,
+    ) -> None:
+        given = {name: f for name, f in locals().items() if name.startswith("on_") and f}
+        self.__dict__.update(given)
+
+
+class _Monitor:
+    """Compares the values of one entry of logs.
+
+    Attributes:
+        best: so far; None before the first.
+    """
+
+    def __init__(self, monitor: str, mode: str, min_delta: float = 0.0) -> None:
+        if mode not in ("auto", "min", "max"):
+            raise OptionError(f"mode: must be auto, min or max, but got {mode}")
+        bad = ("loss", "error")
+        self.is_max = mode == "max" or (mode == "auto" and not monitor.endswith(bad))
+        self.monitor, self.min_delta = monitor, abs(min_delta)
+        self.best: float | None = None
+
+    def improves(self, logs: Logs) -> bool:
+        """Whether the value is better than the best one, which it then is.
+
+        Raises:
+            OptionError: if logs have no such entry.
+        """
+        if self.monitor not in logs:
+            raise OptionError(
+                f"monitor: must be one of {', '.join(logs)}, but got {self.monitor}. "
+                "Give validation_split or validation_data for values of validation."
+            )
+        value = logs[self.monitor]
+        step = value - self.best if self.best is not None else np.inf
+        better = self.best is None or (step if self.is_max else -step) > self.min_delta
+        if better:
+            self.best = value
+        return better
+
+
+class EarlyStopping(Callback):
+    """Ends training when a value stops improving.
+
+    Args:
+        monitor: name of the value in logs.
+        min_delta: smallest change that counts as an improvement.
+        patience: epochs without improvement after which training ends.
+        mode: min, max, or auto: max unless the name ends in loss or error.
+        restore_best_weights: whether the weights of the best epoch are restored at the end.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 0,
+        mode: str = "auto",
+        restore_best_weights: bool = False,
+    ) -> None:
+        self._monitor = _Monitor(monitor, mode, min_delta)
+        self.patience = patience
+        self.restore_best_weights = restore_best_weights
+        self.stopped_epoch = 0
+        self.best_epoch = 0
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Forgets earlier runs."""
+        self._monitor.best, self._waited = None, 0
+        self._weights: dict[str, Any] = {}
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Compares the epoch with the best one."""
+        self._waited += 1
+        if self._monitor.improves(logs):
+            self.best_epoch, self._waited = epoch, 0
+            if self.restore_best_weights:
+                self._weights = {n: a.copy() for n, a in self.trainer.weights.items()}
+        elif self._waited > self.patience or self._waited == self.patience > 0:
+            self.stopped_epoch = epoch
+            self.trainer.stop_training = True
+
+    def on_train_end(self, logs: Logs) -> None:
+        """Restores the best weights."""
+        for name, values in self._weights.items():
+            self.trainer.weights[name] = values
+
+
+class ModelCheckpoint(Callback):
+    """Writes a checkpoint or a model after each epoch.
+
+    Args:
+        filepath: name of the file; `{epoch}` (from 1) and names of logs are filled in, such as
+            "model-{epoch:02d}-{val_loss:.3f}.tflite". .tflite and .circle files are exported
+            models, others are checkpoints.
+        monitor: name of the value in logs by which an epoch is better.
+        save_best_only: whether only epochs better than all before are written.
+        mode: min, max, or auto: max unless the name ends in loss or error.
+    """
+
+    def __init__(
+        self,
+        filepath: PathLike,
+        monitor: str = "val_loss",
+        save_best_only: bool = False,
+        mode: str = "auto",
+    ) -> None:
+        self.filepath = os.fspath(filepath)
+        self.save_best_only = save_best_only
+        self._monitor = _Monitor(monitor, mode)
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Forgets earlier runs."""
+        self._monitor.best = None
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Writes the file."""
+        if self.save_best_only and not self._monitor.improves(logs):
+            return
+        path = self.filepath.format(epoch=epoch + 1, **logs)
+        if path.endswith((".tflite", ".circle")):
+            self.trainer.export(path)
+        else:
+            self.trainer.save_checkpoint(path)
+
+
+class CSVLogger(Callback):
+    """Writes a line of values for each epoch to a CSV file.
+
+    Args:
+        filename: the file.
+        separator: between values.
+        append: whether lines are added to an existing file.
+    """
+
+    def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
+        self.filename, self.separator, self.append = os.fspath(filename), separator, append
+        self._names: list[str] = []
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Empties the file unless lines are added to it."""
+        self._names = []
+        if not self.append:
+            Path(self.filename).write_text("", encoding="utf-8")
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Writes a line, and the names before the first."""
+        with Path(self.filename).open("a", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter=self.separator)
+            if not self._names:
+                self._names = list(logs)
+                if not file.tell():
+                    writer.writerow(["epoch", *self._names])
+            writer.writerow([epoch, *(logs.get(name, "") for name in self._names)])

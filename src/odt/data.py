@@ -1,0 +1,94 @@
+"""SampleSpecs for a trainer: arrays, data files, map-style data sets and iterables of batches."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.data import dataset
+from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.recipe.samples import SampleSpecs
+from odt.errors import DataError
+from odt.kernels.opdef import TensorSpec
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Inputs and targets of the same samples, in memory or in files.
+
+    Attributes:
+        x: inputs: an array, a sequence or mapping of arrays for several inputs, or the path of a
+            raw, .npy, .npz or HDF5 file. The first axis of an array counts samples.
+        y: targets, likewise; None to predict.
+    """
+
+    x: Any
+    y: Any = None
+
+
+def samples_of(x: Any, y: Any, model: SampleSpecs, names: Sequence[str] = ()) -> dataset.DataSet:
+    """SampleSpecs of arrays or files, checked against the model.
+
+    Args:
+        x: a DataSet, or its inputs.
+        y: targets; None with a DataSet, or to predict.
+        model: shapes and dtypes of a sample.
+        names: of the model's inputs, by which a mapping is ordered.
+
+    Raises:
+        DataError: if shapes or dtypes do not fit, or numbers of samples differ.
+    """
+    if isinstance(x, DataSet):
+        x, y = x.x, x.y
+    if isinstance(x, Mapping):
+        missing = [name for name in names if name not in x]
+        if missing or len(x) != len(names):
+            raise DataError(f"x: must have the keys {', '.join(names)}, but got {', '.join(x)}.")
+        x = [x[name] for name in names]
+    inputs = _columns(x, model.input_specs, "x", "input")
+    if y is None:
+        return dataset.DataSet(inputs)
+    targets = _columns(y, model.target_specs, "y", "expected output")
+    checks = [dataset.target_check(loss, spec) for loss, spec in model.losses]
+    return dataset.DataSet(inputs, targets, checks)
+
+
+def _columns(data: Any, specs: Sequence[TensorSpec], name: str, what: str) -> Sequence[Column]:
+    if isinstance(data, str | os.PathLike):
+        return open_columns(os.fspath(data), specs, what)
+    several = isinstance(data, list | tuple) and len(data) == len(specs)
+    if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
+        return array_columns(list(data), specs, name)
+    return array_columns([np.asarray(data)], specs, name)
+
+
+def is_batches(x: Any, y: Any) -> bool:
+    """Whether x gives batches or samples (x, y) itself, as a torch DataLoader does."""
+    if y is not None or isinstance(x, DataSet | str | os.PathLike | Mapping | np.ndarray):
+        return False
+    return not hasattr(x, "__array__") and hasattr(x, "__iter__") | hasattr(x, "__getitem__")
+
+
+def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple[Any, Any]]:
+    """The batches (x, y) of an iterable; samples of a map-style data set are collected.
+
+    Args:
+        data: an iterable of batches, or an object with __len__ and __getitem__ that gives samples.
+        model: shapes and dtypes of a sample.
+        batch_size: samples that are collected.
+    """
+    if hasattr(data, "__iter__"):
+        yield from data
+        return
+    first = data[0][0]
+    if len(model.input_specs) > 1 or np.size(first) != model.input_specs[0].size:
+        yield from (data[k] for k in range(len(data)))
+        return
+    for at in range(0, len(data), batch_size):
+        pairs = [data[k] for k in range(at, min(at + batch_size, len(data)))]
+        x, y = (np.stack([np.asarray(v) for v in each]) for each in zip(*pairs, strict=True))
+        yield x, y

@@ -1,0 +1,199 @@
+"""A model file: its tensors, operators and parameters."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.export.exporter import add_training_info
+from odt.core.export.replace_head import replace_head as replaced
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.reader import Model as File
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
+from odt.core.recipe.inspection import inspect_graph
+from odt.core.storage.atomic_files import write_atomically
+from odt.summary import describe
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Path: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """A tensor of a model.
+
+    Attributes:
+        name: as in the file.
+        shape: with the file's batch, usually 1, as first axis.
+        dtype: of its values.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """An operator of a model, in the order of the file.
+
+    Attributes:
+        index: position in the file, from 0.
+        operator: its kind, such as CONV_2D.
+        inputs: names of the tensors it reads.
+        outputs: names of the tensors it writes.
+    """
+
+    index: int
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Model:
+    """A Circle, circle+ or TFLite model file, read by `load_model`; it is not changed.
+
+    Attributes:
+        path: of the file.
+        format: "circle" or "tflite".
+    """
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+        self.format = file.format
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The model's inputs."""
+        return self._tensors(self._file.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The model's outputs."""
+        return self._tensors(self._file.graph.outputs)
+
+    @property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        """All tensors of the file."""
+        return self._tensors(range(len(self._file.graph.tensors)))
+
+    @property
+    def nodes(self) -> tuple[NodeInfo, ...]:
+        """All operators of the file."""
+        names = [t.name for t in self._file.graph.tensors]
+
+        def named(indices: tuple[int, ...]) -> tuple[str, ...]:
+            return tuple(names[i] for i in indices if i >= 0)
+
+        return tuple(
+            NodeInfo(n.origin, n.op, named(n.inputs), named(n.outputs))
+            for n in self._file.graph.nodes
+        )
+
+    @property
+    def parameters(self) -> Mapping[str, Array]:
+        """Weights that can train, in float32, by name; read-only views."""
+        graph = dequantize_weights(self._file).graph
+        found = sorted({i for each in inspect_graph(graph).trained.values() for i in each})
+        weights: dict[str, Array] = {}
+        for i in found:
+            data, name = graph.tensors[i].data, graph.tensors[i].name or str(i)
+            assert data is not None
+            weights[name if name not in weights else f"{name}#{i}"] = data
+        return weights
+
+    @property
+    def training_info(self) -> StoredInfo | None:
+        """Loss, optimizer and more that a circle+ file stores; None where there is nothing."""
+        return stored_training_info(self._file)
+
+    def summary(self) -> str:
+        """Operators with their shapes, parameters and training info, as `odt inspect` prints."""
+        return describe(self._file)
+
+    def save(self, path: Path) -> None:
+        """Writes the file as it is.
+
+        Args:
+            path: to be written.
+
+        Raises:
+            ModelError: if it cannot be written.
+        """
+        write_atomically(path, [self._file.data])
+
+    def __repr__(self) -> str:
+        graph = self._file.graph
+        return f"Model({self.path!r}, {self.format}, {len(graph.nodes)} operators)"
+
+    def _tensors(self, indices: Any) -> tuple[TensorInfo, ...]:
+        found = [self._file.graph.tensors[i] for i in indices]
+        return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in found)
+
+
+def load_model(path: Path) -> Model:
+    """Reads a model file.
+
+    Args:
+        path: a .circle, circle+ or .tflite file, or a folder with an nnpackage.
+
+    Raises:
+        ModelError: if the file cannot be read or is damaged.
+    """
+    return Model(read_model(path))
+
+
+def file_of(model: Model | Path) -> File:
+    """The file of a model or of a path."""
+    return model._file if isinstance(model, Model) else read_model(model)
+
+
+def read_training_info(model: Model | Path) -> StoredInfo | None:
+    """Loss, optimizer and more that a circle+ file stores; None where there is nothing.
+
+    Args:
+        model: a model or its path.
+
+    Raises:
+        ModelError: if the file cannot be read or is damaged.
+    """
+    return stored_training_info(file_of(model))
+
+
+def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> None:
+    """Writes a circle+ file: a Circle model with training info.
+
+    Args:
+        model: a Circle model or its path.
+        path: to be written.
+        info: loss, optimizer, batch size and what trains.
+
+    Raises:
+        ModelError: if the model is no Circle file, or the file cannot be written.
+        OptionError: if a circle+ file cannot store the info.
+    """
+    add_training_info(file_of(model), info, path)
+
+
+def replace_head(
+    model: Model | Path, classes: int, *, after: int | None = None, seed: int = 0
+) -> Model:
+    """A model with a new last layer, for other classes: the start of transfer learning.
+
+    Args:
+        model: a model or its path.
+        classes: outputs of the new layer, which ends in SOFTMAX.
+        after: position of the operator whose output the new layer reads; None for what the last
+            layer with weights reads.
+        seed: of the new weights.
+
+    Raises:
+        ModelError: if there are no such features.
+        OptionError: if there is no such operator.
+        UnsupportedError: if an operator that stays cannot be computed.
+    """
+    return Model(replaced(file_of(model), classes, after=after, seed=seed))

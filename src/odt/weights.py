@@ -1,0 +1,54 @@
+"""Weights and gradients by name."""
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.errors import DataError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class Arrays(MutableMapping[str, Array]):
+    """Arrays by name, to be read and set in place; names cannot be added or removed.
+
+    Args:
+        arrays: gives the arrays by name.
+    """
+
+    def __init__(self, arrays: Callable[[], Mapping[str, Array]]) -> None:
+        self._arrays = arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays()[name]
+
+    def __setitem__(self, name: str, values: Any) -> None:
+        """Sets an array's values.
+
+        Args:
+            name: of the array.
+            values: of the same shape, and of a dtype that can be cast to it.
+
+        Raises:
+            KeyError: if there is no such array.
+            DataError: if shape or dtype differ.
+        """
+        array, given = self._arrays()[name], np.asarray(values)
+        if given.shape != array.shape or not np.can_cast(given.dtype, array.dtype, "same_kind"):
+            raise DataError(
+                f"{name}: must be {array.shape} {array.dtype}, but got {given.shape} {given.dtype}."
+            )
+        np.copyto(array, given, casting="same_kind")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("weights cannot be removed")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays())
+
+    def __len__(self) -> int:
+        return len(self._arrays())
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {a.shape} {a.dtype}" for name, a in self.items())

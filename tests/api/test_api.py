@@ -1,0 +1,212 @@
+"""`import odt`: Keras' quick start, a PyTorch-style loop, and the same bits as `odt train`."""
+
+import csv
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.paths import MLP_SM
+
+import odt
+from odt.cli.main import main
+
+MODEL = MLP_SM / "model.circle"
+RNG = np.random.default_rng(1)
+INPUT = odt.load_model(MODEL).inputs[0]
+CLASSES = odt.load_model(MODEL).outputs[0].shape[-1]
+X = RNG.normal(size=(90, *INPUT.shape[1:])).astype(np.float32)
+Y = np.eye(CLASSES, dtype=np.float32)[RNG.integers(0, CLASSES, 90)]
+OPTIONS: dict[str, Any] = {"optimizer": odt.Adam(0.01), "batch_size": 16, "metrics": ["accuracy"]}
+
+
+def trainer(**options: Any) -> odt.Trainer:
+    return odt.Trainer(MODEL, **{**OPTIONS, **options})
+
+
+def test_the_quick_start_of_keras_runs(tmp_path: Path) -> None:
+    model = odt.load_model(MODEL)
+    assert "FULLY_CONNECTED" in model.summary()
+    with odt.Trainer(model, **OPTIONS) as trained:
+        early = odt.EarlyStopping(patience=20)
+        history = trained.fit(X, Y, epochs=4, validation_split=0.2, seed=1, callbacks=[early])
+        losses = history.history["loss"]
+        assert len(losses) == 4
+        assert losses[-1] < losses[0]
+        assert {"accuracy", "val_loss", "val_accuracy"} < history.history.keys()
+        before = trained.evaluate(X, Y)
+        assert trained.predict(X).shape == (90, CLASSES)
+        trained.export(tmp_path / "trained.circle")
+    with trainer() as again:
+        assert again.evaluate(X, Y) != before
+    with odt.Trainer(tmp_path / "trained.circle", **OPTIONS) as loaded:
+        assert loaded.evaluate(X, Y) == pytest.approx(before, rel=1e-5)
+
+
+def test_fit_gives_the_bits_of_the_command_line(tmp_path: Path) -> None:
+    X.tofile(tmp_path / "x.bin")
+    Y.tofile(tmp_path / "y.bin")
+    line = ["train", str(MODEL), "--load-input", str(tmp_path / "x.bin"), "--load-expected"]
+    line += [str(tmp_path / "y.bin"), "--epochs", "3", "--batch-size", "16", "--shuffle"]
+    line += ["--seed", "5", "--learning-rate", "0.01", "--validation-split", "0.2"]
+    result = CliRunner().invoke(main, [*line, "--export-circle", str(tmp_path / "a.circle")])
+    assert result.exit_code == 0, result.output
+    with trainer() as trained:
+        trained.fit(X, Y, epochs=3, seed=5, validation_split=0.2)
+        trained.export(tmp_path / "b.circle")
+    assert (tmp_path / "a.circle").read_bytes() == (tmp_path / "b.circle").read_bytes()
+
+
+class Batches:
+    """What a torch DataLoader is to a trainer: it iterates over batches and has a length."""
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        for at in range(0, 80, 16):
+            yield X[at : at + 16], Y[at : at + 16]
+
+    def __len__(self) -> int:
+        return 5
+
+
+class Samples:
+    """A map-style data set."""
+
+    def __getitem__(self, k: int) -> tuple[Any, Any]:
+        return X[k], Y[k]
+
+    def __len__(self) -> int:
+        return 80
+
+
+@pytest.mark.parametrize("data", [Batches(), Samples()])
+def test_batches_and_samples_train_like_arrays_in_order(data: object) -> None:
+    with trainer() as one, trainer() as other:
+        one.fit(X[:80], Y[:80], epochs=2, shuffle=False)
+        history = other.fit(data, epochs=2, validation_data=(X, Y))
+        assert "val_accuracy" in history.history
+        for name, values in one.weights.items():
+            np.testing.assert_array_equal(other.weights[name], values)
+
+
+def test_a_loop_of_ones_own_accumulates_gradients() -> None:
+    with trainer(optimizer=odt.SGD(0.1)) as whole, trainer(optimizer=odt.SGD(0.1)) as parts:
+        whole.train_on_batch(X[:16], Y[:16])
+        for at in (0, 8):
+            parts.forward_backward(X[at : at + 8], Y[at : at + 8], scale=0.5)
+        assert parts.gradients.keys() == parts.weights.keys()
+        parts.apply_gradients()
+        assert not parts.gradients
+        for name, values in whole.weights.items():
+            np.testing.assert_allclose(parts.weights[name], values, 1e-5, 1e-6)
+
+
+def test_weights_are_set_in_place_with_checks() -> None:
+    with trainer() as trained:
+        name = next(iter(trained.weights))
+        trained.weights[name] = np.zeros(trained.weights[name].shape)
+        assert not trained.weights[name].any()
+        with pytest.raises(odt.DataError, match=r"must be \(.*float32, but got \(1,\)"):
+            trained.weights[name] = np.zeros(1)
+
+
+def test_callbacks_follow_the_protocol_of_keras(tmp_path: Path) -> None:
+    calls: list[str] = []
+    log = odt.LambdaCallback(
+        on_train_begin=lambda logs: calls.append("begin"),
+        on_epoch_begin=lambda epoch, logs: calls.append(f"epoch {epoch}"),
+        on_train_batch_end=lambda batch, logs: calls.append(f"batch {batch}"),
+        on_epoch_end=lambda epoch, logs: calls.append(f"end {epoch}"),
+        on_train_end=lambda logs: calls.append("end"),
+    )
+    saved = odt.ModelCheckpoint(tmp_path / "{epoch:02d}.circle", save_best_only=True)
+    lines = odt.CSVLogger(tmp_path / "log.csv")
+    with trainer() as trained:
+        trained.fit(X[:40], Y[:40], epochs=2, validation_split=0.2, callbacks=[log, saved, lines])
+    once = ["batch 0", "batch 1"]
+    assert calls == ["begin", "epoch 0", *once, "end 0", "epoch 1", *once, "end 1", "end"]
+    assert (tmp_path / "01.circle").exists()
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["0", "1"]
+    assert float(rows[1]["val_loss"]) > 0
+
+
+def test_early_stopping_restores_the_best_weights() -> None:
+    stop = odt.EarlyStopping("loss", patience=1, mode="max", restore_best_weights=True)
+    with trainer() as trained:
+        history = trained.fit(X, Y, epochs=9, callbacks=[stop])
+        assert len(history.epoch) == 2  # the loss falls, which counts as worse here
+        assert stop.best_epoch == 0
+
+
+def test_a_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+    with trainer() as whole:
+        whole.fit(X, Y, epochs=4, seed=3)
+        wanted = {name: values.copy() for name, values in whole.weights.items()}
+    with trainer() as first:
+        first.fit(X, Y, epochs=2, seed=3, save_to=tmp_path / "state.odt")
+    with trainer(checkpoint=tmp_path / "state.odt") as second:
+        second.fit(X, Y, epochs=4)
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(second.weights[name], values)
+
+
+def test_trainers_in_threads_give_the_bits_of_one_alone() -> None:
+    found: dict[int, dict[str, Any]] = {}
+
+    def run(k: int) -> None:
+        with trainer() as trained:
+            trained.fit(X, Y, epochs=3, seed=k % 2)
+            found[k] = {name: values.copy() for name, values in trained.weights.items()}
+
+    run(0)
+    run(1)
+    threads = [threading.Thread(target=run, args=(k,)) for k in (2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k in (2, 3):
+        for name, values in found[k % 2].items():
+            np.testing.assert_array_equal(found[k][name], values)
+
+
+def test_only_the_selected_weights_train() -> None:
+    with trainer(trainable=odt.last(2)) as trained:
+        assert len(trained.weights) == 2
+    with trainer(trainable=odt.bias_only()) as trained:
+        assert all(a.ndim == 1 for a in trained.weights.values())
+
+
+def test_plan_and_check_ask_before_training() -> None:
+    assert odt.plan(MODEL, batch_size=8).peak > odt.plan(MODEL, batch_size=8, workers=1).arenas
+    found = odt.check(MODEL)
+    assert found, found.findings
+
+
+def test_training_info_and_new_heads(tmp_path: Path) -> None:
+    info = odt.TrainingInfo(optimizer="sgd", learning_rate=0.5, loss="mean_squared_error")
+    odt.write_circle_plus(MODEL, tmp_path / "plus.circle", info)
+    stored = odt.read_training_info(tmp_path / "plus.circle")
+    assert stored is not None
+    assert stored.learning_rate == 0.5
+    head = odt.replace_head(MODEL, classes=3)
+    assert head.outputs[0].shape == (1, 3)
+    head.save(tmp_path / "head.circle")
+    assert odt.load_model(tmp_path / "head.circle").outputs[0].shape == (1, 3)
+
+
+def test_samples_that_no_batch_holds_are_named() -> None:
+    with trainer() as trained, pytest.warns(odt.OdtWarning, match="10 of 90 samples"):
+        trained.fit(X, Y)
+
+
+def test_the_trainer_loads_no_library_of_the_command_line() -> None:
+    line = "import sys, odt; odt.Trainer; print({'click', 'h5py', 'tqdm'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
