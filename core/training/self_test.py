@@ -1,5 +1,6 @@
 """Whether a model will train: gradients and one step, tried on a batch beforehand."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ DIFFERENCES = "finite differences"
 # What a test may take: arithmetic, more of it in float32, which is quicker, and memory in bytes.
 MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
 MOST_MEMORY = 400 << 20
+MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
 CALL, DRAW = 10**5, 50  # what a call costs beside its arithmetic, and a random number
 RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
@@ -121,7 +123,7 @@ def _work(trainer: Trainer) -> int:
 
 
 class _OutOfTimeError(Exception):
-    """More forward passes than the test may take."""
+    """The test would take longer than it may."""
 
 
 class _Test:
@@ -161,11 +163,15 @@ class _Test:
                 return found[-1]
         if refusal and not found:
             raise refusal
-        late = [Finding("test", None, "cannot tell: too large for all its tensors")]
+        late = [Finding("test", None, "cannot tell: the test would take too long")]
         return min(found, key=_open, default=late)
 
     def _look(self, rng: np.random.Generator) -> list[Finding]:
         loss = self._loss(self.start)
+        fits = [n for n in (self.weights, 2, 1) if self.left >= OTHER_RUNS + 4 * n]
+        if not fits:
+            raise _OutOfTimeError
+        self.weights = fits[0]
         findings = [Finding("loss", True, f"{loss:.6g}")]
         if not self.start:
             return [*findings, Finding("trainable tensors", False, "there are none")]
@@ -182,12 +188,14 @@ class _Test:
             self.trainer.parameters.tensors[i][...] = a
 
     def _loss(self, values: dict[int, Array]) -> float:
-        self.left -= 1
-        if self.left < 0:
+        if self.left < 1:
             raise _OutOfTimeError
         self._set(values)
-        batch = self.trainer.info.batch_size
-        return self.trainer.evaluate(self.data, range(batch)).loss
+        begin = time.process_time()
+        found = self.trainer.evaluate(self.data, range(self.trainer.info.batch_size)).loss
+        seconds = max(time.process_time() - begin, 1e-6)
+        self.left = min(self.left - 1, int(MOST_SECONDS / seconds))
+        return found
 
     def _gradient(self) -> dict[int, Array]:
         """What one SGD step with rate 1 takes off."""

@@ -17,6 +17,12 @@ def infer(attrs: PoolAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((x.shape[0], h.out, v.out, x.shape[3]), x.dtype)}
 
 
+def flops(attrs: PoolAttrs, s: Specs) -> int:
+    """One for each value of each window."""
+    h, v = attrs.axes(s["x"])
+    return h.kernel * v.kernel * s["y"].size
+
+
 def room(attrs: PoolAttrs, s: Specs) -> Specs:
     """A tile's images with their border, where there is one."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype

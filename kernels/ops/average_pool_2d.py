@@ -8,7 +8,7 @@ neither forward nor backward. Source: Pool2DOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.pool import back_room, infer, room, spread
+from odt.kernels.families.pool import back_room, flops, infer, room, spread
 from odt.kernels.geometry.im2col import Source, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, pool_attrs, share_geometry
 from odt.kernels.geometry.window import Axis, windows
@@ -73,5 +73,6 @@ OP = OpDef(
             compiled=compiled.MEAN_BACK,
         )
     },
+    flops=flops,
     attrs=pool_attrs,
 )

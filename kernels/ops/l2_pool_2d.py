@@ -9,7 +9,7 @@ nothing from it: 0 is among the subgradients. Source: Pool2DOptions in the TFLit
 
 import numpy as np
 
-from odt.kernels.families.pool import back_room, infer, room, spread
+from odt.kernels.families.pool import back_room, flops, infer, room, spread
 from odt.kernels.geometry.im2col import Source, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, pool_attrs, share_geometry
 from odt.kernels.geometry.window import Axis, windows
@@ -77,5 +77,6 @@ OP = OpDef(
             prepare=share_geometry,
         )
     },
+    flops=flops,
     attrs=pool_attrs,
 )

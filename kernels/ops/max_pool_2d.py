@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.families.digests import POOL_ARGMAX
-from odt.kernels.families.pool import infer
+from odt.kernels.families.pool import flops, infer
 from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, windows
@@ -136,5 +136,6 @@ OP = OpDef(
             digest=POOL_ARGMAX,
         )
     },
+    flops=flops,
     attrs=pool_attrs,
 )

@@ -146,6 +146,13 @@ def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatc
     assert result.stdout.endswith("Whether it will train cannot be told.\n")
 
 
+def test_a_test_that_would_take_too_long_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odt.core.training.self_test.MOST_SECONDS", 1e-5)
+    result = check(MODELS / "tflm-magic-wand-float.tflite")
+    assert result.exit_code == 0
+    assert "?    test: cannot tell: the test would take too long" in result.stdout
+
+
 @pytest.mark.parametrize(("work", "samples", "weights"), [(10**12, 8, 8), (2 * 10**7, 2, 2)])
 def test_a_large_model_is_tested_with_fewer_samples_and_weights(
     work: int, samples: int, weights: int, monkeypatch: pytest.MonkeyPatch
