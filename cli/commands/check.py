@@ -25,10 +25,9 @@ from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import stored_training_info
 from odt.core.recipe.output_losses import BINARY, CROSS_ENTROPIES
-from odt.core.recipe.resolve import resolve
-from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.selection import Selection
 from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
 from odt.core.recipe.works import trainable_operators
 from odt.core.training.random_data import RandomData
@@ -84,17 +83,14 @@ def command(
     what would take too long, cannot be told, and is not held against the model.
     """
     source = read_model(model)
-    graph = dequantize_weights(source).graph
-    refused = unsupported_nodes(graph)
+    refused = unsupported_nodes(dequantize_weights(source).graph)
     if refused:
-        click.echo("\n".join(describe_refusals(graph, refused)))
+        click.echo("\n".join(describe_refusals(source.graph, refused)))
         raise click.exceptions.Exit(1)
-    stored = stored_training_info(source)
-    fields = stored.given() if stored else {}
-    info = resolve(source.graph, fields, options, {}, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
-    info = select(graph, info, selection, among=num_of_trainable_ops is not None)
-    info = choose_channels(graph, info, sparse)
+    request = Request(**options, last=num_of_trainable_ops, selection=selection, sparse=sparse)
+    recipe = prepare(source, request)
+    graph, info = recipe.graph, recipe.info
     with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
         found = trainability(graph, plan, trainable_operators(graph, info), info.trainable_tensors)

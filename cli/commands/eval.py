@@ -14,10 +14,8 @@ from odt.cli.options.shared import (
     schedule_options,
 )
 from odt.cli.output import report
-from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import stored_training_info
-from odt.core.recipe.resolve import resolve
+from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 
@@ -41,10 +39,10 @@ def command(
 ) -> None:
     """Measures MODEL on all samples of the data files; nothing is trained or written."""
     source = read_model(model)
-    graph = dequantize_weights(source).graph
-    stored = stored_training_info(source)
-    info = resolve(graph, stored.given() if stored else {}, options, {})
-    with Evaluator(graph, info, micro_batch=micro_batch, workers=workers) as evaluator:
+    recipe = prepare(source, Request(**options))
+    with Evaluator(
+        recipe.graph, recipe.info, micro_batch=micro_batch, workers=workers
+    ) as evaluator:
         metrics = fitting_metrics(metric, *evaluator.runtime.losses[0])
         data = open_data(load_input, load_expected, evaluator.runtime)
         if check_data:

@@ -19,10 +19,8 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
-from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import MOST_NAME
 from odt.core.model.reader import read_model
-from odt.core.model.training_info import stored_training_info
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast, peak
 from odt.core.planning.budget.savings import Saving, savings
@@ -30,8 +28,8 @@ from odt.core.planning.computation import Plans
 from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
-from odt.core.recipe.resolve import resolve
-from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.selection import Selection
 from odt.core.recipe.works import training_and_validation
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
@@ -91,15 +89,18 @@ def command(
         )
     source = read_model(model)
     check_outputs({"--png": png}, {"MODEL": source.path})
-    graph = dequantize_weights(source).graph
-    stored = stored_training_info(source)
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
     given = {name: options.pop(name) for name in fields}
-    fields_of_model = stored.given() if stored else {}
-    info = resolve(source.graph, fields_of_model, given, options, num_of_trainable_ops)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
-    info = select(graph, info, selection, among=num_of_trainable_ops is not None)
-    info = choose_channels(graph, info, sparse)
+    request = Request(
+        **given,
+        hyper_parameters=options,
+        last=num_of_trainable_ops,
+        selection=selection,
+        sparse=sparse,
+    )
+    recipe = prepare(source, request)
+    graph, info = recipe.graph, recipe.info
     plans, work, reserve, note = Plans(graph), training_and_validation(graph, info), 0, ""
     if keep:
         work = split_frozen(plans, work)

@@ -19,11 +19,11 @@ from odt.core.checkpoints.checkpoint import Checkpoint, Entry, parse_header
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.checkpoints.resume import Resume, progress_of
 from odt.core.data.dataset import EpochOrder
-from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.recipe.output_losses import ends_in_softmax
+from odt.core.recipe.prepare import prepare
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.hdf5 import data_set, text_of
 from odt.core.storage.reading import guard, printable, reading, without_warnings
@@ -159,12 +159,13 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
     info = stored_training_info(model)
     fields = info.given() if info else {}
     optimizer = "adam" if "m" in sizes else "sgd"
-    if fields.get("optimizer") != optimizer:
-        fields = {k: v for k, v in fields.items() if k not in ("hyper_parameters", "learning_rate")}
+    if fields.get("optimizer") != optimizer:  # the model's values are another optimizer's
+        default = TrainingInfo()
+        fields |= {"hyper_parameters": {}, "learning_rate": default.learning_rate}
     fields |= {"optimizer": optimizer}
     if "m" in sizes:
         fields["trainable_ops"] = _with_moments(model.graph, sizes["m"])
-    with _trainer(model, fields) as trainer:
+    with _trainer(model, lambda graph: fields) as trainer:
         onert_checkpoint.decode(data, where, trainer.graph, trainer.parameters)
         progress = replace(
             progress_of(trainer, EpochOrder(range(0))), loss=fields.get("loss") or ""
@@ -183,7 +184,7 @@ def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
 
 def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
     model, resume = _needed(model), Resume(where, found)
-    with _trainer(model, resume.training_info(dequantize_weights(model).graph)) as trainer:
+    with _trainer(model, resume.training_info) as trainer:
         resume.restore(trainer.graph, trainer.parameters)
         return b"".join(onert_checkpoint.encode(trainer.graph, trainer.parameters))
 
@@ -196,9 +197,14 @@ def _needed(model: Model | None) -> Model:
     return model
 
 
-def _trainer(model: Model, fields: Mapping[str, Any]) -> Trainer:
-    """Holds what trains; the loss matters to nothing here, so any will do where none is known."""
-    graph = dequantize_weights(model).graph
-    known = fields.get("loss") or all(ends_in_softmax(graph, o) for o in graph.outputs)
-    more = {} if known else {"loss": "mean_squared_error"}
-    return Trainer(graph, TrainingInfo(**{**fields, **more}))
+def _trainer(model: Model, fields: Callable[[Graph], Mapping[str, Any]]) -> Trainer:
+    """Holds what trains; the loss matters to nothing here, so any will do where none is known.
+
+    Args:
+        model: whose weights they are.
+        fields: gives the fields of TrainingInfo that the checkpoint stores.
+    """
+    recipe = prepare(model, checkpoint=fields)
+    graph, info = recipe.graph, recipe.info
+    known = info.loss or all(ends_in_softmax(graph, o) for o in graph.outputs)
+    return Trainer(graph, info if known else replace(info, loss="mean_squared_error"))
