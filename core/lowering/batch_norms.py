@@ -1,4 +1,4 @@
-"""BatchNorm as converters write it: a product of channels, and an addition, by constants."""
+"""Finds BatchNorm as converters write it: MUL and ADD by one constant for each channel."""
 
 import numpy as np
 
@@ -10,16 +10,13 @@ SHIFTS = ("ADD", "SUB")
 
 
 def norm_constants(lowered: LoweredGraph) -> set[int]:
-    """Constants of a BatchNorm behind a convolution or a matrix product.
+    """Constants of BatchNorms behind a convolution or a matrix product.
 
-    That is MUL or DIV by one value for each channel, with ADD or SUB of such values before or
-    behind it. An ADD alone is a bias.
-
-    Args:
-        lowered: activations apart, so that none is overlooked between the two.
+    A BatchNorm is a MUL or DIV by one value for each channel, with an ADD or SUB of such values
+    before or behind it. An ADD alone is a bias.
     """
-    channels: dict[int, int] = {}  # of what follows a product by no more than a BatchNorm
-    behind: dict[int, tuple[int, ...]] = {}  # the constants on the way from there
+    channels: dict[int, int] = {}  # output channels, by tensor between a product and its norm
+    behind: dict[int, tuple[int, ...]] = {}  # constants between the product and the tensor
     scaled: set[int] = set()
     found: set[int] = set()
     for node in lowered.nodes:
@@ -45,7 +42,7 @@ def norm_constants(lowered: LoweredGraph) -> set[int]:
 
 
 def _of_channels(lowered: LoweredGraph, node: Node, channels: int) -> int | None:
-    """The constant that scales or shifts each channel by a value of its own."""
+    """The constant by which a node scales or shifts each channel, if it does that alone."""
     if node.op not in (*SCALES, *SHIFTS):
         return None
     for i in node.inputs:

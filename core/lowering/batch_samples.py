@@ -1,10 +1,11 @@
-"""A graph that holds for one sample → the same for several.
+"""Batches a graph that was written for one sample (JAX: vmap).
 
-Files converted for one sample may write its 1 into any shape: an RNN's (1, T, C) becomes (T, 1, C)
-by a RESHAPE, and then nothing says which axis is the batch. It need not be known. Samples lie one
-after the other in memory: a tensor (D, …) of one sample becomes (N·D, …), and a RESHAPE keeps them
-whole whatever it makes of them. An operator that takes each entry of axis 0 for itself computes on
-that as it is; for any other the samples get an axis of their own, (N, D, …).
+Files converted for one sample may write the batch size 1 into any shape: a RESHAPE turns an RNN's
+(1, T, C) into (T, 1, C), and then no shape says which axis is the batch. This pass does not need
+to know. It concatenates samples along axis 0: a tensor (D, …) of one sample becomes (N·D, …), and
+any RESHAPE keeps samples whole. An operator that computes each entry of axis 0 independently runs
+on that tensor unchanged; for any other operator the samples are stacked along a new axis,
+(N, D, …).
 """
 
 from collections.abc import Mapping
@@ -18,19 +19,19 @@ from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
 
-# For so many samples an operator is asked whether it takes them as they are: a number that no
-# shape has, so that none fits by accident. The answer must not depend on how many there are.
+# Number of samples with which shapes are tried. A prime that no shape contains, so that no shape
+# fits by accident; the result must not depend on the number.
 MANY = 7919
 
 Specs = Mapping[str, TensorSpec]
 
 
 def batch_samples(one: LoweredGraph, times: int) -> LoweredGraph:
-    """The graph for several samples.
+    """Returns the graph for several samples.
 
     Args:
-        one: lowered, for one sample; or for a batch that counts as one sample here.
-        times: how many of them.
+        one: the graph for one sample, or for a group of samples that is handled like one.
+        times: number of samples, or of groups.
 
     Raises:
         UnsupportedError: if an operator has no form for several samples, or an output is the
@@ -61,11 +62,11 @@ def batch_samples(one: LoweredGraph, times: int) -> LoweredGraph:
 
 
 class _BatchBuilder(GraphBuilder):
-    """What there is of it so far.
+    """Builds the graph for several samples, node by node.
 
     Attributes:
-        batched: tensors of which there is one for each sample.
-        views: of them, with an axis for the samples, by tensor and rank.
+        batched: tensors with a batch axis: they hold one value for each sample.
+        views: batched tensors with the samples stacked along a new axis, by tensor and rank.
     """
 
     def __init__(self, one: LoweredGraph, samples: int) -> None:
@@ -77,7 +78,11 @@ class _BatchBuilder(GraphBuilder):
             self._batch(i)
 
     def add(self, node: Node) -> None:
-        """Adds what a node becomes; raises ShapeError where it has no form for several samples."""
+        """Adds the batched form of a node.
+
+        Raises:
+            ShapeError: if the node has no form for several samples.
+        """
         row = row_of(node.op)
         if not self.batched.intersection(node.inputs):
             self.nodes.append(node)
@@ -99,7 +104,7 @@ class _BatchBuilder(GraphBuilder):
         )
 
     def _specs(self, row: OpDef, node: Node) -> Specs:
-        """Of the operands, of one sample."""
+        """Specs of the operands for one sample."""
         return {n: self.one.tensors[i].spec for n, i in bind_operands(row, node).items()}
 
     def _batched_names(self, row: OpDef, node: Node) -> frozenset[str]:
@@ -111,7 +116,7 @@ class _BatchBuilder(GraphBuilder):
         return row.rebatch(node.attrs, self._specs(row, node), samples)
 
     def _takes_rows(self, row: OpDef, node: Node) -> bool:
-        """Whether each entry of axis 0 of the outputs comes from one of the inputs'."""
+        """Whether each entry of axis 0 of the outputs depends on one entry of the inputs alone."""
         batched_names, specs = self._batched_names(row, node), self._specs(row, node)
         made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
         leads = {lead(specs[n]) for n in batched_names} | {lead(spec) for spec in made.values()}
@@ -132,7 +137,7 @@ class _BatchBuilder(GraphBuilder):
         )
 
     def _add_samples_first(self, row: OpDef, node: Node) -> bool:
-        """Adds an operator whose axis 0 is time's, with samples there instead: one each has."""
+        """Adds a time-major operator, (T, 1, …), in its batch-major form (N, T, …)."""
         attrs = row.samples_first(node.attrs)
         if attrs is None or self._batched_names(row, node) != {"x"}:
             return False
@@ -148,17 +153,17 @@ class _BatchBuilder(GraphBuilder):
         return True
 
     def _exchanged(self, i: int) -> tuple[int, ...]:
-        """The shape (N, T, …) of a tensor that is (T, 1, …) in one sample."""
+        """The shape (N, T, …) of a tensor whose shape is (T, 1, …) for one sample."""
         time, _, *rest = self.one.tensors[i].spec.shape
         return (self.samples, time, *rest)
 
     def _add_with_axis(self, row: OpDef, node: Node) -> None:
-        """With samples in an axis of their own, and all operands that grow of one rank."""
+        """Adds a node with samples stacked along a new axis; batched operands get one rank."""
         if row.stacked is None:
             raise ShapeError("it has no form in which samples have an axis of their own")
         rank, repeated, found = self._layout(row, node, row.stacked(node.attrs, MANY))
         made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.batched}
-        if repeated:  # what is the same for all samples must be there for each
+        if repeated:  # the operator wants the batch axis in every operand
             fixed = dict.fromkeys(bind_operands(row, node).values())
             made |= {i: self._repeated(node, i) for i in fixed if i not in self.batched}
         places: dict[int, int] = {}
@@ -175,10 +180,14 @@ class _BatchBuilder(GraphBuilder):
             self.view(k, i, node.origin)
 
     def _layout(self, row: OpDef, node: Node, attrs: Attrs) -> tuple[int, bool, Specs]:
-        """The rank of what grows, whether what does not is repeated, and the outputs of MANY.
+        """Finds a layout of the operands that the operator accepts.
+
+        Returns:
+            The rank of batched operands, whether the other operands are repeated for each sample,
+            and the specs of the outputs for MANY samples.
 
         Raises:
-            ShapeError: if the operator takes none of the layouts there are.
+            ShapeError: if the operator accepts no layout.
         """
         batched_names, one = self._batched_names(row, node), self._specs(row, node)
         made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
@@ -223,21 +232,21 @@ class _BatchBuilder(GraphBuilder):
         return y
 
     def _several(self, i: int, shape: tuple[int, ...]) -> int:
-        """A tensor like another with an axis for the samples."""
+        """Adds a tensor like `i` with the samples stacked along a new axis."""
         return self.tensor(f"{self.one.tensors[i].name}/samples", shape, self.tensors[i].spec)
 
 
 def lead(spec: TensorSpec) -> int:
-    """Entries of axis 0; one of a scalar."""
+    """Length of axis 0; 1 for a scalar."""
     return spec.shape[0] if spec.shape else 1
 
 
 def concatenated_spec(spec: TensorSpec, samples: int) -> TensorSpec:
-    """Of several samples, one after the other."""
+    """The spec of several samples concatenated along axis 0."""
     return TensorSpec((lead(spec) * samples, *spec.shape[1:]), spec.dtype)
 
 
 def stacked_spec(spec: TensorSpec, samples: int, rank: int = 0) -> TensorSpec:
-    """Of several samples along an axis of their own, before at least `rank` others."""
+    """The spec of several samples stacked along a new axis 0, before at least `rank` axes."""
     filled = (1,) * (rank - len(spec.shape))
     return TensorSpec((samples, *filled, *spec.shape), spec.dtype)

@@ -12,14 +12,16 @@ T = TypeVar("T")
 
 
 def row_of(op: str) -> OpDef:
-    """The row of an operator that is known to have one."""
+    """The row of a supported operator."""
     row = find_operator(op)
     assert row is not None, op
     return row
 
 
 def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
-    """Names → items in order: `b?` binds as b, `xs*` takes all that later names leave, 1 or more.
+    """Binds names to items in order.
+
+    `b?` is optional and binds as b; `xs*` takes one or more items, all that later names leave.
 
     Raises:
         ShapeError: if there are too few or too many items.
@@ -44,7 +46,7 @@ def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
 
 
 def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
-    """Input name → tensor index; what is absent is left out."""
+    """Input name → tensor index, without absent inputs."""
     bound = bind(row.inputs, node.inputs)
     needed = [n for n in row.inputs if not n.endswith(("?", "*"))]
     needed += [n for n in bound if n not in needed and f"{n}?" not in row.inputs]
@@ -55,7 +57,7 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
 
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
-    """Input name → tensor index, of the inputs that kernels may see."""
+    """Input name → tensor index, for the inputs that kernels read: no static inputs or states."""
     hidden = {n.rstrip("?") for n in (*row.static, *row.zero_state)}
     return {n: i for n, i in bind_inputs(row, node).items() if n not in hidden}
 
@@ -66,7 +68,7 @@ def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
 
 
 def expand(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
-    """A kernel's reads or writes as the names in use: absent ones left out, `xs*` spelled out."""
+    """Expands a kernel's reads or writes: drops absent optional names, spells out `xs*`."""
     found: list[str] = []
     for name in names:
         if name.endswith("*"):

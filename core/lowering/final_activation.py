@@ -1,7 +1,7 @@
-"""The SOFTMAX or LOGISTIC that an output ends in, and the logits that a loss reads instead.
+"""The final SOFTMAX or LOGISTIC of an output, whose logits a loss reads instead.
 
-Operators that only change the shape may follow it. Where they leave its rows whole, lowering puts
-it behind them, so that the loss finds logits in the shape of the output.
+Operators that only change the shape may follow the activation. Where they keep its rows whole,
+lowering moves the activation behind them, so that the logits have the shape of the output.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")  # a distribution stays a dis
 
 
 def producer(graph: Graph, tensor: int) -> Node | None:
-    """The node that makes a tensor."""
+    """The node that computes a tensor."""
     return next((n for n in graph.nodes if tensor in n.outputs), None)
 
 
 def producing_operator(graph: Graph, output: int) -> Node | None:
-    """The node that an output's values come from, whatever shape they then got."""
+    """The node that computes an output's values, found through nodes that only reshape them."""
     node = producer(graph, output)
     while node is not None and node.op in SHAPE_ONLY:
         node = producer(graph, node.inputs[0])
@@ -30,20 +30,23 @@ def producing_operator(graph: Graph, output: int) -> Node | None:
 
 
 def final_logits(graph: Graph) -> list[int]:
-    """What a final SOFTMAX or LOGISTIC reads: losses read it too, so rewrites must keep it."""
+    """Inputs of a final SOFTMAX or LOGISTIC. Losses read them too, so rewrites must keep them."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
     nodes = (makers.get(i) for i in graph.outputs)
     return [n.inputs[0] for n in nodes if n is not None and n.op in PROBABILITIES]
 
 
 def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[int, list[Node]]:
-    """Outputs whose SOFTMAX or LOGISTIC may come last, and the nodes from there to the output.
+    """Finds final activations that may move behind the nodes that reshape their output.
 
-    Nothing else may read what is between. The rows of a SOFTMAX must be those of the output.
+    No other node may read the tensors between. A SOFTMAX must have the same rows as the output.
 
     Args:
         graph: as in the file, or lowered.
-        specs: of its tensors, computed.
+        specs: computed specs of the graph's tensors.
+
+    Returns:
+        Output → the nodes from the activation to the output.
     """
     makers = {i: node for node in graph.nodes for i in node.outputs}
     readers = Counter([*graph.outputs, *(i for node in graph.nodes for i in node.inputs)])
@@ -62,12 +65,9 @@ def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[i
 
 
 def move_activations_last(graph: LoweredGraph) -> LoweredGraph:
-    """The graph with a SOFTMAX or LOGISTIC behind operators that only change the shape.
+    """Moves a final SOFTMAX or LOGISTIC behind the operators that only change the shape.
 
-    The tensor that the last of them read then holds the logits, in the shape of the output.
-
-    Args:
-        graph: lowered.
+    The tensor that the last of these operators read then holds the logits, in the output's shape.
     """
     found = movable_activations(graph, {i: t.spec for i, t in enumerate(graph.tensors)})
     if not found:

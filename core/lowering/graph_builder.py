@@ -1,4 +1,4 @@
-"""A graph in the making: what rewrites of a lowered graph add to it."""
+"""Builds a new graph from a lowered one: the base class of graph rewrites."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +9,11 @@ from odt.kernels.opdef import Array, TensorSpec
 
 
 class GraphBuilder:
-    """Tensors of a graph and more, and nodes in the order they run.
+    """Collects the tensors and nodes of a new graph.
 
     Attributes:
-        tensors, nodes: so far; those of the graph keep their indices.
+        tensors: those of the old graph under their indices, then new ones.
+        nodes: nodes of the new graph, in the order they run.
     """
 
     def __init__(self, graph: LoweredGraph) -> None:
@@ -20,17 +21,17 @@ class GraphBuilder:
         self.tensors, self.nodes = list(graph.tensors), list[Node]()
 
     def tensor(self, name: str, shape: Sequence[int], like: TensorSpec) -> int:
-        """Adds one of the same dtype; gives its index."""
+        """Adds a tensor with the dtype of `like`; returns its index."""
         self.tensors.append(Tensor(name, TensorSpec(tuple(shape), like.dtype)))
         return len(self.tensors) - 1
 
     def constant(self, values: Array) -> int:
-        """Adds one without a name; gives its index."""
+        """Adds a constant without a name; returns its index."""
         self.tensors.append(Tensor("", TensorSpec(values.shape, values.dtype), (), values))
         return len(self.tensors) - 1
 
     def view(self, x: int, y: int, origin: int) -> None:
-        """Adds the RESHAPE that makes y of x."""
+        """Adds a RESHAPE from x to y."""
         attrs = row_of("RESHAPE").attrs({"new_shape": self.tensors[y].spec.shape}, {})
         self.nodes.append(Node("RESHAPE", (x,), (y,), {}, origin, attrs))
 

@@ -1,7 +1,7 @@
-"""A file's graph → the graph that is trained: batch in the shapes, one function a node.
+"""Lowers a file's graph to the graph that is trained: shapes for a batch, one function per node.
 
 Fused activations become nodes of their own, and shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
-folded into constants. What odt cannot compute is refused here, everything at once.
+folded into constants. Unsupported nodes are reported here, all of them in one error.
 """
 
 from collections.abc import Mapping
@@ -29,24 +29,23 @@ from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator
 
-# ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
-# Bytes of integers computed here, for one node and in all: shapes, positions and masks are small.
+# Bytes of folded integers, for one node and in all: shapes, positions and masks are small.
 MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
-
+# ActivationFunctionType of the schema; SIGN_BIT (5) has no gradient and no row.
 ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 
 
 @dataclass
 class Inference:
-    """What is known of the tensors at one batch size.
+    """State of shape inference at one batch size.
 
     Attributes:
         batch: the batch size.
-        specs: of every tensor that has been reached.
-        values: of constants, and of integers that follow from them or from shapes.
-        attrs: of every node, by its position.
+        specs: specs of the tensors inferred so far.
+        values: values of constants, and of integers computed from constants or shapes.
+        attrs: attributes of the nodes inferred so far, by position.
         batched: tensors whose leading axis grows with the batch.
-        folded: bytes of the constants computed here.
+        folded: bytes of folded constants.
     """
 
     batch: int
@@ -58,10 +57,11 @@ class Inference:
 
 
 def file_batch(graph: Graph) -> int:
-    """The batch the file's shapes were written for: the inputs' leading entry, usually 1.
+    """The batch size of the file's shapes: the length of the inputs' leading axis, usually 1.
 
-    1 too where no axis is the batch, as in a model that takes weights or scalars as inputs: what
-    the file has is then one sample. So is a vector, unless more of its values can be computed.
+    It is also 1 for a model without a batch axis, whose inputs are weights or scalars: the file's
+    shapes are then those of one sample. A vector counts as one sample too, unless the model can
+    be computed for a longer vector.
     """
     leads = {max(t.spec.shape[0], 1) if t.spec.shape else 0 for t in _inputs(graph)}
     size = leads.pop() if len(leads) == 1 else 1
@@ -73,7 +73,7 @@ def file_batch(graph: Graph) -> int:
     try:
         _lower(graph, size, size)
     except UnsupportedError:
-        return size  # whoever computes it is told why not
+        return size  # lowering for this batch raises the error
     try:
         _lower(graph, 2 * size, size)
     except UnsupportedError:
@@ -82,19 +82,19 @@ def file_batch(graph: Graph) -> int:
 
 
 def lower(graph: Graph, batch: int, *, uniform: bool = False) -> LoweredGraph:
-    """The graph at a batch size, ready for a plan.
+    """Lowers a graph for a batch size, ready to be planned.
 
-    Where the file's shapes hold for one sample only, several are stacked
+    Where the file's shapes hold for one sample only, the graph is batched
     (core/lowering/batch_samples.py).
 
     Args:
         graph: as in the file.
-        batch: samples.
-        uniform: one sample too is computed in the nodes that several are.
+        batch: number of samples.
+        uniform: use the same nodes for one sample as for several.
 
     Raises:
-        UnsupportedError: if operators cannot be computed; the message lists all of them. Or if
-            an input or an output does not grow with the batch.
+        UnsupportedError: if operators are unsupported, with a list of all of them; or if an input
+            or an output does not grow with the batch.
     """
     lowered = split_slices(_for_samples(graph, batch, uniform))
     return push_transposes(lowered, final_logits(graph))
@@ -116,7 +116,7 @@ def _for_samples(graph: Graph, batch: int, uniform: bool) -> LoweredGraph:
 
 
 def _for_groups(graph: Graph, batch: int, size: int) -> LoweredGraph:
-    """Of a file whose shapes were written for a batch of `size` samples."""
+    """Lowers a file whose shapes were written for a batch of `size` samples, 2 or more."""
     if batch == size:
         return _lower(graph, size, size)
     found = _lower(graph, batch, size)
@@ -136,7 +136,7 @@ def _inputs(graph: Graph) -> list[Tensor]:
 
 
 def _lower(graph: Graph, batch: int, size: int) -> LoweredGraph:
-    """The same; `size` is the batch of the file."""
+    """Lowers without batching a graph of one sample; `size` is the batch size of the file."""
     if not graph.inputs or not graph.outputs:
         raise UnsupportedError(
             f"{graph.name}: must have inputs and outputs, "
@@ -173,19 +173,23 @@ def _start(graph: Graph, batch: int, size: int) -> Inference:
 
 
 def computed_specs(graph: Graph) -> dict[int, TensorSpec]:
-    """Specs of a file's tensors, computed from its inputs': what the file says may be open."""
+    """Infers the specs of a file's tensors from its inputs; the file may leave shapes open."""
     size = file_batch(graph)
     return _infer_all(graph, _start(graph, size, size), None).specs
 
 
 def unsupported_nodes(graph: Graph) -> list[UnsupportedNode]:
-    """All nodes of a file's graph that odt cannot compute."""
+    """All nodes of a file's graph that odt does not support."""
     size = file_batch(graph)
     return _infer_nodes(graph, _start(graph, size, size), None)
 
 
 def _infer_all(graph: Graph, inference: Inference, at_file: Inference | None) -> Inference:
-    """Fills a world, node by node."""
+    """Infers all shapes.
+
+    Raises:
+        UnsupportedError: for all unsupported nodes together.
+    """
     found = _infer_nodes(graph, inference, at_file)
     if found:
         raise unsupported_error(graph, found)
@@ -195,7 +199,12 @@ def _infer_all(graph: Graph, inference: Inference, at_file: Inference | None) ->
 def _infer_nodes(
     graph: Graph, inference: Inference, at_file: Inference | None
 ) -> list[UnsupportedNode]:
-    """The same; gives the nodes in the way, and what is known to be wrong with those behind."""
+    """Infers shapes node by node.
+
+    Returns:
+        The nodes that cannot be computed, also those behind one of unknown shape, as far as
+        their tensors show it.
+    """
     found: list[UnsupportedNode] = []
     unknown: set[int] = set()
     for k, node in enumerate(graph.nodes):
@@ -271,7 +280,7 @@ def _statics(
 
 
 def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
-    """Refuses states that something else could have filled."""
+    """Checks that a recurrent operator's initial state is zero: no other node may write it."""
     for name in row.zero_state:
         if name in bound:
             i = bound[name]
@@ -290,7 +299,7 @@ def _fold(
     outputs: Mapping[str, int],
     inference: Inference,
 ) -> None:
-    """Computes integers that are known now; floats stay nodes: their constants may train."""
+    """Folds integers that depend on constants alone. Floats stay nodes: constants may train."""
     if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
         return
     reads = expand(row.forward.reads, bound)
@@ -321,7 +330,7 @@ def _fold(
 
 
 def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
-    """The graph with the world's specs and attrs, without folded nodes or fused activations."""
+    """The graph with inferred specs and attributes, without folded nodes and fused activations."""
     tensors: list[Tensor] = []
     for i, tensor in enumerate(graph.tensors):
         spec = inference.specs.get(i, tensor.spec)

@@ -1,8 +1,9 @@
-"""Slices of one tensor that do not overlap become one SPLIT_V.
+"""Merges slices of one tensor that do not overlap into one SPLIT_V.
 
-The gradient of a slice is as large as what it was taken from. Unrolled over T steps, a recurrent
-cell takes T slices of its input: their gradients, each almost empty, and the sums of them would
-take T² steps' time. A SPLIT_V has one gradient, which is its parts' side by side.
+The gradient of a slice is as large as the tensor it was taken from. A recurrent cell that is
+unrolled over T time steps takes T slices of its input: their gradients, almost all zeros, and the
+sums of these gradients would take time in T². A SPLIT_V has one gradient: the concatenation of
+its parts' gradients.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ SLICES = ("SLICE", "STRIDED_SLICE")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """What a slice takes: entries [begin, end) of an axis, and all of the others."""
+    """Extent of a slice: entries [begin, end) of one axis and all entries of the other axes."""
 
     axis: int
     begin: int
@@ -30,11 +31,7 @@ class Part:
 
 
 def split_slices(graph: LoweredGraph) -> LoweredGraph:
-    """The graph with a SPLIT_V where two or more slices would share a tensor.
-
-    Args:
-        graph: lowered.
-    """
+    """Replaces two or more slices of one tensor by a SPLIT_V."""
     readers: dict[tuple[int, int], list[Part]] = {}
     for k, node in enumerate(graph.nodes):
         part = _part(graph, k) if node.op in SLICES else None
@@ -55,7 +52,7 @@ def split_slices(graph: LoweredGraph) -> LoweredGraph:
 
 
 def _part(graph: LoweredGraph, k: int) -> Part | None:
-    """Of a node that cuts one axis, and takes its entries one by one."""
+    """The part that a node takes, if it slices one axis with step 1."""
     node = graph.nodes[k]
     x = graph.tensors[node.inputs[0]]
     if x.data is not None:
@@ -76,7 +73,7 @@ def _part(graph: LoweredGraph, k: int) -> Part | None:
 
 
 def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
-    """Whether there are several, none overlaps another, and they leave out less than they take."""
+    """Whether two or more parts do not overlap and together take more than half of the axis."""
     found = sorted(parts)
     together = sum(p.end - p.begin for p in found)
     return (
@@ -87,7 +84,7 @@ def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
 
 
 def _split(builder: GraphBuilder, graph: LoweredGraph, x: int, parts: Sequence[Part]) -> None:
-    """Adds a SPLIT_V of tensor x, and a view of each part in the shape that its slice had."""
+    """Adds a SPLIT_V of tensor x, and a RESHAPE of each part to the shape of its slice."""
     spec, axis = graph.tensors[x].spec, parts[0].axis
     ends = sorted({0, spec.shape[axis], *(p.begin for p in parts), *(p.end for p in parts)})
     sizes = np.diff(np.array(ends, np.int32))

@@ -1,9 +1,9 @@
-"""Transposes move behind operators to which the order of axes means nothing, until they meet.
+"""Pushes transposes behind operators that do not depend on the order of axes, until they cancel.
 
-Networks converted from PyTorch keep its order N C H W between operators that want N H W C: a
-TRANSPOSE stands before and behind each convolution, and what lies between two of them (a
-normalisation's factors, an activation, a sum of branches) computes the same in the other order.
-Moved behind that, a transpose meets the next one, which undoes it.
+Networks converted from PyTorch keep its layout N C H W between operators that want N H W C: a
+TRANSPOSE stands before and behind each convolution. The operators between two transposes (the
+factors of a normalisation, an activation, a sum of branches) compute the same values in either
+layout. Pushed behind them, a transpose meets the next one, which is its inverse.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ Perm = tuple[int, ...]
 
 
 def push_transposes(graph: LoweredGraph, kept: Sequence[int] = ()) -> LoweredGraph:
-    """The graph with fewer values transposed; itself where there is nothing to gain.
+    """Returns a graph that transposes fewer values; `graph` itself if there is none.
 
     Args:
-        graph: lowered.
-        kept: tensors that must still be made beside the outputs.
+        graph: the graph to rewrite.
+        kept: tensors beside the outputs that the new graph must compute too.
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
@@ -39,7 +39,7 @@ def push_transposes(graph: LoweredGraph, kept: Sequence[int] = ()) -> LoweredGra
 
 
 def _moved(graph: LoweredGraph) -> int:
-    """Values that transposes move."""
+    """Number of values that transposes move in memory."""
     found = 0
     for node in graph.nodes:
         if node.op == "TRANSPOSE":
@@ -49,13 +49,16 @@ def _moved(graph: LoweredGraph) -> int:
 
 
 def is_view(shape: tuple[int, ...], perm: Perm) -> bool:
-    """Whether only axes of length 1 change places, whatever the number of samples."""
+    """Whether a transpose leaves the order in memory: it moves only axes of length 1.
+
+    The batch axis counts as longer, whatever the number of samples.
+    """
     long = [p for p in perm if p == 0 or shape[p] != 1]
     return long == sorted(long)
 
 
 def back(perm: Perm) -> Perm:
-    """The permutation that undoes another."""
+    """The inverse of a permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
@@ -64,11 +67,12 @@ def ordered(shape: tuple[int, ...], perm: Perm) -> tuple[int, ...]:
 
 
 class _TransposePusher(GraphBuilder):
-    """The new graph so far.
+    """Builds the new graph, with transposes postponed until a node needs their result.
 
     Attributes:
-        behind: tensors that are transposes of others: axis k is axis perm[k] of that one.
-        made: those of them that there are.
+        behind: transposed tensor → the tensor it is a transpose of, and the permutation: axis k
+            is axis perm[k] of that tensor.
+        made: transposed tensors that the new graph computes.
     """
 
     def __init__(self, graph: LoweredGraph) -> None:
@@ -77,7 +81,7 @@ class _TransposePusher(GraphBuilder):
         self.made: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Adds what a node becomes."""
+        """Adds a node, in the layout before a transpose if it permits that."""
         row, x = row_of(node.op), node.inputs[0]
         if node.op == "TRANSPOSE":
             perm = node.attrs.axes(self.tensors[x].spec)
@@ -100,22 +104,22 @@ class _TransposePusher(GraphBuilder):
         self.nodes.append(node)
 
     def make(self, i: int, origin: int) -> None:
-        """Makes a tensor that is a transpose, if it has not been made."""
+        """Adds the TRANSPOSE of a postponed tensor, unless it was added before."""
         if i in self.behind and i not in self.made:
             self.made.add(i)
             base, perm = self.behind[i]
             self._transpose(base, perm, i, origin)
 
     def _same(self, i: int) -> int:
-        """The tensor itself, or the one that it is after all."""
+        """The tensor, or its base if transposes in between cancel."""
         base, perm = self.behind.get(i, (i, ()))
         return base if perm == tuple(range(len(perm))) else i
 
     def _passes(self, row: OpDef, node: Node, perm: Perm) -> bool:
-        """Whether the operator may come before the transpose.
+        """Whether a node can be computed before the transpose.
 
-        Samples stay axis 0, there is one output of as many axes, and what else is read lies the
-        same in either order.
+        The batch must stay axis 0, the single output must have the same rank, and the other
+        operands must lie in memory alike in both layouts.
         """
         (y, *more), rank = node.outputs, len(perm)
         if more or perm[0] != 0 or len(self.tensors[y].spec.shape) != rank:
@@ -125,7 +129,7 @@ class _TransposePusher(GraphBuilder):
         return all(len(s) <= rank and is_view(_wide(s, rank), back(perm)) for s in shapes)
 
     def _add_before(self, row: OpDef, node: Node, perm: Perm) -> None:
-        """Adds the node in the order of axes that its inputs have before the transpose."""
+        """Adds a node in the layout that its inputs have before the transpose."""
         assert row.permuted is not None
         (y,), operands = node.outputs, set(bind_operands(row, node).values())
         inputs = [self._before(i, perm, node) if i in operands else i for i in node.inputs]
@@ -136,7 +140,7 @@ class _TransposePusher(GraphBuilder):
         self.behind[y] = made, perm
 
     def _add_reduction(self, node: Node) -> None:
-        """In two steps: axes become 1, and go."""
+        """Adds a reduction without keep_dims as one with keep_dims and a RESHAPE."""
         x, (y,) = self.tensors[node.inputs[0]].spec, node.outputs
         kept = self._turned(y, kept_shape(x.shape, reduced_axes(node.attrs, x)))
         self.add(replace(node, outputs=(kept,), attrs=replace(node.attrs, keep_dims=True)))
@@ -144,7 +148,7 @@ class _TransposePusher(GraphBuilder):
         self.view(kept, y, node.origin)
 
     def _before(self, i: int, perm: Perm, node: Node) -> int:
-        """An operand with its axes where they are before the transpose."""
+        """An operand in the layout before the transpose."""
         if i in self.behind:
             return self.behind[i][0]
         shape = _wide(self.tensors[i].spec.shape, len(perm))
@@ -162,10 +166,10 @@ class _TransposePusher(GraphBuilder):
         self.nodes.append(Node("TRANSPOSE", inputs, (y,), {}, origin, attrs))
 
     def _turned(self, i: int, shape: tuple[int, ...]) -> int:
-        """A tensor like another with its axes elsewhere."""
+        """Adds a tensor like `i` with permuted axes."""
         return self.tensor(f"{self.tensors[i].name}/moved", shape, self.tensors[i].spec)
 
 
 def _wide(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """With axes of length 1 before the others."""
+    """The shape with leading axes of length 1, up to `rank` axes."""
     return (1,) * (rank - len(shape)) + shape

@@ -1,4 +1,4 @@
-"""Samples in a lowered graph: where they meet, and what one of them is."""
+"""The sample axis of a lowered graph: nodes that mix samples, and the spec of one sample."""
 
 from odt.core.lowering.binding import bind_operands, row_of
 from odt.core.model.graph import Graph, LoweredGraph, Node
@@ -7,7 +7,7 @@ from odt.kernels.opdef import TensorSpec, always
 
 
 def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
-    """Nodes of a lowered graph in which the samples of a batch depend on each other."""
+    """Nodes in which the samples of a batch depend on each other."""
     batched = set(graph.inputs)
     mixing = []
     for node in graph.nodes:
@@ -29,15 +29,15 @@ def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
 
 
 def mixed(graph: LoweredGraph) -> tuple[Node, ...]:
-    """The same, of the samples that there are: a single one depends on no other."""
+    """Nodes that mix the samples of this batch: none if it has a single sample."""
     return mixing_nodes(graph) if graph.samples > 1 else ()
 
 
 def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
-    """The spec of one sample of a tensor that is filled or read from outside.
+    """The spec of one sample of an input, output or target.
 
     Raises:
-        UnsupportedError: if its leading axis is not made of whole samples.
+        UnsupportedError: if the leading axis does not consist of whole samples.
     """
     if batch == 1 and not spec.shape:
         return spec

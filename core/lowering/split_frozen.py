@@ -1,4 +1,4 @@
-"""Cuts a lowered graph in two: a part that stays as it is, and the part that trains behind it."""
+"""Splits a lowered graph into a frozen part and the part behind it that trains."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,18 +10,18 @@ from odt.core.model.graph import LoweredGraph
 def frozen_end(
     graph: LoweredGraph, trained: Collection[int], ends: Collection[int]
 ) -> tuple[int, ...]:
-    """The tensors in which the frozen part ends: it is as large as it can be.
+    """The tensors in which the largest possible frozen part ends.
 
-    Frozen is what depends on a sample's own data and on nothing that trains. What depends on
-    nothing but constants belongs to both parts.
+    A tensor is frozen if it depends on its own sample and on nothing that trains. A tensor that
+    depends on constants only belongs to both parts.
 
     Args:
-        graph: lowered.
+        graph: the whole graph.
         trained: constants that train.
-        ends: tensors that are wanted for themselves: outputs, and what losses read.
+        ends: tensors that must be computed: outputs, and inputs of losses.
 
     Returns:
-        Tensors of the frozen part, or inputs of the graph, that the rest reads.
+        Tensors of the frozen part, or inputs of the graph, that the other part reads.
     """
     mixing = {node.outputs for node in mixed(graph)}
     moving, of_data = set(trained), set(graph.inputs)
@@ -39,12 +39,12 @@ def frozen_end(
 def begin_at(
     graph: LoweredGraph, tensors: Sequence[int], wanted: Collection[int] = ()
 ) -> LoweredGraph:
-    """The part of a graph that makes its outputs from these tensors, which become its inputs.
+    """The part of a graph that computes its outputs from given tensors.
 
     Args:
-        graph: lowered.
-        tensors: to begin at.
-        wanted: tensors beside the outputs, which losses read.
+        graph: the whole graph.
+        tensors: inputs of the part.
+        wanted: tensors beside the outputs that must be computed, such as inputs of losses.
     """
     needed, nodes = {*graph.outputs, *wanted}.difference(tensors), []
     for node in reversed(graph.nodes):

@@ -1,4 +1,4 @@
-"""Nodes that odt cannot compute, and why."""
+"""Unsupported nodes, and the reasons that error messages give."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Node
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Specs, TensorSpec
 
-MOST_LISTED = 250  # characters of the refusals in one message
-# Families of operators without a row; the others are simply not there.
+MOST_LISTED = 250  # characters of all reasons in one message
+# Families of operators without a row, each with a reason of its own.
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
 _STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 _TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP")
@@ -17,12 +17,12 @@ _TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedNode:
-    """A node that cannot be computed.
+    """A node that odt does not support.
 
     Attributes:
         node: as in the file.
-        where: how messages name it, with the tensor that it makes.
-        reason: why not.
+        where: the node's name in messages, with its output.
+        reason: why it is unsupported.
     """
 
     node: Node
@@ -34,7 +34,7 @@ class UnsupportedNode:
 
 
 def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) -> UnsupportedNode:
-    """A node that its row refuses with an error, or that has no row."""
+    """Describes a node that its row rejects with an error, or that has no row."""
     where = f"node {node.origin} ({node.op})"
     if node.outputs:
         where += f", {graph.label(node.outputs[0])}"
@@ -44,7 +44,7 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
 
 
 def unsupported_error(graph: Graph, found: Sequence[UnsupportedNode]) -> UnsupportedError:
-    """All refusals as one error, which names as many as fit its line."""
+    """One error for all unsupported nodes; it names as many as fit on its line."""
     reasons = [str(refusal) for refusal in found]
     lengths = accumulate(len(reason) + 2 for reason in reasons)
     shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
@@ -58,10 +58,10 @@ def unsupported_error(graph: Graph, found: Sequence[UnsupportedNode]) -> Unsuppo
 
 
 def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
-    """Looks at what can be said of tensors before any shape is known.
+    """Checks the dtypes of tensors, before any shape is known.
 
     Raises:
-        ShapeError: if a tensor holds no real numbers, or stands for others than it holds.
+        ShapeError: if a tensor is quantized, or its values are no real numbers.
     """
     for i in tensors:
         tensor = graph.tensors[i]
@@ -75,15 +75,15 @@ def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
 
 
 def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
-    """Compares a node's outputs with what its operator computes.
+    """Compares a node's outputs in the file with the inferred ones.
 
     Args:
         graph: as in the file.
-        outputs: name → tensor, as the node lists them.
-        made: name → spec, as the operator's row infers them.
+        outputs: name → tensor, as in the node.
+        made: name → spec, as inferred by the operator's row.
 
     Raises:
-        ShapeError: if there are more or fewer, or one of another type or that no array can be.
+        ShapeError: if the number of outputs, a dtype or a shape differs from what can be.
     """
     if outputs.keys() != made.keys():
         raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
@@ -101,16 +101,16 @@ def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
 
 
 def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
-    """Checks inputs and outputs, and that outputs have the shapes that the file gives them.
+    """Checks that inputs and outputs hold values, and outputs have the shapes given in the file.
 
-    What the file leaves open (no axes, or −1) may be anything.
+    A shape that the file leaves open (no axes, or −1) may be anything.
 
     Args:
         graph: as in the file.
-        specs: computed for the file's batch.
+        specs: inferred specs for the file's batch.
 
     Raises:
-        UnsupportedError: if one has no values, or its shapes contradict each other.
+        UnsupportedError: if an input or output is empty, or its two shapes differ.
     """
     for i in (*graph.inputs, *graph.outputs):
         if i in specs and not specs[i].size:

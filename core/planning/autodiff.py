@@ -1,8 +1,8 @@
-"""A lowered graph → a plan: forward calls, losses, and one call for each wanted gradient.
+"""Makes a plan of a lowered graph: forward calls, losses, one call for each needed gradient.
 
-A gradient that nobody wants has no call, a tensor that nobody reads is not computed, and nothing
-below the deepest trainable operator has a backward. Kernels write and never add: a second
-contribution to a gradient goes to a value of its own, and a call of ADD adds it.
+A gradient that nothing needs has no call, a tensor that nothing reads is not computed, and
+operators before the first trainable one have no backward. Kernels write and never accumulate: a
+second contribution to a gradient goes to a value of its own, and a call of ADD adds it.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ class Loss:
     """A loss on one output.
 
     Attributes:
-        name: of the loss's row.
+        name: name of the loss function.
         tensor: the tensor it reads: the output, or the input of a final SOFTMAX or LOGISTIC.
-        options: what the row's attrs are made of.
-        weight: its share in the sum of losses.
-        output: the position of its output among the model's.
+        options: options from which the row computes its attributes.
+        weight: factor of the loss in the sum of losses.
+        output: position of the output among the model's outputs.
     """
 
     name: str
@@ -49,7 +49,7 @@ ZERO = Kernel(_zero, reads=(), writes=("y",))
 
 
 def inference_plan(graph: LoweredGraph) -> Plan:
-    """Computes the model's outputs and nothing else."""
+    """Plans the computation of the model's outputs."""
     return _Builder(graph, frozenset()).finish(graph.outputs, ())
 
 
@@ -63,23 +63,23 @@ def training_plan(
     backward: bool = True,
     outputs: bool = False,
 ) -> Plan:
-    """Computes losses and the gradient of their sum for what is trained.
+    """Plans the computation of losses and of the gradient of their sum.
 
     Args:
-        graph: lowered.
-        losses: one for each output that has one.
+        graph: the graph to train.
+        losses: one for each output that has a loss.
         trainable: positions in the file of the operators that train.
-        only: the tensors of theirs that train; None for all.
-        sparse: filters of which only these output channels train.
-        backward: False gives the losses only.
-        outputs: whether the model's outputs are wanted too, for a metric.
+        only: the weights of these operators that train; None for all.
+        sparse: filters of which only the given output channels train.
+        backward: whether to compute gradients; False plans the losses only.
+        outputs: whether to compute the model's outputs too, for a metric.
     """
     wanted = trainable if backward else frozenset()
     return _Builder(graph, wanted, only, sparse).finish(graph.outputs if outputs else (), losses)
 
 
 class _Builder:
-    """Grows the plan; thrown away when it is done."""
+    """Builds one plan, entry by entry."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Builder:
         )
 
     def tensor(self, i: int) -> str:
-        """The value of a graph's tensor."""
+        """The value of a tensor; adds it to the plan if it is new."""
         name = f"t{i}"
         if name not in self.values:
             if self.graph.tensors[i].data is not None:
@@ -139,7 +139,7 @@ class _Builder:
         return name
 
     def _needed(self, wanted: set[int]) -> list[Node]:
-        """Nodes that what is wanted depends on, in order."""
+        """Nodes on which the wanted tensors depend, in order."""
         needed = []
         for node in reversed(self.graph.nodes):
             if wanted.intersection(node.outputs):
@@ -148,7 +148,7 @@ class _Builder:
         return needed[::-1]
 
     def _wanted(self, nodes: Sequence[Node]) -> set[int]:
-        """Tensors whose gradient is wanted: parameters, and all between them and the losses."""
+        """Tensors that need a gradient: parameters, and tensors between them and the losses."""
         wanted = set(self.parameters)
         for node in nodes:
             row = row_of(node.op)
@@ -157,7 +157,7 @@ class _Builder:
         return wanted
 
     def _reached(self, nodes: Sequence[Node], wanted: set[int]) -> list[Node]:
-        """Nodes that pass a wanted gradient on, in forward order."""
+        """Nodes that propagate a needed gradient, in forward order."""
         with_gradient = set(self.gradients)
         reached = []
         for node in reversed(nodes):
@@ -210,8 +210,8 @@ class _Builder:
     ) -> None:
         """Adds a call, with values for its workspace.
 
-        A gradient by one factor of a product takes as much arithmetic as the product; one that
-        reads nothing beside dy takes about one operation an element.
+        The gradient by one factor of a product takes as many operations as the product; a
+        gradient that reads dy alone takes about one operation per element.
         """
         reads, writes = expand(kernel.reads, arrays), expand(kernel.writes, arrays)
         bound = {n: arrays[n] for n in (*reads, *writes)}
@@ -231,7 +231,7 @@ class _Builder:
         )
 
     def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
-        """The node's inputs, outputs and auxiliary values under the row's names."""
+        """Values of a node's inputs, outputs and auxiliary arrays, by name in the row."""
         arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
         arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
         specs = {n: self.values[v].spec for n, v in arrays.items()}
@@ -310,7 +310,7 @@ class _Builder:
                 self.entries.append(Delivery(f"t{i}", self.gradients[i]))
 
     def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:
-        """Adds the call that makes what the node's gradients share."""
+        """Adds the call that computes values which several gradients of a node read."""
         specs = {n: self.values[v].spec for n, v in arrays.items()}
         for name, spec in row.shared(node.attrs, specs).items():
             arrays[name] = self._new(f"t{node.outputs[0]}.{name}", spec)
@@ -318,7 +318,7 @@ class _Builder:
         self._call(label, Phase.BACKWARD, kernel, node.attrs, arrays, row)
 
     def _zero_gradient(self, i: int) -> None:
-        """An output that no loss depends on, of a node with others that one does."""
+        """Adds a zero gradient for an unused output of a node whose other outputs are used."""
         spec = self.graph.tensors[i].spec
         self.gradients[i] = self._new(f"d.t{i}", spec)
         self.made[i] += 1
@@ -334,7 +334,7 @@ class _Builder:
         name: str,
         row: OpDef | None = None,
     ) -> None:
-        """Adds the call that makes a gradient, and adds its result to what is there already."""
+        """Adds the call for a contribution to a gradient, and its sum with earlier ones."""
         spec = self.graph.tensors[i].spec
         if i in self.channels:
             spec = narrowed("w", spec, len(self.channels[i]))

@@ -1,4 +1,4 @@
-"""What a batch computes, and the plans of a graph for it."""
+"""What a batch computes, and the plans for it by batch size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ class Computation:
     """What a batch computes: losses and gradients, losses only, or outputs only.
 
     Attributes:
-        losses: one for each output that has one.
+        losses: one for each output that has a loss.
         trainable: positions in the file of the operators that train.
-        only: the tensors of theirs that train; None for all.
-        sparse: filters of which only these output channels train.
+        only: the weights of these operators that train; None for all.
+        sparse: filters of which only the given output channels train.
         backward: whether gradients are computed and parameters updated.
-        outputs: whether the model's outputs are wanted.
-        begin: tensors that are given instead of the model's inputs; empty for the inputs.
-        end: tensors that are wanted instead of its outputs; empty for the outputs.
+        outputs: whether the model's outputs are computed.
+        begin: tensors that replace the model's inputs; empty for the inputs themselves.
+        end: tensors that replace the model's outputs; empty for the outputs themselves.
     """
 
     losses: tuple[Loss, ...] = ()
@@ -39,7 +39,7 @@ class Computation:
     end: tuple[int, ...] = ()
 
     def plan(self, lowered: LoweredGraph) -> Plan:
-        """The plan for a micro-batch, for whose samples the graph has been lowered."""
+        """Makes the plan of a graph that was lowered for the size of a micro-batch."""
         if self.end:
             lowered = replace(lowered, outputs=self.end)
         if self.begin:
@@ -58,7 +58,7 @@ class Computation:
 
 
 class Plans:
-    """Plans of a graph by work and batch, each made once.
+    """Plans of a graph by computation and number of samples, each made once.
 
     Attributes:
         graph: as in the file.
@@ -72,7 +72,7 @@ class Plans:
         self._verified: set[tuple[Computation, int]] = set()
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
-        """The plan for so many samples, and its memory plan."""
+        """The plan for a number of samples, and its memory plan."""
         key = (computation, batch)
         if key not in self._made:
             plan = computation.plan(self.lower(batch))
@@ -80,7 +80,7 @@ class Plans:
         return self._made[key]
 
     def arena_nbytes(self, computations: Sequence[Computation], schedule: Schedule) -> int:
-        """Bytes of one worker's arena: what the largest run of a whole batch needs."""
+        """Bytes of one worker's arena: the largest of all runs of a whole batch."""
         return max(
             self.at(computation, n)[1].nbytes
             for computation in computations
@@ -88,7 +88,7 @@ class Plans:
         )
 
     def verified(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
-        """The same, checked against each other when a program is first bound to them."""
+        """The plan and its memory plan as `at` returns them, checked against each other once."""
         key = (computation, batch)
         if key not in self._verified:
             verify(*self.at(computation, batch))
@@ -96,7 +96,7 @@ class Plans:
         return self.at(computation, batch)
 
     def lower(self, batch: int) -> LoweredGraph:
-        """The graph for so many samples, in the same nodes whatever their number."""
+        """The graph lowered for a number of samples, with the same nodes for any number."""
         if batch not in self._lowered:
             self._lowered[batch] = lower(self.graph, batch, uniform=True)
         return self._lowered[batch]
@@ -107,7 +107,7 @@ class Plans:
             file.check()
 
     def check_holes(self) -> None:
-        """Likewise, at less cost, if a constant was found missing as it was read."""
+        """Raises LostFileError if reading a constant met a hole; cheaper than `check_files`."""
         for file in self._files:
             if file.has_hole:
                 file.check()

@@ -1,41 +1,42 @@
-"""About how long a plan takes: good for choosing between plans, not for a clock.
+"""Estimates the time of a plan, to choose between plans.
 
-Figures of one core of a machine of today; what counts is how they stand to each other.
+The constants are those of one core of a current machine; only their ratios matter.
 """
 
 from math import ceil
 
 from odt.core.planning.plan import Call, Plan
 
-CALL = 4e-6  # seconds: a kernel's NumPy calls beside their loops
-FLOPS = 50e9  # arithmetic a second
-BOUND_CALL = 1e-6  # seconds: of a call that is bound to its arrays, beside the kernel
-BYTES = 8e9  # bytes a second, read or written beyond the cache
-TOGETHER = 1.25  # how much longer a run takes while another worker runs too
+CALL = 4e-6  # seconds: overhead of the NumPy calls in a kernel
+FLOPS = 50e9  # operations per second
+BOUND_CALL = 1e-6  # seconds: overhead of calling a bound kernel
+BYTES = 8e9  # bytes per second, read or written beyond the cache
+TOGETHER = 1.25  # factor of a run's time while another worker runs too
 
 
 def call_seconds(plan: Plan, call: Call) -> float:
-    """One call, its operands in memory."""
+    """Seconds of one call whose operands are in memory, not in the cache."""
     touched = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
     return CALL + call.flops / FLOPS + touched / BYTES
 
 
 def run_seconds(plan: Plan) -> float:
-    """All calls of a plan."""
+    """Seconds of all calls of a plan."""
     return sum(call_seconds(plan, s) for s in plan.entries if isinstance(s, Call))
 
 
 def adding_seconds(plan: Plan) -> float:
-    """Adding a run's gradients to those of the runs before."""
+    """Seconds of adding the gradients of one run to those of the runs before."""
     return 3 * sum(plan.gradient_nbytes.values()) / BYTES
 
 
 def samples_worth_a_run(one: Plan, two: Plan, share: float) -> int:
-    """How many samples a run should have, so that what it takes beside them is below a share.
+    """The number of samples that keeps a run's overhead below a fraction of its time.
 
     Args:
-        one, two: the plan for one sample and for two.
-        share: of the samples' time.
+        one: the plan for one sample.
+        two: the plan for two samples.
+        share: the fraction.
     """
     beside = adding_seconds(one) + len(one.entries) * BOUND_CALL
     a_sample = run_seconds(two) - run_seconds(one)
@@ -43,11 +44,12 @@ def samples_worth_a_run(one: Plan, two: Plan, share: float) -> int:
 
 
 def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:
-    """About what a call of a run takes, on average.
+    """Mean seconds per call of a run.
 
     Args:
-        one, two: the plan for one sample and for two.
-        samples: of the run.
+        one: the plan for one sample.
+        two: the plan for two samples.
+        samples: number of samples in the run.
     """
     a_sample = run_seconds(two) - run_seconds(one)
     calls = sum(isinstance(entry, Call) for entry in one.entries)
@@ -55,18 +57,19 @@ def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:
 
 
 def samples_of_calls(one: Plan, two: Plan, seconds: float) -> int:
-    """How many samples a run should have, so that a call takes so long on average.
+    """The number of samples for which a call takes a given time on average.
 
     Args:
-        one, two: the plan for one sample and for two.
-        seconds: of a call.
+        one: the plan for one sample.
+        two: the plan for two samples.
+        seconds: mean time of a call.
     """
     first, second = (seconds_a_call(one, two, n) for n in (1, 2))
     return 1 + max(ceil((seconds - first) / (second - first)), 0) if second > first else 1
 
 
 def step_seconds(plan: Plan, batch: int, micro_batch: int, workers: int) -> float:
-    """A step on a batch, cut up; the update itself is the same for all plans."""
+    """Seconds of a step on a batch, without the update, which is the same for all plans."""
     runs = -(-batch // micro_batch)
     one = run_seconds(plan) * -(-runs // workers) * (TOGETHER if workers > 1 else 1)
     return one + adding_seconds(plan) * (runs > 1) * runs

@@ -1,16 +1,16 @@
-"""When each value of a plan's arena is alive, and what may lie in another's place."""
+"""Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odt.core.planning.plan import Call, Plan, Region
 
-BEFORE = -1  # the trainer fills inputs before the first step
+BEFORE = -1  # the trainer fills inputs before the first entry
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The first and the last step that touches a value, both inclusive."""
+    """The first and the last entry that touches a value, both inclusive."""
 
     first: int
     last: int
@@ -20,10 +20,10 @@ class Lifetime:
 
 
 def lifetimes(plan: Plan) -> dict[str, Lifetime]:
-    """The lifetime of every value that needs a place: of the arena, and of the inputs.
+    """Lifetimes of the values that need memory in the arena: ARENA and INPUT values.
 
-    A value and its views are one, under the name of the one that was made. Inputs are there
-    before the first step; outputs stay until the forward phase is over, losses to the end.
+    A value and its views have one lifetime, under the name of the value itself. Inputs live from
+    before the first entry; outputs to the end of the forward phase, losses to the end.
     """
     touched: dict[str, list[int]] = {}
     for name in (*plan.inputs, *plan.targets, *plan.scales):
@@ -44,10 +44,10 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
 
 
 def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
-    """Value → the value whose memory it takes over, where a call permits it.
+    """Finds overlays: value → the value whose memory it takes over.
 
-    A call's result may lie where one of its inputs lies if the kernel says so for every name the
-    input has in that call, and the input is not touched again.
+    The result of a call may overlay one of its inputs if the kernel permits it (`may_alias`) for
+    every name of the input in that call, and no later entry touches the input.
     """
     taken: dict[str, str] = {}
     for k, entry in enumerate(plan.entries):
@@ -77,7 +77,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
 
 
 def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> int:
-    """The most bytes that are alive in one step: no plan without replacements needs less."""
+    """The most bytes alive at one entry: a lower bound of an arena without overlays."""
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
     return max(
         (

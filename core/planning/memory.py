@@ -17,12 +17,12 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Memory that one value after the other lives in.
+    """Memory of a chain of values, each of which overlays the one before.
 
     Attributes:
-        values: in the order they live there.
-        nbytes: of the largest.
-        lifetime: from the first value's first step to the last one's last.
+        values: the values, in order of time.
+        nbytes: bytes of the largest value.
+        lifetime: from the first entry of the first value to the last entry of the last one.
     """
 
     values: tuple[str, ...]
@@ -32,12 +32,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Where each value lies.
+    """Offsets of a plan's values in an arena.
 
     Attributes:
-        offsets: of every value that is not a view, in bytes, multiples of ALIGNMENT.
-        nbytes: of the arena.
-        separate: what the same values would take if each had its own memory.
+        offsets: byte offset of every value that is not a view, a multiple of ALIGNMENT.
+        nbytes: bytes of the arena.
+        separate: bytes of the same values without reuse of memory.
     """
 
     offsets: Mapping[str, int]

@@ -1,7 +1,7 @@
-"""A plan: what a micro-batch computes, in order, and nothing of where.
+"""A plan: the calls that a micro-batch consists of, in order, without addresses.
 
-Calls name their arrays; values say what those arrays are. Where each value lives is its region,
-decided here once; its place in the arena is the memory plan's.
+Calls name their arrays, and values describe them. The region of a value is part of the plan; its
+offset in the arena is part of the memory plan.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
 
 
 class Region(Enum):
-    """Who fills a value, and how long it lives."""
+    """Memory region of a value: who fills the value, and how long it lives."""
 
     CONSTANT = "constant"  # the file, a read-only view; the program's life
     PARAMETER = "parameter"  # copied from the file, changed by updates; the program's life
@@ -28,14 +28,14 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a call computes with.
+    """An array of a plan.
 
     Attributes:
-        name: t7 is tensor 7, d.t7 its gradient; others begin with what made them.
+        name: t7 is tensor 7, d.t7 its gradient; other names begin with the call's number.
         spec: shape and dtype.
-        region: where it lives.
-        base: the value this one is another shape of; they share their memory.
-        tensor: index in the graph, where the value is one of its tensors.
+        region: memory region.
+        base: the value of which this one is a view with another shape; None for no view.
+        tensor: index of the graph's tensor, if the value is one.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Call:
     """A kernel and the values it is bound to.
 
     Attributes:
-        label: the node's place in the file, operator, and what is computed.
-        arrays: the kernel's names → values.
-        reads, writes, workspace: those names by what the kernel does with them.
-        specs: of all names of the operator, also of those this kernel does not touch.
-        flops: about how much arithmetic it is.
-        compiled: the kernel's compiled form, where it is used.
+        label: position of the node in the file, operator, and gradient if it computes one.
+        arrays: name in the kernel → value.
+        reads, writes, workspace: names by what the kernel does with their arrays.
+        specs: specs of all names of the operator, also of names this kernel does not use.
+        flops: approximate number of operations.
+        compiled: the kernel's compiled form, if that is used.
     """
 
     label: str
@@ -76,9 +76,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A parameter's gradient is whole, and no later call reads the parameter.
+    """The point at which a parameter's gradient is complete and no later call reads the parameter.
 
-    The program adds it up over the micro-batches, or updates the parameter at once.
+    Here the program adds the gradient to the sum over micro-batches, or updates the parameter.
     """
 
     parameter: str
@@ -87,23 +87,22 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Calls and deliveries in order, and the values they touch.
+    """Calls and deliveries in order, and their values.
 
     Attributes:
-        graph: the lowered graph it was made from.
-        entries: calls; a delivery stands where its gradient is taken.
-        values: by name.
-        inputs: values the trainer fills: one for each model input.
-        targets: likewise, one for each output that has a loss.
-        scales: likewise, a (1,) array for each loss: what the loss's sum over samples is
-            multiplied by.
-        losses: (1,) values.
-        outputs: the model's outputs, as far as they were asked for; they live until the end of
-            the forward phase.
-        mixing: nodes that make the samples of a batch depend on each other.
-        owners: for each gradient that is delivered, by the value whose memory it is, the last
-            step that touches that memory. A delivery may destroy the gradient only if it is that
-            step: views of it may be the gradients of other tensors.
+        graph: the lowered graph from which the plan was made.
+        entries: calls and deliveries.
+        values: values by name.
+        inputs: values that the trainer fills with the model's inputs.
+        targets: values that the trainer fills, one for each loss.
+        scales: (1,) values that the trainer fills, one for each loss: the factor of its sum over
+            samples.
+        losses: (1,) values, one for each loss.
+        outputs: the model's outputs, if requested; they live until the end of the forward phase.
+        mixing: nodes that mix the samples of a batch.
+        owners: root of each delivered gradient → the last entry that touches its memory. Only a
+            delivery that is this entry may destroy the gradient, since views of it may be the
+            gradients of other tensors.
     """
 
     graph: LoweredGraph
@@ -128,22 +127,22 @@ class Plan:
 
     @property
     def gradient_nbytes(self) -> dict[str, int]:
-        """Bytes of the gradient of each of these: of what trains of it, where that is a part."""
+        """Bytes of the gradient of each trained parameter, or of the rows of it that train."""
         found = [s for s in self.entries if isinstance(s, Delivery)]
         return {s.parameter: self.values[s.gradient].spec.nbytes for s in found}
 
     @property
     def forward_entries(self) -> int:
-        """How many steps the forward phase has; they come first."""
+        """Number of entries of the forward phase, which come first."""
         return sum(isinstance(s, Call) and s.phase is Phase.FORWARD for s in self.entries)
 
     def root(self, name: str) -> str:
-        """The value whose memory this one is."""
+        """The value that a value is a view of, directly or through other views; itself if none."""
         base = self.values[name].base
         return name if base is None else self.root(base)
 
     def owns(self, k: int) -> bool:
-        """Whether step k, a delivery, is the last to touch its gradient's memory."""
+        """Whether entry k is a delivery and the last entry that touches its gradient's memory."""
         entry = self.entries[k]
         return isinstance(entry, Delivery) and self.owners[self.root(entry.gradient)] == k
 
@@ -157,9 +156,10 @@ class Plan:
         return found
 
     def _verify(self) -> None:
-        """Each value is made once, before it is read; views keep their base's size.
+        """Asserts that the plan is sound.
 
-        No call reads a parameter that may have been updated.
+        Each value is written once, before it is read; views have the size of their base; no call
+        reads a parameter after its delivery.
         """
         delivered: set[str] = set()
         made = {n for n, v in self.values.items() if v.region is not Region.ARENA}

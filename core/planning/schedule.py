@@ -1,4 +1,4 @@
-"""How a batch is cut into micro-batches for the workers."""
+"""Splits a batch into micro-batches for the workers."""
 
 import os
 from collections.abc import Callable
@@ -10,28 +10,28 @@ from odt.core.planning.plan import Plan
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.native.library import is_available
 
-CACHE = 4 * 2**20  # bytes an arena should stay below: about what a core has as its own
-# NumPy makes many calls, each of which waits for the interpreter's lock: fewer and longer ones
-# gain more than the cache.
+CACHE = 4 * 2**20  # bytes that an arena should not exceed: about the private cache of a core
+# NumPy kernels make many calls, each of which waits for the interpreter lock: fewer and longer
+# calls gain more than the cache.
 NUMPY_CACHE = 12 * 2**20
-ADDING = 0.12  # of a run's time may go into adding up its gradients
+ADDING = 0.12  # fraction of a run's time that may go into adding up its gradients
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
-# Seconds a call, as core/planning/cost.py estimates, below which workers wait for the interpreter's
-# lock longer than they compute; a single worker's calls are shared among the cores.
+# Estimated seconds per call (core/planning/cost.py) below which workers wait for the interpreter
+# lock longer than they compute; the calls of a single worker are split over the cores.
 SHORT, NUMPY_SHORT = 40e-6, 100e-6
-LONGER = 4 * CACHE  # bytes an arena may have so that calls are no shorter than that
+LONGER = 4 * CACHE  # bytes that an arena may have for the sake of longer calls
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A batch cut up.
+    """The split of a batch into micro-batches on workers.
 
     Attributes:
         batch: B, samples in a step.
         micro_batch: m, samples in one run of a program; the last run of a batch may have fewer.
-        workers: W.
-        blas_threads: that each matrix product may use.
-        why: why the batch is not cut, or only into single samples, where the model decides that.
+        workers: W, number of workers.
+        blas_threads: number of threads that a matrix product may use.
+        why: why the model does not permit to split the batch, or only into single samples.
     """
 
     batch: int
@@ -42,40 +42,40 @@ class Schedule:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Samples in the runs of a whole batch: m, and the rest where m does not divide it."""
+        """Samples in the runs of a whole batch: m, and the rest if m does not divide the batch."""
         rest = self.batch % self.micro_batch
         return (self.micro_batch, rest) if rest else (self.micro_batch,)
 
     def parts(self, samples: int) -> list[list[tuple[int, int]]]:
-        """For each worker its micro-batches as (first sample, samples), for a batch of `samples`.
+        """Micro-batches of each worker as (first sample, samples), for a batch of `samples`.
 
-        The order in which gradients add up follows from this list alone.
+        This list alone determines the order in which gradients are added.
         """
         m = self.micro_batch
-        cuts = [(at, min(m, samples - at)) for at in range(0, samples, m)]
-        each, more = divmod(len(cuts), self.workers)
+        runs = [(at, min(m, samples - at)) for at in range(0, samples, m)]
+        each, more = divmod(len(runs), self.workers)
         parts, at = [], 0
         for k in range(self.workers):
             size = each + (k < more)
-            parts.append(cuts[at : at + size])
+            parts.append(runs[at : at + size])
             at += size
         return [p for p in parts if p]
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batch: int) -> int:
-    """Samples that a part without a backward pass runs at once, of a micro-batch.
+    """Number of samples of a micro-batch that the frozen part computes at once.
 
-    As many as an arena stays in a core's cache with: the part behind it, which trains, may be so
-    much smaller that its micro-batches are far too large for this one.
+    As many as keep its arena in a core's cache. The part that trains may be so much smaller that
+    its micro-batches are far too large for the frozen part.
 
     Args:
-        plan_at: the part's plan and its memory at a number of samples.
-        micro_batch: m, of what trains.
+        plan_at: the frozen part's plan and memory plan for a number of samples.
+        micro_batch: m of the part that trains.
     """
     try:
         (_, one), (_, two) = plan_at(1), plan_at(2)
@@ -91,19 +91,19 @@ def choose_schedule(
     micro_batch: int | None = None,
     workers: int | None = None,
 ) -> Schedule:
-    """Picks m and W where they are not given.
+    """Chooses m and W.
 
-    Small enough that an arena stays in a core's cache, large enough that calls stay long; more
-    than one worker only where there is work for it.
+    m is small enough to keep an arena in a core's cache and large enough to keep calls long; W is
+    more than 1 only if a micro-batch has enough to compute.
 
     Args:
         batch: B.
-        plan_at: the plan and its memory at a micro-batch size.
-        micro_batch: m, if it is given.
-        workers: W, if it is given.
+        plan_at: the plan and memory plan for a micro-batch size.
+        micro_batch: m; None to choose.
+        workers: W; None to choose.
 
     Raises:
-        OptionError: if m or W cannot be.
+        OptionError: if the given m or W is not possible.
     """
     cores = available_cores()
     for name, n in (
@@ -120,7 +120,7 @@ def choose_schedule(
     try:
         one, memory = plan_at(1)
     except UnsupportedError as e:
-        plan_at(batch)  # says what is wrong, if this batch cannot be computed either
+        plan_at(batch)  # raises if this batch cannot be computed either
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
                 f"--micro-batch, --workers: must be {batch} and 1, because the batch cannot be "
@@ -146,20 +146,20 @@ def choose_schedule(
     fixed = max(memory.nbytes - a_sample, 0)
     small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
     cache, short = (CACHE, SHORT) if is_available() else (NUMPY_CACHE, NUMPY_SHORT)
-    # What does not grow with the samples, such as gradients, is worth as many of them; and so is
-    # adding them up.
+    # Memory that does not grow with the samples, such as gradients, justifies as much memory for
+    # samples; so does the time of adding gradients up.
     enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1
     longer = min(samples_of_calls(one, two, short), (LONGER - fixed) // a_sample)
     most = max((cache - fixed) // a_sample, -(-fixed // a_sample), enough, longer)
 
-    def cut(among: int) -> int:
+    def split_batch(among: int) -> int:
         runs = -(-batch // min(most, batch))
         return -(-batch // (-(-runs // among) * among))
 
     wanted = workers or (1 if small or heavy else min(cores, batch))
-    size = micro_batch or cut(wanted)
+    size = micro_batch or split_batch(wanted)
     if workers is None and wanted > 1 and seconds_a_call(one, two, size) < short:
         wanted = 1
-        size = micro_batch or cut(wanted)
+        size = micro_batch or split_batch(wanted)
     wanted = min(wanted, -(-batch // size))
     return Schedule(batch, size, wanted, 1 if wanted > 1 or small else cores)

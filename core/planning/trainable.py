@@ -1,4 +1,4 @@
-"""Which constants of a graph train, and whether there is a gradient for them."""
+"""Finds the constants of a graph that train, and the kernels of their gradients."""
 
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
@@ -7,12 +7,12 @@ from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.model.graph import Graph, Tensor
 from odt.kernels.opdef import Kernel, OpDef
 
-# What tico calls constants that are no parameters of the module, first states of recurrent ones.
+# Names that tico gives to constants that are no parameters: initial states of recurrent modules.
 CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
 
 
 def is_of_formula(tensor: Tensor) -> bool:
-    """Whether a constant is no weight: a number without axes (an ε, a factor), or by its name."""
+    """Whether a constant belongs to a formula: a scalar such as ε, or an initial state by name."""
     return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in CONVERTED)
 
 
@@ -32,7 +32,13 @@ def trainable_tensors(
 def trainable_by_operator(
     graph: Graph, trainable: Collection[int] | None = None, only: Collection[int] | None = None
 ) -> Iterator[tuple[int, int]]:
-    """The same as pairs of an operator's position and a tensor that it trains; None for all."""
+    """Pairs of an operator's position and a constant that it trains, in the order of the nodes.
+
+    Args:
+        graph: as in the file, or lowered.
+        trainable: positions of the operators in the file; None for all.
+        only: tensors to choose from; None for all but those that belong to a formula.
+    """
     for node in graph.nodes:
         if trainable is not None and node.origin not in trainable:
             continue
@@ -49,7 +55,7 @@ def trainable_by_operator(
 
 
 def gradient_of(row: OpDef, name: str) -> Kernel | None:
-    """The kernel of the gradient by an input, with the index of a variadic one filled in."""
+    """The kernel of the gradient by an input, also by a member of a variadic input."""
     found = row.grads.get(name)
     if isinstance(found, Kernel):
         return found

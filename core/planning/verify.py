@@ -1,6 +1,6 @@
-"""Checks a memory plan against its plan, knowing nothing of lifetimes: by who wrote which bytes.
+"""Verifies a memory plan by simulating which value each byte holds, independently of lifetimes.
 
-Every program is bound to a memory plan that has passed this check.
+A program is bound only to a memory plan that has passed this check.
 """
 
 from bisect import bisect_left
@@ -9,21 +9,25 @@ from collections.abc import Iterable
 from odt.core.planning.memory import ALIGNMENT, MemoryPlan
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 
-Bytes = tuple[int, int]  # the first, and the one behind the last
+Extent = tuple[int, int]  # of bytes: the first, and the one behind the last
 
 
 def verify(plan: Plan, memory: MemoryPlan) -> None:
-    """Raises AssertionError, a bug of the planner, if the plan would not run right there."""
+    """Verifies a memory plan.
+
+    Raises:
+        AssertionError: for a bug of the planner.
+    """
     found = faults(plan, memory)
     if found:
         raise AssertionError(f"{plan.graph.name}: memory plan: {'; '.join(found[:3])}")
 
 
 def faults(plan: Plan, memory: MemoryPlan) -> list[str]:
-    """Every way in which running the plan in this memory would go wrong; empty if it is sound.
+    """All faults of a memory plan; empty if it is sound.
 
-    A value may be read only while no other has been written into its bytes. An update that owns
-    its gradient destroys it.
+    A value may be read only while no other value has been written into its bytes. An update that
+    owns its gradient destroys it.
     """
     return _Check(plan, memory).run()
 
@@ -32,7 +36,7 @@ class _Check:
     def __init__(self, plan: Plan, memory: MemoryPlan) -> None:
         self.plan, self.memory = plan, memory
         self.found: list[str] = []
-        self.intact: dict[str, Bytes] = {}
+        self.intact: dict[str, Extent] = {}
         self.starts: list[int] = []  # of the intact values, which do not overlap, in order
         self.names: list[str] = []
         self.roots = {name: plan.root(name) for name in plan.values}
@@ -61,7 +65,7 @@ class _Check:
         self._must_be_intact(plan.losses, "the end")
         return self.found
 
-    def _place(self, name: str) -> Bytes:
+    def _place(self, name: str) -> Extent:
         start = self.memory.offsets[name]
         stop = start + self.plan.values[name].spec.nbytes
         if start % ALIGNMENT:
@@ -115,5 +119,5 @@ class _Check:
             del self.starts[k], self.names[k]
 
 
-def meet(a: Bytes, b: Bytes) -> bool:
+def meet(a: Extent, b: Extent) -> bool:
     return a[0] < b[1] and b[0] < a[1]

@@ -1,16 +1,16 @@
-"""What is alive in the arenas at each step of a plan, by kind."""
+"""Bytes in use in the arenas over the entries of a plan, by kind of value."""
 
 from odt.core.planning.lifetimes import lifetimes, replacements
 from odt.core.planning.plan import Call, Phase, Plan, Region
 
 
 def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
-    """Bytes at each step, of all workers together, by kind.
+    """Bytes in use at each entry of a plan, of all workers together, by kind of value.
 
-    A value that takes over another's place counts from then on in its stead.
+    A value that overlays another one counts instead of it from its first entry on.
 
     Returns:
-        "data", "activations", "gradients" and "workspace" → one number for each step.
+        "data", "activations", "gradients" and "workspace" → one number for each entry.
     """
     alive = lifetimes(plan)
     ends = {name: life.last for name, life in alive.items()}
@@ -28,7 +28,7 @@ def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
 
 
 def _kinds(plan: Plan) -> dict[str, str]:
-    """Of every value that a call makes."""
+    """The kind of every value that a call writes."""
     kinds = {}
     for entry in plan.entries:
         if isinstance(entry, Call):

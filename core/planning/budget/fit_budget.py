@@ -14,9 +14,10 @@ from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
 from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
 from odt.errors import OptionError
 
-# A worker's arena is a little larger than what is alive in it at once; the last is all that helps.
+# Fractions of the room to aim at: an arena is a little larger than the values alive at once in it.
+# The last one drops every activation that saves memory.
 MARGINS = (1.0, 0.97, 0.93, 0.88, 0.0)
-# What a budget may also have to hold, and how less of it is kept.
+# What else a budget has to hold, and the options that make it smaller.
 LEAVE_OUT = {
     "a cache": "--cache-frozen disk, --cache-dtype float16",
     "a copy of the best weights": "no --keep-best",
@@ -33,26 +34,27 @@ def fit_budget(
     *,
     reserves: Mapping[str, int] | None = None,
 ) -> Forecast:
-    """The way to train that is taken, and what it needs.
+    """Chooses schedule and plans that keep training within a memory budget.
 
-    Without a budget, or where it fits, that is `choose_schedule`'s; else the fastest, by estimate,
-    of those that fit: smaller micro-batches, fewer workers, another order of the calls, digests,
-    activations computed again.
+    Without a budget, or if it suffices, the schedule is that of `choose_schedule`. Otherwise it is
+    the one with the least estimated time among those that fit: smaller micro-batches, fewer
+    workers, reordered calls, digests, recomputed activations.
 
     Args:
-        plans: of the model.
-        computations: what runs, training first.
-        info: complete.
-        budget: bytes; None for as many as it takes.
-        micro_batch, workers: if they are given.
-        reserves: bytes of it that are for something else, by what it is: keys of LEAVE_OUT.
+        plans: plans of the model.
+        computations: training first, then validation.
+        info: resolved training info.
+        budget: bytes; None for no limit.
+        micro_batch: samples in a micro-batch; None to choose.
+        workers: number of workers; None to choose.
+        reserves: bytes of the budget for other uses, by keys of LEAVE_OUT.
 
     Raises:
-        OptionError: if nothing fits, or m or W cannot be.
+        OptionError: if nothing fits, or `micro_batch` or `workers` is not possible.
     """
     batch, reserve = info.batch_size, sum((reserves or {}).values())
     usual = choose_schedule(batch, lambda n: plans.at(computations[0], n), micro_batch, workers)
-    if computations[0].begin and usual.workers == 1:  # what comes before is seldom small
+    if computations[0].begin and usual.workers == 1:  # the frozen part is seldom small
         usual = replace(usual, blas_threads=available_cores())
     found = replace(forecast(plans, computations, info, usual), cache=reserve)
     if budget is None or found.peak <= budget:
@@ -61,7 +63,8 @@ def fit_budget(
     room = budget - reserve
     best: Forecast | None = None
     for s in schedules:
-        for way in _ways(Plans(plans.graph), computations, info, s, room):  # what loses is freed
+        # Plans of its own for each schedule, so that those of a schedule that loses are freed.
+        for way in _ways(Plans(plans.graph), computations, info, s, room):
             if way.peak <= room and (best is None or _seconds(way) < _seconds(best)):
                 best = way
     if best is None:
@@ -85,7 +88,7 @@ def _ways(
     schedule: Schedule,
     budget: int,
 ) -> Iterator[Forecast]:
-    """With a schedule as it is, and with as few savings as make it fit."""
+    """Forecasts for one schedule: as it is, then with one more rewrite each until it fits."""
     plain = forecast(plans, computations, info, schedule, searched=True)
     yield plain
     if plain.peak <= budget:
@@ -118,11 +121,11 @@ def _seconds(way: Forecast) -> float:
 
 
 def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) -> Iterator[Schedule]:
-    """Ways to cut a batch that may take less than the usual one.
+    """Schedules that may need less memory than the usual one.
 
-    Parts half as large, and so on down to single samples; and the whole batch, which needs no
-    room for gradients. For each any number of workers, or those that are given where there are as
-    many parts.
+    Micro-batches of half the size, and so on down to single samples; and the whole batch, which
+    needs no memory to add gradients up. Each with every possible number of workers, or with the
+    given one.
     """
     batch, cores = usual.batch, available_cores()
     sizes: Sequence[int] = (micro_batch,) if micro_batch else _halves(batch, usual.micro_batch)
@@ -141,10 +144,10 @@ def _halves(batch: int, size: int) -> list[int]:
 
 
 def _megabytes(nbytes: int) -> str:
-    """As the option takes it, rounded up."""
+    """Bytes as the option takes them, rounded up."""
     return f"{-(-nbytes // 100_000) / 10:.1f}MB"
 
 
 def _rounded_down(nbytes: int) -> str:
-    """What is too little looks so: never as much as what is rounded up."""
+    """Bytes rounded down, so that a budget that is too small never looks like the minimum."""
     return f"{nbytes // 100_000 / 10:.1f}MB" if nbytes >= 100_000 else f"{nbytes}B"

@@ -1,4 +1,4 @@
-"""What training will take, said before anything is allocated."""
+"""Forecasts the memory of training before anything is allocated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,35 +11,35 @@ from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
 from odt.kernels.registry import find_optimizer
 
-DATA_PAGES = 2**20  # bytes that may be mapped of each data file at a time, within a budget
-# What else a process grows by, as measured: code that is used for the first time, the plans and
-# programs themselves, and what BLAS sets aside for each thread that multiplies.
+DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget
+# Other bytes by which a process grows, as measured: code that runs for the first time, plans and
+# programs, and the buffers of BLAS for each thread that multiplies.
 START = 1_000_000
-ENTRY = 6_500  # for each step of the plan
-BOUND_ENTRY = 4_500  # and for each worker
-SEARCH_ENTRY = 5_000  # and what looking for a plan within a budget leaves behind
+ENTRY = 6_500  # per entry of the plan
+BOUND_ENTRY = 4_500  # per entry and worker
+SEARCH_ENTRY = 5_000  # per entry, left over from the search for plans within a budget
 BLAS = 300_000
-PRODUCT = 1_000_000  # arithmetic from which a call without a compiled form is BLAS's
+PRODUCT = 1_000_000  # operations above which a call without a compiled form uses BLAS
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Training's memory, in bytes, and what it comes from.
+    """Memory of training, in bytes, with the plans and the schedule that need it.
 
     Attributes:
-        plans: of the model, to train by.
+        plans: plans of the model, rewritten or not.
         schedule: micro-batches and workers.
-        plan: of a micro-batch of a training step.
+        plan: plan for a micro-batch of a training step.
         memory: its memory plan.
-        parameters: copies of what is trained.
+        parameters: copies of the weights that train.
         slots: optimizer state.
-        gradients: where micro-batches add up; 0 if each weight is updated at once.
-        arena: of all workers together; validation uses the same.
+        gradients: arrays in which micro-batches add gradients up; 0 for immediate updates.
+        arena: arenas of all workers together; validation uses the same ones.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files.
-        overhead: objects and libraries.
-        frozen: arenas in which a part that is cut off is computed, in the first epoch only.
-        cache: in which that part's values are kept, where that is in memory, and copies of weights.
+        overhead: Python objects and libraries.
+        frozen: arenas that compute a cached frozen part, in the first epoch only.
+        cache: values of the frozen part, if cached in memory, and copies of the best weights.
     """
 
     plans: Plans
@@ -58,21 +58,21 @@ class Forecast:
 
     @property
     def total(self) -> int:
-        """What is allocated for training."""
+        """Bytes allocated for training."""
         return self.parameters + self.slots + self.gradients + self.arena
 
     @property
     def peak(self) -> int:
-        """What the process grows by, beyond Python, its modules and libraries."""
+        """Bytes by which the process grows beyond Python, its modules and libraries."""
         return self._peak(self.frozen)
 
     @property
     def later(self) -> int:
-        """What of it later epochs need, when a part that is cut off has been computed."""
+        """Peak of later epochs, when the frozen part has been computed."""
         return self._peak(0)
 
     def _peak(self, frozen: int) -> int:
-        """While weights are copied the file's pages are there, but nothing of arenas yet."""
+        """The larger of two moments: weights being copied from the file, and training itself."""
         running = self.arena + frozen + self.constants + self.data
         kept = self.total - self.arena + self.cache
         return kept + max(running, self.parameters) + self.overhead
@@ -86,15 +86,15 @@ def forecast(
     *,
     searched: bool = False,
 ) -> Forecast:
-    """Adds up what a schedule takes.
+    """Forecasts the memory of a schedule.
 
     Args:
-        plans: of the model.
-        computations: what runs, training first; one that begins behind the frozen part runs that
-            part too, as far as its values are not cached.
-        info: its optimizer decides about slots.
-        schedule: how the batch is cut.
-        searched: whether the plan was looked for.
+        plans: plans of the model.
+        computations: training first, then validation; where they begin behind a frozen part, that
+            part runs too, as long as its values are not cached.
+        info: resolved training info; its optimizer determines the slots.
+        schedule: micro-batches and workers.
+        searched: whether the plan results from a search.
     """
     size = schedule.micro_batch
     plan, memory = plans.at(computations[0], size)
@@ -126,7 +126,7 @@ def forecast(
 
 
 def _constants(runs: Sequence[Plan]) -> int:
-    """Of all that run, each once."""
+    """Bytes of the constants of all plans, each counted once."""
     found = {
         name: value.spec.nbytes
         for plan in runs
@@ -137,7 +137,7 @@ def _constants(runs: Sequence[Plan]) -> int:
 
 
 def _read_at_once(runs: Sequence[Plan]) -> int:
-    """By a worker: inputs of what runs first, targets of what trains."""
+    """Bytes of data that a worker reads at once: inputs of the first plan, targets of the last."""
     first, last = runs[0], runs[-1]
     inputs = sum(first.values[name].spec.nbytes for name in first.inputs)
     return inputs + sum(last.values[name].spec.nbytes for name in last.targets)
@@ -155,11 +155,11 @@ def _overhead(runs: Sequence[Plan], schedule: Schedule, search: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The step of a plan in which most is alive.
+    """The entry of a plan at which the most bytes are alive.
 
     Attributes:
         entry: its label.
-        phase: it belongs to.
+        phase: forward or backward.
         alive: values and their lifetimes, the largest first.
     """
 
@@ -169,7 +169,7 @@ class Peak:
 
 
 def peak(plan: Plan) -> Peak:
-    """Where a plan needs most; a value that takes over another's memory stands for both."""
+    """Finds the peak of a plan; a value that overlays another one stands for both."""
     alive = lifetimes(plan)
     for old in replacements(plan, alive).values():
         alive[old] = replace(alive[old], last=alive[old].last - 1)

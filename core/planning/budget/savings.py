@@ -1,4 +1,4 @@
-"""What each way of saving memory saves."""
+"""Bytes saved by each technique that reduces memory."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,12 @@ from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """One way.
+    """Bytes saved by one technique.
 
     Attributes:
-        name: of it.
-        nbytes: that all arenas together would take more without it, if the ways named before it
-            are used and those after it are not.
-        note: to what it applies.
+        name: name of the technique.
+        nbytes: bytes that all arenas together save by it, on top of the techniques before it.
+        note: what it applies to.
     """
 
     name: str
@@ -28,11 +27,11 @@ class Saving:
 
 
 def savings(found: Forecast, computation: Computation) -> list[Saving]:
-    """Of a way to train, each with something to say.
+    """Bytes saved by each technique; techniques that save nothing are left out.
 
     Args:
-        found: the way.
-        computation: of a training step.
+        found: forecast of the chosen plans and schedule.
+        computation: computation of a training step.
     """
     s = found.schedule
     plans = found.plans if isinstance(found.plans, RewrittenPlans) else RewrittenPlans(found.plans)

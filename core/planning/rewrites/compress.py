@@ -1,7 +1,7 @@
-"""Digests in place of forward values: bits of a clamp, bytes of a pooling window.
+"""Replaces saved activations by digests: bits of a clamp, bytes of a pooling window.
 
-Where a gradient's second form (`Digest`) reads fewer bytes than the forward values that are saved
-for it alone, a call of the forward phase makes the digest, and the gradient reads that.
+If the second form of a gradient (`Digest`) reads fewer bytes than the activations that are saved
+for this gradient alone, a call of the forward phase computes the digest, and the gradient reads it.
 """
 
 from collections.abc import Collection
@@ -13,11 +13,11 @@ from odt.kernels.opdef import Digest, Kernel, TensorSpec
 
 
 def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
-    """The plan with the second form of some gradients.
+    """Replaces some gradients of a plan by their second form, which reads a digest.
 
     Args:
-        plan: of a training step.
-        chosen: gradients by name.
+        plan: plan of a training step.
+        chosen: names of the gradients.
     """
     made: dict[str, int] = {}
     before: dict[int, list[Call]] = {}
@@ -45,7 +45,7 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
 
 
 def choose_digests(plan: Plan) -> frozenset[str]:
-    """Gradients, by name, whose second form frees more than its digest takes."""
+    """Names of the gradients whose second form frees more bytes than its digest takes."""
     calls = {
         entry.arrays["dx"]: entry
         for entry in plan.entries
@@ -92,7 +92,7 @@ def _call(
     spec: TensorSpec,
     values: dict[str, Value],
 ) -> Call:
-    """A call of one of a form's kernels, with values for its workspace."""
+    """The call of one kernel of a second form, with values for its workspace."""
     specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "digest": spec}
     arrays = {n: {**call.arrays, "digest": digest}[n] for n in (*kernel.reads, *kernel.writes)}
     compiled = compiled_of(kernel, call.attrs, specs)

@@ -1,9 +1,9 @@
-"""Activations that backward reads, dropped after the forward phase and computed again.
+"""Recomputes activations in the backward phase instead of saving them (gradient checkpointing).
 
 A call of the forward phase is repeated right before the first call of the backward phase that
-needs what it made; what it needs itself is repeated with it, unless it was kept. What has been
-repeated stays until its last reader, so no call is repeated twice. All this happens before the
-weights it reads are updated: backward visits the nodes in reverse order.
+reads its result, together with the calls whose results it reads, unless those are saved. A
+recomputed value lives until its last reader, so no call is repeated twice. A repeated call runs
+before the weights it reads are updated, since backward visits the nodes in reverse order.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,25 +12,25 @@ from dataclasses import replace
 from odt.core.planning.cost import call_seconds
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 
-Replay = list[tuple[int, bool]]  # steps of the plan; True where a forward call is made again
+Replay = list[tuple[int, bool]]  # entries of the plan; True for a repeated forward call
 
 
 def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
-    """The plan with some values dropped and computed again.
+    """Rewrites a plan so that some values are recomputed.
 
     Args:
-        plan: of a training step.
-        dropped: values made in the forward phase; with a call's one, all that it makes.
+        plan: plan of a training step.
+        dropped: values of the forward phase; all results of a call are dropped together.
     """
     return _Rewriter(plan).plan(_Droppable(plan).order(dropped))
 
 
 def choose_dropped(plan: Plan, target: int) -> frozenset[str]:
-    """Values to drop so that fewer bytes are alive at once than `target`, at little cost.
+    """Chooses values to drop so that at most `target` bytes are alive at once, at little cost.
 
-    Where most is alive, the value goes that frees the most bytes for each second it takes to
-    compute it again; then the next, until it fits or nothing helps. At last those are kept after
-    all that need not go.
+    At the peak, the value is dropped that frees the most bytes per second of recomputation; then
+    the next, until the peak fits or nothing helps. Values that prove unnecessary to drop are then
+    saved again.
     """
     droppable = _Droppable(plan)
     worth = droppable.worth()
@@ -55,7 +55,7 @@ def choose_dropped(plan: Plan, target: int) -> frozenset[str]:
 
 
 class _Droppable:
-    """A training plan's steps as sets of roots in the arena: what is alive when."""
+    """The values of a training plan that may be dropped, and the bytes alive without them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -86,7 +86,7 @@ class _Droppable:
         return {n for n in roots if self.plan.values[n].region in (Region.ARENA, Region.INPUT)}
 
     def worth(self) -> dict[str, float]:
-        """Bytes for each second, by value that may be dropped."""
+        """Bytes freed per second of recomputation, by value that may be dropped."""
         found = {}
         for name in self.saved:
             call = self.plan.entries[self.maker[name]]
@@ -96,7 +96,7 @@ class _Droppable:
         return found
 
     def order(self, dropped: Collection[str]) -> Replay:
-        """The plan's steps, and before each that needs it what is made again."""
+        """The plan's entries with repeated calls, each before the first entry that needs it."""
         gone = {self.maker[name] for name in dropped if name in self.maker}
         order = [(k, False) for k in range(self.forward)]
         again: set[int] = set()
@@ -117,7 +117,7 @@ class _Droppable:
         return order
 
     def lives(self, order: Replay) -> dict[tuple[str, bool], tuple[int, int]]:
-        """First and last place in the order of each value, the repeated ones apart."""
+        """First and last place of each value in a replay; recomputed values count separately."""
         found: dict[tuple[str, bool], tuple[int, int]] = {}
         again: set[int] = set()
         for place, (k, repeated) in enumerate(order):
@@ -138,7 +138,7 @@ class _Droppable:
         return found
 
     def most_alive(self, dropped: Collection[str]) -> tuple[int, int]:
-        """The most bytes that are alive at once, and at which place in the order."""
+        """The most bytes alive at once, and the place in the replay."""
         order = self.order(dropped)
         lives = self.lives(order)
         change = [0] * (len(order) + 1)
@@ -161,7 +161,7 @@ class _Droppable:
         return most, at
 
     def idle(self, dropped: Collection[str], at: int) -> list[str]:
-        """Values that are kept at a place in the order only for a later one."""
+        """Values that are saved at a place of the replay only for a later place."""
         order = self.order(dropped)
         before: set[str] = set()
         for k, _ in order[: at + 1]:
@@ -179,7 +179,7 @@ class _Droppable:
 
 
 def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
-    """Of each value written, one that it may take the place of, if nothing else reads that."""
+    """Pairs of a result and an operand that it may overlay, one for each result of a call."""
     found = []
     for written in call.writes:
         for read in call.reads:
@@ -190,7 +190,7 @@ def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
 
 
 class _Rewriter:
-    """Makes a plan of an order; thrown away when it is done."""
+    """Makes the plan of a replay."""
 
     def __init__(self, plan: Plan) -> None:
         self.old = plan
@@ -220,7 +220,7 @@ class _Rewriter:
         return again
 
     def _now(self, name: str) -> str:
-        """The value, or what was made again of it; a view of such is a view of that."""
+        """The current name of a value: that of its recomputed copy, once there is one."""
         value = self.values[name]
         if value.base is None or name in self.again:
             return self.again.get(name, name)

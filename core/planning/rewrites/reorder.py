@@ -1,9 +1,9 @@
-"""Another order of a plan's calls, in which fewer bytes are alive at once.
+"""Reorders the calls of a plan so that fewer bytes are alive at once.
 
-Where branches meet, one may be computed to its end before the next begins, or all step by step;
-a gradient may be used at once, or lie there until its neighbours are done. Which order is best is a
-hard problem; here it is built call by call, from the front or from the back, always by the one
-that leaves the least alive. The numbers stay the same, bit for bit.
+Branches may be computed one after the other or side by side; a gradient may be used at once or
+wait for others. Finding the best order is a hard problem: this is a greedy search, from the front
+and from the back, that always takes the call that leaves the fewest bytes alive. Results do not
+change by a bit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,11 +16,11 @@ Edges = list[set[int]]
 
 
 def reorder(plan: Plan, order: Sequence[str]) -> Plan:
-    """The plan with its steps in this order.
+    """Returns the plan with its entries in another order.
 
     Args:
-        plan: of a training step.
-        order: the names of its steps (`step_name`); empty for the order it has.
+        plan: plan of a training step.
+        order: names of its entries (`entry_name`); empty for the plan's own order.
     """
     if not order:
         return plan
@@ -30,14 +30,14 @@ def reorder(plan: Plan, order: Sequence[str]) -> Plan:
 
 
 def entry_name(entry: Call | Delivery) -> str:
-    """Of a step, the same whatever the batch: what it makes first, or delivers."""
+    """Name of an entry, the same for any batch size: its first result, or what it delivers."""
     if isinstance(entry, Delivery):
         return f"deliver {entry.gradient}"
     return entry.arrays[entry.writes[0]]
 
 
 def choose_order(plan: Plan) -> tuple[str, ...]:
-    """The best order found, by names of steps; empty where it is the one the plan has."""
+    """The best order found, by names of entries; empty if that is the plan's own order."""
     names = [entry_name(entry) for entry in plan.entries]
     chosen: tuple[str, ...] = ()
     least = plan_memory(plan).nbytes
@@ -51,7 +51,7 @@ def choose_order(plan: Plan) -> tuple[str, ...]:
 
 
 class _Segments:
-    """A plan's phases as steps: what each touches, and what waits for it."""
+    """Dependences between the entries of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -74,9 +74,9 @@ class _Segments:
         return {self.plan.root(n) for n in names}
 
     def _hold_updates(self) -> None:
-        """A parameter changes only after what reads it, or anything that was made with it.
+        """Makes a delivery wait for all readers of its parameter and of values computed from it.
 
-        The latter because such values may be computed again.
+        The latter because such values may be recomputed.
         """
         entries, forward = self.plan.entries, self.plan.forward_entries
         for k, entry in enumerate(entries):
@@ -92,7 +92,7 @@ class _Segments:
                     self.after[c].add(k)
 
     def order(self, *, back: bool) -> list[int]:
-        """Both phases, each built from its front or its back."""
+        """The order of all entries, with each phase searched from its front or its back."""
         forward = self.plan.forward_entries
         return [
             k
@@ -107,7 +107,7 @@ class _Segments:
         found: list[int] = []
 
         def grows(k: int) -> int:
-            """Bytes that are alive after the step and were not before."""
+            """Bytes by which the live memory grows with an entry."""
             names = (self.reads[k] | self.makes[k]) & self.sizes.keys()
             new = sum(self.sizes[n] for n in names - alive)
             return new - sum(self.sizes[n] for n in names - stays if left[n] == 1)
@@ -126,7 +126,7 @@ class _Segments:
         return found[::-1] if back else found
 
     def _edges(self, entries: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
-        """For each step those that wait for it, and for how many it waits itself."""
+        """For each entry the entries that wait for it, and the number it waits for itself."""
         following: dict[int, set[int]] = {k: set() for k in entries}
         for k in entries:
             for other in self.after[k]:
@@ -139,7 +139,7 @@ class _Segments:
         return following, waiting
 
     def _touches(self, entries: range, back: bool) -> tuple[dict[str, int], set[str], set[str]]:
-        """How many steps touch each value; those alive at the beginning; those at the end."""
+        """Number of entries that touch each value; values alive at the start; at the end."""
         left: dict[str, int] = {}
         for k in entries:
             for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():

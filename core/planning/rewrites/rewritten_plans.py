@@ -1,4 +1,4 @@
-"""Plans in another order, that keep less from the forward phase for the backward phase."""
+"""Plans rewritten to use less memory: reordered, activations compressed or recomputed."""
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.memory import MemoryPlan, plan_memory
@@ -9,15 +9,16 @@ from odt.core.planning.rewrites.reorder import reorder
 
 
 class RewrittenPlans(Plans):
-    """Another's plans, those of training rewritten.
+    """Plans whose training plans are rewritten.
 
-    What is saved is said by the names of values, so that it is the same for a batch's shorter rest.
+    The rewrites are given by names of values, so that they apply to any number of samples, also
+    to the shorter rest of a batch.
 
     Attributes:
-        usual: the others.
-        order: of the calls, by name; empty for the usual one.
+        usual: the plans before the rewrites.
+        order: order of the entries, by name; empty for the usual one.
         digests: gradients that read a digest.
-        dropped: values that are computed again.
+        dropped: values that are recomputed.
     """
 
     def __init__(
