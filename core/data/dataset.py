@@ -163,7 +163,7 @@ class DataSet:
         """Lets so many bytes of each file be mapped at a time, at most."""
         for column in self.inputs + self.targets:
             if column.pages is not None:
-                column.pages.kept = nbytes
+                column.pages.max_mapped = nbytes
 
     def check_all(self) -> None:
         """Reads everything once.

@@ -1,4 +1,4 @@
-"""Where the gradients of micro-batches add up: one array a parameter, for all workers."""
+"""Adds up the gradients of micro-batches: one array per parameter, shared by all workers."""
 
 from collections.abc import Callable, Mapping
 from threading import Condition
@@ -9,13 +9,14 @@ from odt.kernels.opdef import Array
 
 
 class Totals:
-    """Sums that are always made in the same order, so that a run gives the same bits again.
+    """Sums of gradients in a fixed order, so that equal runs give equal bits.
 
-    Workers take turns: the first micro-batch of each in the order of the workers, then the
-    second of each, and so on. As all do the same at about the same time, they hardly wait.
+    Workers take turns: the first micro-batch of each worker in the order of the workers, then the
+    second of each, and so on. All workers run the same calls at about the same time, so they
+    hardly wait.
 
     Attributes:
-        arrays: by tensor index; whole when all have run.
+        arrays: tensor index → sum; complete when all workers have run.
     """
 
     def __init__(self, arrays: Mapping[int, Array], workers: int) -> None:
@@ -28,11 +29,11 @@ class Totals:
         self._keep = False
 
     def start(self, workers: int, keep: bool = False) -> None:
-        """Begins a batch, whose gradients so many workers add.
+        """Begins a batch.
 
         Args:
-            workers: how many.
-            keep: whether they are added to those of the batches before.
+            workers: number of workers that add gradients.
+            keep: whether to add to the sums of the batches before instead of new ones.
         """
         self._workers = workers
         self._keep = keep
@@ -41,7 +42,7 @@ class Totals:
             self._turns[i] = 0
 
     def add(self, i: int, gradient: Array, round: int, worker: int) -> None:
-        """Adds a worker's gradient of its micro-batch number `round`, when it is its turn."""
+        """Adds the gradient of a worker's micro-batch number `round`; waits for its turn."""
         turn = round * self._workers + worker
         if self._turns[i] != turn and not self._wait(i, turn):
             return
@@ -56,7 +57,7 @@ class Totals:
                 self._changed.notify_all()
 
     def guarded(self, run: Callable[[], None]) -> Callable[[], None]:
-        """The same task, which lets nobody wait for it once it has failed."""
+        """Wraps a task so that its failure wakes the workers that wait for it."""
 
         def task() -> None:
             try:
@@ -70,7 +71,7 @@ class Totals:
         return task
 
     def _wait(self, i: int, turn: int) -> bool:
-        """Whether its turn came: not if another worker has failed."""
+        """Waits for a turn; returns False if another worker has failed instead."""
         with self._changed:
             self._waiting += 1
             self._changed.wait_for(lambda: self._failed or self._turns[i] == turn)

@@ -1,4 +1,4 @@
-"""Aligned memory, and arrays in it."""
+"""Aligned memory, and arrays at offsets in it."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from odt.kernels.opdef import Array, TensorSpec
 
 
 def make_arena(nbytes: int) -> Array:
-    """Bytes that start at a multiple of ALIGNMENT."""
+    """Allocates bytes that start at a multiple of ALIGNMENT."""
     block = np.empty(nbytes + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + nbytes]
 
 
 def aligned_copy(a: Array) -> Array:
-    """A copy whose memory starts at a multiple of ALIGNMENT."""
+    """Copies an array to memory that starts at a multiple of ALIGNMENT."""
     copy = view(make_arena(aligned(a.nbytes)), 0, TensorSpec(a.shape, a.dtype))
     np.copyto(copy, a)
     return copy

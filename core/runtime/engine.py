@@ -16,20 +16,20 @@ from odt.kernels.opdef import Array
 
 # Fills a program's inputs and targets with samples [first, first + count) of the batch.
 Fill = Callable[[Program, int, int], None]
-# Looks at a program's outputs and targets after its forward phase; same numbers.
+# Sees a program's outputs and targets after its forward phase; arguments as of Fill.
 Look = Callable[[Program, int, int], None]
 
 
-# Elements of the buffers in which NumPy casts and gathers: half its default, so that two of them
-# are no burden, at no loss of speed.
+# Elements of the buffers in which NumPy casts and gathers: half the default saves memory for each
+# worker at no loss of speed.
 UFUNC_BUFFER = 4096
 
 
 class NotFiniteError(Exception):
-    """A loss that is NaN or infinite; what was read before it became so.
+    """Raised for a loss that is NaN or infinite.
 
     Attributes:
-        value: the first value that is not finite, by its name in the plan.
+        value: name in the plan of the first value that is not finite.
     """
 
     def __init__(self, value: str) -> None:
@@ -45,14 +45,15 @@ def bind(
     tensors: Mapping[int, Array],
     deliver: Deliver | None = None,
 ) -> Program:
-    """The program for a number of samples, bound to a memory plan of its own.
+    """Binds the program for a number of samples.
 
     Args:
-        plans: of the model.
+        plans: plans of the model.
         computation: what is computed.
-        batch: samples.
-        arena: memory to use; another is allocated where it is too small.
-        tensors, deliver: as of a Program.
+        batch: number of samples.
+        arena: memory to use; if it is too small, a new arena is allocated.
+        tensors: parameters by tensor index.
+        deliver: takes the gradients.
     """
     plan, memory = plans.verified(computation, batch)
     if memory.nbytes > arena.nbytes:
@@ -61,13 +62,13 @@ def bind(
 
 
 class Engine:
-    """One kind of work, planned and bound to each worker's arena.
+    """One computation, planned and bound to the arena of each worker.
 
     Attributes:
-        plan: of a whole micro-batch.
+        plan: plan of a whole micro-batch.
         memory: its memory plan.
-        gradient_nbytes: bytes in which gradients are added up; 0 where each weight is updated
-            as soon as its gradient is whole.
+        gradient_nbytes: bytes in which gradients are added up; 0 if each weight is updated as
+            soon as its gradient is complete.
     """
 
     def __init__(
@@ -119,25 +120,24 @@ class Engine:
         return sum(a.nbytes for a in self.totals.arrays.values())
 
     def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
-        """The program for a micro-batch of so many samples."""
+        """Binds the program for a micro-batch of a number of samples."""
         return bind(self.plans, self.computation, samples, arena, self.parameters.tensors, deliver)
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
-        """Runs one batch, and updates the parameters if the work has a backward.
+        """Runs one batch, and updates the parameters if the computation has a backward.
 
         Args:
-            samples: in this batch; at most the schedule's.
-            scales: for each loss, what its sum over samples is multiplied by.
-            fill: gives a program its data.
-            look: sees its outputs.
+            samples: number of samples in this batch; at most the schedule's.
+            scales: for each loss the factor of its sum over samples.
+            fill: fills a program's inputs and targets.
+            look: sees a program's outputs; None for nothing.
 
         Returns:
             The sum of the losses, before the update.
 
         Raises:
-            NotFiniteError: if a loss is not finite; no parameter has been changed.
-            LostFileError: if a file has become shorter; no parameter was changed by what was read
-                from it then.
+            NotFiniteError: if a loss is not finite; parameters are unchanged.
+            LostFileError: if a file became shorter; no update has used bytes read after that.
         """
         training = self.computation.backward and bool(self.plan.parameters)
         if training:

@@ -1,7 +1,7 @@
-"""Which neighbouring calls are one, once they are bound to memory.
+"""Fuses neighbouring calls when they are bound to memory.
 
-Only calls are merged: plan, values and lifetimes stay as they are. So what a merged call writes
-early must not lie where something it still reads does.
+Only calls are fused: plan, values and lifetimes stay those of the unfused plan. Therefore a fused
+call must not write early into memory that it reads later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> boo
 
 
 def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:
-    """Whether none of these values lies where the call writes."""
+    """Whether the call writes into the memory of none of these values."""
     (written,) = (arrays[call.arrays[n]] for n in call.writes)
     return not any(np.may_share_memory(written, arrays[v]) for v in values)
 

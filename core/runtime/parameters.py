@@ -1,4 +1,4 @@
-"""The weights in training and the optimizer's state."""
+"""Trained weights and optimizer state."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,9 @@ class Optimizer:
     """An update rule with its hyper-parameters.
 
     Attributes:
-        rule: slots and formula.
+        rule: the rule's row: slots and formula.
         attrs: hyper-parameters other than the learning rate.
-        learning_rate: may be changed between steps.
+        learning_rate: learning rate, which may change between steps.
     """
 
     def __init__(self, rule: UpdateRule, attrs: Attrs, learning_rate: float) -> None:
@@ -29,10 +29,11 @@ class Parameters:
     """Copies of the constants that train, with optimizer state.
 
     Attributes:
-        tensors: by tensor index.
-        trained: by tensor index what updates change: the tensor, or a copy of its rows that train.
-        slots: slot name → tensor index → state, shaped like that.
-        step: how many updates have been made.
+        tensors: tensor index → weights.
+        trained: tensor index → the array that updates change: the weights themselves, or a copy
+            of the rows that train.
+        slots: slot name → tensor index → optimizer state, of the shape of the array in `trained`.
+        step: number of updates made.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class Parameters:
         optimizer: Optimizer | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
     ) -> None:
-        """Copies.
+        """Copies the constants.
 
         Args:
-            graph: whose constants they are.
-            trained: tensor indices.
-            optimizer: whose state is kept beside them.
-            sparse: tensors of which only these rows train.
+            graph: graph of the constants.
+            trained: tensor indices of the constants that train.
+            optimizer: optimizer whose state to allocate.
+            sparse: tensors of which only the given rows train.
         """
         self.tensors: dict[int, Array] = {}
         for i in trained:
@@ -74,7 +75,7 @@ class Parameters:
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
 
     def scratch(self) -> Array:
-        """What one thread needs to update: the rule's scratch, and a tile of a gradient."""
+        """Allocates one thread's scratch for updates: the rule's, and a tile of a gradient."""
         rows = self.optimizer.rule.work + 1 if self.optimizer else 0
         dtypes = {a.dtype for a in self.tensors.values()} or {np.dtype(np.float32)}
         return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
@@ -83,10 +84,10 @@ class Parameters:
         """Updates one parameter.
 
         Args:
-            i: its tensor.
-            gradient: of all of it, or of the rows that train.
+            i: tensor index.
+            gradient: gradient of the parameter, or of the rows that train.
             owned: whether the gradient may be destroyed.
-            work: from `scratch`.
+            work: scratch from `scratch`.
         """
         rows = self._rows.get(i)
         if rows is None:
@@ -116,7 +117,7 @@ class Parameters:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is trained."""
+        """Bytes of the trained weights, copies of rows included."""
         copies = sum(self.trained[i].nbytes for i in self._rows)
         return sum(a.nbytes for a in self.tensors.values()) + copies
 
@@ -126,7 +127,7 @@ class Parameters:
 
 
 def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
-    """Arrays under their tensors' names; a name that stands twice gets its index."""
+    """Arrays by name of their tensor; a repeated name gets the tensor index as a suffix."""
     names: dict[str, Array] = {}
     for i, a in arrays.items():
         name = graph.tensors[i].name or str(i)

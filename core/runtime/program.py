@@ -1,4 +1,4 @@
-"""A plan bound to memory: calls on arrays. Running it is a loop that allocates nothing."""
+"""A program: a plan bound to memory. Running it is a loop over calls that allocates nothing."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,8 +11,8 @@ from odt.core.runtime.arena import view
 from odt.core.runtime.fuse_calls import merged
 from odt.kernels.opdef import Array
 
-# What is done with a parameter's gradient: (parameter's value, gradient, whether nothing reads the
-# gradient's memory later, so that it may be destroyed).
+# Takes a complete gradient: (name of the parameter's value, gradient, whether the gradient may be
+# destroyed because nothing reads its memory later).
 Deliver = Callable[[str, Array, bool], None]
 
 
@@ -21,8 +21,8 @@ class Program:
 
     Attributes:
         inputs, targets, scales: arrays to fill before a run.
-        losses: (1,) arrays, there after `forward`.
-        outputs: there after `forward`, until `backward`.
+        losses: (1,) arrays, valid after `forward`.
+        outputs: arrays valid after `forward`, until `backward`.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class Program:
         tensors: Mapping[int, Array],
         deliver: Deliver | None = None,
     ) -> None:
-        """Binds.
+        """Binds a plan.
 
         Args:
-            plan: what is computed.
-            memory: where its values lie in the arena.
+            plan: the plan.
+            memory: its memory plan.
             arena: memory.nbytes bytes, aligned.
-            tensors: parameters by tensor index; the graph's data is used for other constants.
-            deliver: takes the gradients; needed if the plan has any.
+            tensors: parameters by tensor index; other constants come from the graph.
+            deliver: takes the gradients; required if the plan has any.
         """
         self.plan = plan
         self._memory = memory
@@ -62,7 +62,7 @@ class Program:
         self._backward = [r for r in runs[plan.forward_entries :] if r is not None]
 
     def __str__(self) -> str:
-        """One line a call: how it is computed, what with, and at which bytes of the arena."""
+        """One line per call: compiled or NumPy, the arrays, and their offsets in the arena."""
         done = {after for after, _ in self._fused.values()}
         lines = []
         for k, entry in enumerate(self.plan.entries):
@@ -88,12 +88,12 @@ class Program:
             run()
 
     def backward(self) -> None:
-        """Computes and delivers the gradients; `forward` must have run on the same inputs."""
+        """Computes and delivers the gradients, after `forward` on the same inputs."""
         for run in self._backward:
             run()
 
     def first_bad(self) -> str | None:
-        """Runs forward step by step, to the first float value that is not finite."""
+        """Runs forward call by call and returns the first float value that is not finite."""
         for name in (*self.plan.inputs, *self.plan.targets):
             if not self._is_finite(name):
                 return name

@@ -1,4 +1,4 @@
-"""The threads and arenas that a model's kinds of work share; they never run at the same time."""
+"""Threads and arenas shared by a model's computations, which never run at the same time."""
 
 from collections.abc import Sequence
 
@@ -13,13 +13,14 @@ from odt.core.storage.closing import Closing
 
 
 class Runtime(Closing):
-    """Engines for some kinds of work on one model, on shared memory.
+    """Engines for several computations of one model, on shared memory.
 
     Attributes:
         schedule: micro-batches and workers.
-        engines: one for each kind of work, in order.
-        input_specs, output_specs, losses, target_specs: of the first kind, as in Samples.
-        arena_nbytes: of all workers together.
+        engines: one for each computation, in order.
+        input_specs, output_specs, losses, target_specs: as in SampleSpecs, of the first
+            computation.
+        arena_nbytes: bytes of the arenas of all workers.
     """
 
     def __init__(
@@ -29,13 +30,13 @@ class Runtime(Closing):
         parameters: Parameters,
         schedule: Schedule,
     ) -> None:
-        """Binds each kind of work to memory of its own.
+        """Allocates arenas and binds each computation to them.
 
         Args:
-            plans: of the model.
-            computations: kinds of work.
-            parameters: that they share.
-            schedule: how a batch is cut.
+            plans: plans of the model.
+            computations: the computations.
+            parameters: parameters that they share.
+            schedule: micro-batches and workers.
         """
         self.schedule = schedule
         size = schedule.micro_batch
@@ -62,5 +63,5 @@ class Runtime(Closing):
         )
 
     def close(self) -> None:
-        """Ends the threads and gives BLAS its own back."""
+        """Ends the threads and restores the number of BLAS threads."""
         self._team.close()

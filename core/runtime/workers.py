@@ -1,4 +1,4 @@
-"""Threads that run a step's micro-batches side by side."""
+"""Worker threads that run the micro-batches of a step in parallel."""
 
 import os
 import threading
@@ -16,10 +16,10 @@ Task = Callable[[], None]
 
 
 class Team(Closing):
-    """Runs one task on each of its workers; the first runs on the calling thread.
+    """Runs one task on each worker; the first worker is the calling thread.
 
-    BLAS computes with `blas_threads` threads from the start until `close`: one where the workers
-    are the parallelism. A single worker's compiled calls are shared among the cores.
+    Until `close`, BLAS uses `blas_threads` threads: one if there are several workers. The compiled
+    calls of a single worker are split over the cores.
     """
 
     def __init__(self, workers: int, blas_threads: int) -> None:
@@ -30,10 +30,10 @@ class Team(Closing):
         weakref.finalize(self, _end, self._helpers, self._process).atexit = False
 
     def run(self, tasks: Sequence[Task]) -> None:
-        """Runs the tasks at the same time and waits for all; raises the first one's exception.
+        """Runs the tasks in parallel and waits for all; raises the first task's exception.
 
         Raises:
-            TrainingError: in a process that was forked from the team's, without its threads.
+            TrainingError: in a fork of the process that made the team, which has no threads.
         """
         if os.getpid() != self._process:
             raise TrainingError(
@@ -53,7 +53,7 @@ class Team(Closing):
             raise error
 
     def close(self) -> None:
-        """Ends the threads; those of a team that is dropped without it end, too."""
+        """Ends the threads; those of a team that is garbage-collected end as well."""
         threads = [helper.thread for helper in self._helpers]
         _end(self._helpers, self._process)
         for thread in threads:
@@ -63,7 +63,7 @@ class Team(Closing):
 
 
 def _end(helpers: list["_Helper"], process: int) -> None:
-    """Ends their threads, without waiting: one of them may run this. A fork has none of them."""
+    """Ends the threads without waiting, since one of them may run this; does nothing in a fork."""
     if os.getpid() == process:
         for helper in helpers:
             helper.start(None)
@@ -71,10 +71,10 @@ def _end(helpers: list["_Helper"], process: int) -> None:
 
 
 class _Helper:
-    """A thread that waits for tasks.
+    """A thread that runs one task after the other.
 
     Attributes:
-        thread: that runs them.
+        thread: the thread.
     """
 
     def __init__(self) -> None:
@@ -90,9 +90,9 @@ class _Helper:
         self._wake.release()
 
     def wait(self) -> BaseException | None:
-        """What the task raised, once it has ended."""
+        """Waits for the task; returns the exception it raised, or None."""
         self._done.acquire()
-        error, self._error = self._error, None  # whose frames hold on to the team
+        error, self._error = self._error, None  # its frames would keep the team alive
         return error
 
     def _loop(self) -> None:

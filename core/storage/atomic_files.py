@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Writes files atomically: a file appears complete or not at all."""
 
 import contextlib
 import os
@@ -16,19 +16,19 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # a module or nothing
 
-UNFINISHED = ".odt-"  # begins the names of files in the making
+UNFINISHED = ".odt-"  # prefix of the names of temporary files
 
 
 class AtomicFile:
-    """A file in the making: it takes its name when it is whole, and leaves nothing if it fails.
+    """A file that appears under its name when it is complete.
 
-    What is written goes to a temporary file in the same folder, which is synchronised with the
-    disk and renamed, so that a reader of the old file, mapped or open, keeps it. A symbolic link
-    stays a link. In a `with` block the end commits, an error discards.
+    Bytes go to a temporary file in the same folder, which is synchronised with the disk and then
+    renamed; a process that has the old file open or mapped keeps the old bytes. A symbolic link
+    stays a link. At the end of a `with` block the file is committed; an exception discards it.
 
     Args:
-        path: the name it will have; may be set to another in the same folder until commit.
-        error: what to raise.
+        path: name of the file; may be changed to another name in the same folder until commit.
+        error: class of the exceptions to raise.
 
     Raises:
         OdtError: of the given class, if the file cannot be written.
@@ -57,7 +57,7 @@ class AtomicFile:
             raise self._refuse(e) from e
 
     def flush(self) -> Path:
-        """Hands what was written to the system; gives the file that it can be read from."""
+        """Flushes the buffer; returns the path of the temporary file, which can then be read."""
         assert self.temporary is not None
         try:
             self._file.flush()
@@ -66,12 +66,12 @@ class AtomicFile:
         return self.temporary
 
     def begin_sync(self) -> None:
-        """Lets the system write to disk what it has so far, so that commit waits less."""
+        """Lets the system start writing to disk, so that commit waits less."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def commit(self) -> None:
-        """Gives the file its name."""
+        """Synchronises the file with the disk and gives it its name."""
         assert self.temporary is not None
         target = self._target()
         try:
@@ -86,7 +86,7 @@ class AtomicFile:
         _sync_folder(target.parent)
 
     def discard(self) -> None:
-        """Removes what was written, unless it has its name already."""
+        """Removes the temporary file; does nothing after commit."""
         with contextlib.suppress(OSError):  # a full disk shows again when a buffer is flushed
             self._file.close()
         if self.temporary is not None:
@@ -124,12 +124,13 @@ def write_atomically(
     error: type[OdtError] = ModelError,
     check: Callable[[Path], None] | None = None,
 ) -> None:
-    """Writes a file, or leaves what was there.
+    """Writes a file atomically; if that fails, an old file stays as it was.
 
     Args:
+        path: name of the file.
         chunks: bytes-like objects, in order.
-        error: what to raise.
-        check: reads the file before it takes its name; what it raises discards the file.
+        error: class of the exceptions to raise.
+        check: called with the temporary file before it takes its name; an exception discards it.
 
     Raises:
         OdtError: of the given class, if the file cannot be written.
@@ -142,7 +143,7 @@ def write_atomically(
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes what runs that were killed have left; never what one is writing now."""
+    """Removes temporary files of killed processes, but not those of running ones."""
     for leftover in folder.glob(f"{UNFINISHED}*"):
         with contextlib.suppress(OSError), open_regular(leftover) as file:
             if _lock(file.fileno()):
@@ -150,7 +151,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _lock(handle: int) -> bool:
-    """Whether the file is now this process's own; the system forgets that when it ends."""
+    """Tries to lock a file; the lock ends with the process."""
     if fcntl is None:
         return False
     try:
@@ -161,7 +162,7 @@ def _lock(handle: int) -> bool:
 
 
 def _mode(target: Path) -> int:
-    """Permissions of the old file, or those a new file gets; mkstemp gives only the owner any."""
+    """Permissions of the old file, or of a new file: mkstemp grants them to the owner alone."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -174,7 +175,7 @@ def _reason(e: OSError | ValueError) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the rename survive a power cut, where the system can."""
+    """Makes a rename durable across power failures, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

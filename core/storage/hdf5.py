@@ -1,7 +1,7 @@
-"""HDF5 as odt reads it: data sets whose bytes lie in the file itself.
+"""Reads HDF5 data sets whose bytes lie in the file itself.
 
-A file can name others: by external and soft links, virtual data sets and external storage. These
-are refused, since an answer would be made of bytes that nobody gave.
+A file can refer to others: by external and soft links, virtual data sets and external storage.
+Such data sets are rejected, because the user gave one file and no other.
 """
 
 import math
@@ -18,17 +18,17 @@ HEAP_FRONT = 16  # bytes of the heap's header, and of an object's
 
 
 def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError) -> Any:
-    """The data set of a name, such as value/0.
+    """Finds a data set by name, such as value/0.
 
     Args:
         root: an open file.
-        name: of the data set.
-        where: how messages name the file.
-        error: what to raise for a decompression bomb.
+        name: name of the data set.
+        where: the file's name in messages.
+        error: exception class for a decompression bomb.
 
     Raises:
-        KeyError: if it is not there.
-        ValueError: if it is none, or lies in another file.
+        KeyError: if nothing has this name.
+        ValueError: if the name is not that of a data set in this file.
     """
     import h5py
 
@@ -47,16 +47,18 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
 
 
 def text_of(item: Any, data: bytes) -> bytes:
-    """The string of a scalar data set.
+    """Reads the string of a scalar data set.
 
-    One of variable length is read here: the library may hang or crash over a damaged heap.
+    Strings of variable length are read without the HDF5 library, which may hang or crash over a
+    damaged heap.
 
     Args:
         item: the data set.
         data: all bytes of the file.
 
     Raises:
-        ValueError, struct.error: if there is none, or it is damaged.
+        ValueError: if the data set holds no string, or is damaged.
+        struct.error: if the data set is damaged.
     """
     import h5py
 
@@ -79,10 +81,10 @@ def text_of(item: Any, data: bytes) -> bytes:
 
 
 def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """All data sets with their names, those in groups too; links are not followed.
+    """All data sets of a file with their names, also those in groups; links are not followed.
 
     Raises:
-        ValueError: if one lies in another file.
+        ValueError: if a data set lies in another file.
     """
     import h5py
 
@@ -95,7 +97,7 @@ def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
 
 
 def check_storage(item: Any, where: str, error: type[OdtError] = DataError) -> None:
-    """Raises unless a data set's bytes are in its file, and as many as it says."""
+    """Raises unless a data set's bytes lie in its file and are not a decompression bomb."""
     if item.is_virtual or item.external:
         raise ValueError(f"the bytes of another file at {printable(item.name)}")
     elements = max(math.prod(item.shape or ()), math.prod(item.chunks or ()))

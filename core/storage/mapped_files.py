@@ -1,7 +1,8 @@
-"""Files mapped into memory, which notice when they become shorter.
+"""Memory-mapped files that notice when they become shorter.
 
-Reading a map behind the end of its file is a SIGBUS, which ends the process. The compiled module
-puts zeros there instead and sets the file's mark; without it only the size can be looked at.
+Reading a mapping beyond the end of its file raises SIGBUS, which ends the process. The compiled
+module handles the signal: it maps zeros there and marks the file. Without the module, only the
+file's size can be checked.
 """
 
 import ctypes
@@ -22,18 +23,18 @@ class MappedFile(mmap.mmap):
     """A whole file, mapped read-only.
 
     Attributes:
-        name: as messages give it.
+        name: the file's name in messages.
     """
 
     name: str
     _mark: ctypes.c_int | None
 
     def __new__(cls, handle: int, name: str | os.PathLike[str]) -> Self:
-        """Maps.
+        """Maps a file.
 
         Args:
-            handle: of the file, which must not be empty; may be closed afterwards.
-            name: as messages give it.
+            handle: file descriptor of a file that is not empty; may be closed afterwards.
+            name: the file's name in messages.
         """
         self = super().__new__(cls, handle, 0, access=mmap.ACCESS_READ)
         self.name = os.fspath(name)
@@ -44,14 +45,14 @@ class MappedFile(mmap.mmap):
 
     @property
     def has_hole(self) -> bool:
-        """Whether zeros were read in place of the file's bytes."""
+        """Whether zeros were read in place of bytes that the file has lost."""
         return self._mark is not None and self._mark.value != 0
 
     def check(self) -> None:
-        """To be called after reading.
+        """Checks that the bytes read so far were the file's.
 
         Raises:
-            LostFileError: if the file is or was shorter than its map.
+            LostFileError: if the file is or was shorter than its mapping.
         """
         if self.size() < len(self):
             problem = "became shorter"
@@ -66,7 +67,7 @@ class MappedFile(mmap.mmap):
 
 
 def mapped_file(a: Any) -> MappedFile | None:
-    """The file that an array or a memoryview is a view of, or a data set of HDF5 is in, if any."""
+    """The file of a mapped array, memoryview or HDF5 data set; None for other arrays."""
     if hasattr(a, "read_direct"):  # HDF5 gives zeros for what is behind the end of its file
         with open(a.file.filename, "rb") as f:
             return MappedFile(f.fileno(), a.file.filename)
@@ -76,5 +77,5 @@ def mapped_file(a: Any) -> MappedFile | None:
 
 
 def mapped_files(arrays: Iterable[Array | None]) -> tuple[MappedFile, ...]:
-    """The files that these arrays are views of."""
+    """The files of all mapped arrays among `arrays`."""
     return tuple({file for file in map(mapped_file, arrays) if file is not None})

@@ -1,7 +1,7 @@
-"""The pages of a mapped data file: read, counted, and given back to the system.
+"""Gives pages of mapped data files back to the system, so that they do not fill memory.
 
-As long as they are mapped they count as this process's memory. Given back they stay in the
-system's cache, where they are found again, at the cost of a page fault.
+Mapped pages count as this process's memory. Pages that were given back (madvise) stay in the
+system's page cache; reading them again costs a page fault.
 """
 
 import mmap
@@ -10,22 +10,22 @@ from typing import Any
 from odt.kernels.opdef import Array
 
 AROUND = 2**16  # bytes that the system maps around a byte that is read
-KEPT = 2**25  # bytes that may be mapped of a file of small samples: faults would show
-KEPT_OF_LARGE = 2**22  # and of one of large samples
+MAX_MAPPED = 2**25  # bytes, for small samples, whose page faults would cost time
+MAX_MAPPED_OF_LARGE = 2**22  # bytes, for large samples
 
 
 class Pages:
-    """Of one file.
+    """The pages of one file.
 
     Attributes:
-        kept: bytes that may be mapped before all are given back.
+        max_mapped: bytes that may be mapped before all pages are given back.
     """
 
     def __init__(self, rows: Array) -> None:
-        """Begins.
+        """Starts counting.
 
         Args:
-            rows: the file, mapped; of what is no map, nothing is given back.
+            rows: an array of a mapped file; the memory of other arrays is never given back.
         """
         found: Any = rows
         while found is not None and not isinstance(found, mmap.mmap):
@@ -33,11 +33,11 @@ class Pages:
         self._map = found if hasattr(mmap, "MADV_DONTNEED") else None
         self._sample = max(rows[:1].nbytes, AROUND)
         self._read = 0
-        self.kept = KEPT if self._sample == AROUND else KEPT_OF_LARGE
+        self.max_mapped = MAX_MAPPED if self._sample == AROUND else MAX_MAPPED_OF_LARGE
 
     def count(self, samples: int) -> None:
-        """So many samples have been read."""
+        """Counts samples that were read, and gives pages back when `max_mapped` is exceeded."""
         self._read += samples * self._sample
-        if self._map is not None and self._read > self.kept:
+        if self._map is not None and self._read > self.max_mapped:
             self._map.madvise(mmap.MADV_DONTNEED)
             self._read = 0

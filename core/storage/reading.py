@@ -1,7 +1,7 @@
-"""Input files: how they are opened, how their errors are told, how their text is shown.
+"""Reads untrusted input files: opening, error messages, printable text, size limits.
 
-Whoever wrote a file may wish odt harm. A reader opens it with open_input, reads it inside
-`reading`, bounds what it unpacks to with guard, and shows text out of it with printable or listed.
+A reader opens a file with `open_input`, reads it inside `reading`, limits the size of unpacked
+data with `guard`, and shows text from the file with `printable` or `listed`.
 """
 
 import math
@@ -20,7 +20,7 @@ from odt.errors import DataError, OdtError, one_line
 
 MOST_SHOWN = 80  # characters of one text
 MOST_LISTED = 20  # texts of a list
-# Beyond both, a file is made to fill memory and disks: real data does not shrink so far.
+# A file that exceeds both is a decompression bomb: real data does not compress that well.
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 200
 
@@ -33,14 +33,14 @@ KNOWN = (
     ValueError,
     RuntimeError,
     struct.error,
-)  # whose text says enough without their name
+)  # exceptions whose text is clear without the name of their class
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """A regular file to read; a pipe or a device, which may never answer, is not waited for.
+    """Opens a regular file for reading, without blocking on a pipe or device.
 
     Raises:
-        OSError: if there is none.
+        OSError: if the file cannot be opened or is not a regular file.
         ValueError: for a null byte in the path.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -59,15 +59,15 @@ def open_input(
     what: str = "a readable file",
     error: type[OdtError] = DataError,
 ) -> BufferedReader:
-    """A file that the user names, to read.
+    """Opens a file that the user named.
 
     Args:
         path: the file.
-        what: it must be.
-        error: what to raise.
+        what: what the file must be, for the message.
+        error: class of the exception to raise.
 
     Raises:
-        OdtError: of the given class, if it cannot be opened or is no regular file.
+        OdtError: of the given class, if the file cannot be opened or is not a regular file.
     """
     try:
         return open_regular(path)
@@ -80,24 +80,24 @@ def read_input(
     what: str = "a readable file",
     error: type[OdtError] = DataError,
 ) -> bytes:
-    """All bytes of a file that the user names; raises as open_input."""
+    """Reads all bytes of a file that the user named; arguments and errors as of `open_input`."""
     with open_input(path, what, error) as file, reading(os.fspath(path), f"must be {what}", error):
         return file.read()
 
 
 @contextmanager
 def reading(where: str, rule: str, error: type[OdtError] = DataError) -> Iterator[None]:
-    """Whatever goes wrong inside is the file's fault: the one door of a reader.
+    """Turns every exception inside a `with` block into an error about the file.
 
-    Libraries raise more kinds of errors for damaged bytes than any list of them has.
+    Libraries raise more kinds of exceptions for damaged bytes than any list of them has.
 
     Args:
-        where: how messages name the file; nothing if the caller will.
-        rule: that it breaks, such as "must be a sound archive".
-        error: what to raise.
+        where: the file's name in messages; empty if the caller adds it.
+        rule: the rule that the file breaks, such as "must be a sound archive".
+        error: class of the exception to raise.
 
     Raises:
-        OdtError: as it is, or of the given class for any other exception.
+        OdtError: unchanged, or of the given class for any other exception.
     """
     try:
         yield
@@ -110,7 +110,7 @@ def reading(where: str, rule: str, error: type[OdtError] = DataError) -> Iterato
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Nothing is printed of what Python and NumPy think of the text in a header.
+    """Suppresses warnings of Python and NumPy about the text of a header.
 
     Not for code that runs in several threads.
     """
@@ -120,7 +120,7 @@ def without_warnings() -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, on one line and without its full stop."""
+    """The text of an exception, on one line and without a full stop."""
     text = getattr(error, "strerror", None) or ADDRESS.sub("", str(error))
     text = printable(" ".join(text.split()).removesuffix("."), 160)
     if isinstance(error, OSError) and error.strerror:
@@ -131,21 +131,21 @@ def reason(error: BaseException) -> str:
 
 
 def printable(text: object, most: int = MOST_SHOWN) -> str:
-    """Text out of a file as messages and tables show it: escaped, on one line, shortened.
+    """Text from a file for messages and tables: escaped, on one line, shortened.
 
     Args:
-        text: what is shown.
-        most: characters.
+        text: the text.
+        most: maximum number of characters.
     """
     return one_line(str(text), most)
 
 
 def listed(texts: Collection[object], most: int = 160) -> str:
-    """Some texts out of a file with commas between, and how many more there are.
+    """The first texts of a file's list, separated by commas, and the number of further ones.
 
     Args:
-        texts: what is shown.
-        most: characters, about.
+        texts: all texts.
+        most: approximate maximum number of characters.
     """
     shown: list[str] = []
     for text in islice(texts, MOST_LISTED):
@@ -157,14 +157,14 @@ def listed(texts: Collection[object], most: int = 160) -> str:
 
 
 def check_shape(shape: Sequence[Any], itemsize: int) -> None:
-    """Raises ValueError unless an array of this shape can be, wherever its memory comes from."""
+    """Raises ValueError unless NumPy can make an array of this shape, memory aside."""
     whole = all(type(n) is int and n >= 0 for n in shape)
     if len(shape) > MOST_AXES or not whole or _nbytes(shape, itemsize) > MOST_BYTES:
         raise ValueError(f"a shape of {len(shape)} axes: {listed(shape, 60)}")
 
 
 def _nbytes(shape: Sequence[int], itemsize: int) -> int:
-    """NumPy multiplies the other axes even where one is 0."""
+    """Bytes as NumPy counts them: axes of length 0 are ignored."""
     return math.prod(n for n in shape if n) * itemsize
 
 
@@ -178,11 +178,11 @@ def guard(
     """Raises an OdtError for sizes that only a decompression bomb has.
 
     Args:
-        name: how messages name the file; nothing if the caller will.
+        name: the file's name in messages; empty if the caller adds it.
         packed: bytes of the file.
-        unpacked: bytes it becomes.
-        error: what to raise.
-        most: bytes that any file may become; None for BOMB_BYTES.
+        unpacked: bytes of the unpacked data.
+        error: class of the exception to raise.
+        most: bytes that any file may unpack to; None for BOMB_BYTES.
     """
     most = BOMB_BYTES if most is None else most
     if unpacked > most and unpacked > BOMB_RATIO * packed:

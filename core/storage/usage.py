@@ -1,6 +1,6 @@
-"""What the phases of a run take: time, and memory if it is polled.
+"""Measures time, and optionally memory, of the stages of a run.
 
-The phases are those of onert_train: MODEL_LOAD, PREPARE, EXECUTE.
+The stages are the phases of onert_train: MODEL_LOAD, PREPARE, EXECUTE.
 """
 
 import threading
@@ -23,9 +23,9 @@ class Usage:
     """Memory of this process, in kB.
 
     Attributes:
-        rss: resident.
-        hwm: the most that was ever resident.
-        pss: resident, with shared pages divided by how many share them.
+        rss: resident set size.
+        hwm: peak resident set size.
+        pss: proportional set size: each shared page counts divided by the processes that share it.
     """
 
     rss: int
@@ -34,10 +34,10 @@ class Usage:
 
 
 def usage() -> Usage:
-    """Memory as it is now.
+    """Reads the memory of this process.
 
     Raises:
-        OptionError: where there is no /proc to read it from.
+        OptionError: if the system has no /proc/self.
     """
     try:
         status = STATUS.read_text()
@@ -52,23 +52,23 @@ def _sum(text: str, key: str) -> int:
 
 
 class StageTimer:
-    """Times phases, and polls their memory if asked to.
+    """Measures the wall time of stages, and polls their memory if requested.
 
     Attributes:
-        times_ms: wall time by phase.
-        usages: by phase: largest rss, last hwm, largest pss; empty unless polled.
+        times_ms: stage → wall time.
+        usages: stage → largest rss, last hwm, largest pss; empty unless memory is polled.
     """
 
     def __init__(self, poll_memory: bool = False) -> None:
         if poll_memory:
-            usage()  # refuses now rather than after the model is loaded
+            usage()  # raises now rather than after the model is loaded
         self.poll_memory = poll_memory
         self.times_ms: dict[str, float] = {}
         self.usages: dict[str, Usage] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Everything inside the with block is this phase."""
+        """Measures a `with` block as a stage."""
         done = threading.Event()
         poll = threading.Thread(target=self._poll, args=(name, done), daemon=True)
         if self.poll_memory:
@@ -83,7 +83,7 @@ class StageTimer:
                 poll.join()
 
     def _poll(self, name: str, done: threading.Event) -> None:
-        """Samples until the phase is done, and once more then."""
+        """Polls until the stage is done, and once more at its end."""
         most = usage()
         ended = False
         while not ended:

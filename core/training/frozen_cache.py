@@ -199,7 +199,7 @@ class FrozenCache(Closing):
     def limit_mapped(self, nbytes: int) -> None:
         """Lets so many bytes of each file on disk be mapped at a time, at most."""
         for pages in self._pages:
-            pages.kept = nbytes
+            pages.max_mapped = nbytes
 
     def close(self) -> None:
         """Gives memory and disk back."""

@@ -35,8 +35,8 @@ def test_a_file_read_from_end_to_end_is_hardly_in_memory(picked: bool, tmp_path:
     data = DataSet(open_columns(str(path), [SPEC], "input"))
     out = np.empty((2, WIDTH), np.float32)
     most = []
-    for kept in (2**22, 2**30):
-        data.limit_mapped(kept)
+    for limit in (2**22, 2**30):
+        data.limit_mapped(limit)
         seen = 0
         for at in range(0, ROWS, 2):
             samples = [at, at + 1] if picked else range(at, at + 2)
