@@ -1,4 +1,4 @@
-"""Arrays of .npy, .npz and HDF5 files, mapped and not read."""
+"""Memory-maps the arrays of .npy, .npz and HDF5 files."""
 
 import math
 import os
@@ -40,7 +40,7 @@ def npy_array(path: str) -> Rows:
 
 
 def _map_npy(f: IO[bytes], path: str) -> Array:
-    """Maps the array whose header begins where f stands."""
+    """Maps the array whose header begins at the position of f."""
     version = np.lib.format.read_magic(f)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -62,7 +62,7 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
 
 
 def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
-    """The first count arrays, or all, by name."""
+    """The first `count` arrays of an .npz file by name; None for all."""
     with (
         open_input(path) as file,
         reading(path, "must be an .npz of number arrays"),
@@ -76,7 +76,7 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
 
 
 def map_arrays(path: str) -> dict[str, Rows]:
-    """All arrays of an `.npy`, `.npz` or HDF5 file by name; of HDF5 also those in groups.
+    """All arrays of an `.npy`, `.npz` or HDF5 file by name, also those in groups of HDF5.
 
     Raises:
         DataError: if the file is not sound.
@@ -98,7 +98,7 @@ def map_arrays(path: str) -> dict[str, Rows]:
 
 
 def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Rows:
-    """Maps a member that is stored as it is; unpacks a compressed one to a file without a name."""
+    """Maps an uncompressed member; unpacks a compressed one to an unnamed temporary file."""
     with open_input(path) as f:
         if member.compress_type == zipfile.ZIP_STORED:
             f.seek(member.header_offset)
@@ -129,7 +129,7 @@ def hdf5_arrays(path: str, count: int) -> list[Rows]:
 
 
 def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
-    """Names of the first count arrays of a file: "0", "1", … or arr_0, arr_1, … or the only one."""
+    """Names of the first `count` arrays: "0", "1", …, or arr_0, arr_1, …, or the single array."""
     for pattern in ("{}", "arr_{}"):
         numbered = [pattern.format(k) for k in range(count)]
         if all(name in names for name in numbered):

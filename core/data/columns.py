@@ -4,10 +4,10 @@ A column is read a few samples at a time into the caller's memory, so a file may
 memory. Raw files are laid out as onert_train lays them out: all samples of tensor 0, then all
 samples of tensor 1, …; little-endian, no header, as many samples as fit.
 
-Values are converted to the model's dtype where they are of its kind or of a smaller one: float16
-and float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the JSON beside
-the file says so. A float is never made an integer. The shape of a sample, where the file says it,
-is the model's; axes of 1 may be there or not, and either may be flat.
+Values are converted to the model's dtype if it is of the same kind or a wider one: float16 and
+float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the sidecar says so.
+A float is never converted to an integer. The shape of a sample in the file must be the model's,
+but for axes of length 1; either shape may be flat.
 """
 
 import math
@@ -44,13 +44,13 @@ class Column:
     """The samples of one tensor.
 
     Attributes:
-        name: file and tensor, as messages name it.
-        spec: shape and dtype of one sample, as the model wants it.
+        name: file and tensor, for messages.
+        spec: shape and dtype of one sample, as the model takes it.
         length: number of samples.
-        rows: where they are; the first axis counts samples.
-        notes: what a user should know of the file.
-        file, pages: where it is mapped.
-        scale: done to integers that are read as floats; see sidecar.
+        rows: array in the file; its first axis counts samples.
+        notes: warnings about the file for the user.
+        file, pages: the mapped file and its pages.
+        scale: scale of integers that are read as floats; see sidecar.
     """
 
     name: str
@@ -63,15 +63,15 @@ class Column:
     scale: str = ""
 
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
-        """Fills out with one row a sample; allocates nothing that grows with the file.
+        """Reads samples into `out`, one row each; allocates nothing that grows with the file.
 
         Args:
             samples: numbers of samples: a slice, a range, an array or a list.
-            out: contiguous, first axis as long as samples, dtype of the spec.
+            out: contiguous array, with one row per sample and the dtype of the spec.
 
         Raises:
-            LostFileError: if the file has become shorter.
-            DataError: if it cannot be read any more.
+            LostFileError: if the file became shorter.
+            DataError: if the file cannot be read any more.
         """
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
@@ -109,7 +109,7 @@ class Column:
                 np.copyto(row, self.rows[k], casting="same_kind")
 
     def _narrow(self, samples: Sequence[int] | slice | Array, wide: Array, out: Array) -> None:
-        """Makes integers the model's dtype; a label that does not fit must not become another."""
+        """Converts integers to the model's dtype; raises if a value does not fit."""
         np.copyto(out, wide, casting="same_kind")
         if np.array_equal(out, wide):
             return
@@ -121,7 +121,7 @@ class Column:
         )
 
     def _is_plain(self, dtype: np.dtype[Any]) -> bool:
-        """Whether rows can be taken as they are; else NumPy would first copy all of them."""
+        """Whether NumPy can take rows into `out` without copying all of them first."""
         flags = self.rows.flags
         return bool(self.rows.dtype == dtype and flags.c_contiguous and flags.aligned)
 
@@ -135,16 +135,16 @@ def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
 
 
 def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Column, ...]:
-    """One column for each tensor, from a raw, `.npy`, `.npz` or HDF5 file, told by its bytes.
+    """Opens a raw, `.npy`, `.npz` or HDF5 file, recognised by its bytes, as one column per tensor.
 
     Args:
-        path: the file. HDF5 holds a group `value` with data sets "0", "1", …; `.npz` arrays of
-            these names, `arr_0`, `arr_1`, …, or a single one.
+        path: the file. HDF5 holds a group `value` with data sets "0", "1", …; `.npz` holds arrays
+            of these names, `arr_0`, `arr_1`, …, or a single one.
         specs: shape and dtype of one sample of each tensor.
-        what: what messages call a tensor: "input", "expected output".
+        what: name of a tensor in messages: "input", "expected output".
 
     Raises:
-        DataError: if the file cannot be read, or its sizes or dtypes are not those of specs.
+        DataError: if the file cannot be read, or its sizes or dtypes do not match the specs.
     """
     with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(8)
@@ -194,16 +194,16 @@ def array_columns(arrays: Sequence[Array], specs: Sequence[TensorSpec], what: st
 
 
 def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether values of these shapes, one after the other, mean the same.
+    """Whether two shapes describe the same values in memory.
 
-    Axes of 1 count for nothing, and a flat array has the layout of any other of its size.
+    Axes of length 1 are ignored, and a flat array matches any array of its size.
     """
     a, b = ([n for n in shape if n != 1] for shape in (a, b))
     return a == b or (min(len(a), len(b)) <= 1 and math.prod(a) == math.prod(b))
 
 
 def _scale(path: str, arrays: Sequence[Rows]) -> str:
-    """The scale that the JSON beside a file asks for, if it is of these arrays; else none."""
+    """The scale in the sidecar of a file, if the sidecar describes these arrays; else "none"."""
     sidecar = read_sidecar(path)
     if sidecar is None or not sidecar.scale:
         return ""
@@ -287,7 +287,7 @@ def _raw_columns(
 def _stored(
     path: str, size: int, specs: Sequence[TensorSpec], what: str
 ) -> tuple[Sequence[TensorSpec], str]:
-    """Shape and dtype in the raw file, and its scale, as the sidecar says; else as specs are."""
+    """Shapes, dtypes and scale of a raw file by its sidecar; without a sidecar those of specs."""
     sidecar = read_sidecar(path)
     if sidecar is None:
         return [TensorSpec(s.shape, s.dtype.newbyteorder("<")) for s in specs], ""

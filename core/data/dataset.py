@@ -109,15 +109,15 @@ class DataSet:
 
     Attributes:
         length: number of samples.
-        notes: what a user should know of the files.
+        notes: warnings about the files for the user.
 
     Args:
         inputs: one column for each model input.
-        targets: one for each loss; none to predict.
-        checks: of the targets, in their order; of no use without them.
+        targets: one column for each loss; none for prediction.
+        checks: one check of values for each column of targets.
 
     Raises:
-        DataError: if the columns are not of one length.
+        DataError: if the columns differ in length.
     """
 
     def __init__(
@@ -142,10 +142,10 @@ class DataSet:
     def read(
         self, samples: Sequence[int], inputs: Sequence[Array], targets: Sequence[Array]
     ) -> None:
-        """Fills the arrays, one row a sample, and looks at what it has read.
+        """Reads samples into the arrays, one row each, and checks their values.
 
         Raises:
-            DataError: for a value that no loss can use; names file and sample.
+            DataError: for a value that no loss can use, with file and sample.
         """
         columns = zip(self.inputs + self.targets, self._checks, strict=True)
         for (column, check), out in zip(columns, (*inputs, *targets), strict=False):
@@ -156,20 +156,20 @@ class DataSet:
                 raise DataError(f"{column.name}: sample {int(samples[row])}: {rule}.")
 
     def without_inputs(self) -> "DataSet":
-        """The targets alone."""
+        """The data set with its targets alone."""
         return DataSet((), self.targets, self._checks[len(self.inputs) :])
 
     def limit_mapped(self, nbytes: int) -> None:
-        """Lets so many bytes of each file be mapped at a time, at most."""
+        """Limits the bytes of each file that are mapped at a time."""
         for column in self.inputs + self.targets:
             if column.pages is not None:
                 column.pages.max_mapped = nbytes
 
     def check_all(self) -> None:
-        """Reads everything once.
+        """Checks the values of all samples.
 
         Raises:
-            DataError: for the first sample of each file that no loss can use; names them all.
+            DataError: if a file has values that no loss can use, with its first such sample.
         """
         problems = []
         for column, check in zip(self.inputs + self.targets, self._checks, strict=True):
@@ -188,17 +188,17 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which samples train and which validate; the second are the last of the file."""
+    """Samples for training and for validation, which are the last ones of the file."""
 
     training: range
     validation: range
 
 
 def split(length: int, validation_split: float) -> Split:
-    """Cuts as onert_train does, in float32: of 1,000 samples at 0.2, 800 train, 199 validate.
+    """Splits samples as onert_train does, in float32: 1,000 samples at 0.2 give 800 and 199.
 
     Raises:
-        DataError: if the share is not within 0 … 1.
+        DataError: if `validation_split` is not within 0 … 1.
     """
     if not 0 <= validation_split <= 1:
         raise DataError(f"--validation-split: must be 0 … 1, but got {validation_split}.")
@@ -210,12 +210,12 @@ def split(length: int, validation_split: float) -> Split:
 
 @dataclass(frozen=True, slots=True)
 class EpochOrder:
-    """The order of samples in each epoch: a function of seed and epoch, so resuming needs no more.
+    """The order of samples in each epoch, a function of seed and epoch so that it can be resumed.
 
     Attributes:
-        samples: to be used.
-        shuffle: anew in each epoch; else as in the file.
-        seed: at least 0.
+        samples: samples of an epoch.
+        shuffle: whether each epoch has its own random order; else the order of the file.
+        seed: seed of the random order, 0 or more.
     """
 
     samples: range
@@ -223,7 +223,7 @@ class EpochOrder:
     seed: int = 0
 
     def order(self, epoch: int) -> Sequence[int]:
-        """Numbers of samples, for the epoch with this number."""
+        """Numbers of the samples of an epoch, in order."""
         if not self.shuffle:
             return self.samples
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.samples))

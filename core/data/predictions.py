@@ -1,4 +1,4 @@
-"""A model's outputs in a file: one as an .npy array, or each by its name in an .npz."""
+"""Writes a model's outputs to a file: one output as .npy, or all outputs by name as .npz."""
 
 import os
 import tempfile
@@ -21,20 +21,20 @@ Append = Callable[[Sequence[Array]], None]
 
 
 def output_names(graph: Graph) -> tuple[str, ...]:
-    """Names of the outputs' tensors; an output without a name of its own goes by its number."""
+    """Names of the outputs; an output without a unique name is named by its number."""
     names = [graph.tensors[i].name for i in graph.outputs]
     return tuple(n if n and names.count(n) == 1 else str(k) for k, n in enumerate(names))
 
 
 @contextmanager
 def write_npy(path: str, sample: TensorSpec, length: int, index: int) -> Iterator[Append]:
-    """A function that appends the next rows of one output; the file is there when the block ends.
+    """Writes one output as .npy; yields a function that appends rows of all outputs.
 
     Args:
-        path: of the file.
+        path: the file; it appears when the `with` block ends.
         sample: spec of one row.
-        length: how many rows there will be.
-        index: of the output, among those that append is given.
+        length: total number of rows.
+        index: position of the output among those passed to the function.
     """
     with AtomicFile(path, DataError) as file:
         _write_header(file, sample, length)
@@ -47,8 +47,9 @@ def write_npy(path: str, sample: TensorSpec, length: int, index: int) -> Iterato
 
 @contextmanager
 def write_npz(path: str, samples: Mapping[str, TensorSpec], length: int) -> Iterator[Append]:
-    """The same for several arrays by name: they wait in files without names, for an .npz holds
-    one after the other.
+    """Writes outputs by name as .npz; yields a function that appends rows of all outputs.
+
+    An .npz file holds one array after the other, so the rows wait in unnamed temporary files.
     """
     with AtomicFile(path, DataError) as file, ExitStack() as stack:
         assert file.temporary is not None
@@ -72,7 +73,7 @@ def write_npz(path: str, samples: Mapping[str, TensorSpec], length: int) -> Iter
 
 
 def _write_header(file: AtomicFile | IO[bytes], sample: TensorSpec, length: int) -> None:
-    """What an .npy file begins with."""
+    """Writes the header of an .npy file."""
     descr = np.lib.format.dtype_to_descr(sample.dtype)
     header = {"descr": descr, "fortran_order": False, "shape": (length, *sample.shape)}
     np.lib.format.write_array_header_1_0(cast(Any, file), header)

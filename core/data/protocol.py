@@ -1,4 +1,4 @@
-"""What training asks of data."""
+"""The interface between training and data."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,11 @@ SampleOrder = Sequence[int]
 
 
 class Data(Protocol):
-    """Samples by number; read from several threads at once."""
+    """Samples by number. Several threads may read at once."""
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
-        """Fills the arrays, one row a sample; raises DataError for values no loss can use."""
+        """Reads samples into the arrays, one row each.
+
+        Raises:
+            DataError: for values that no loss can use.
+        """

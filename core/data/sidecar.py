@@ -1,8 +1,8 @@
-"""The JSON beside a data file: what its bytes are, which raw files cannot say themselves.
+"""Sidecars: a JSON file beside a data file that describes its contents.
 
-`train.input.bin.json` describes `train.input.bin`: shape and dtype of a sample, number of
-samples, names of the classes, where it all came from and what was done to it. The format has a
-version; readers ignore keys they do not know.
+`train.input.bin.json` describes `train.input.bin`: shape and dtype of a sample, number of samples,
+class names, source and preprocessing. Raw files have no header that could hold this. The format
+has a version; readers ignore unknown keys.
 """
 
 import json
@@ -28,15 +28,15 @@ SCALES = ("0..1", "-1..1")  # what 0 … 255 can become
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """What is known of a data file.
+    """Description of a data file.
 
     Attributes:
         tensors: shape and dtype of one sample of each tensor, in the file's order.
-        samples: how many.
-        classes: names by label; empty where there are none.
-        sha256: of the data file, in hex.
+        samples: number of samples.
+        classes: class names by label; empty if there are none.
+        sha256: hash of the data file, in hex.
         recipe: source, preprocessing, split, counts: plain JSON values.
-        scale: one of SCALES, which whoever reads the integers as floats still has to do; or none.
+        scale: one of SCALES, to be applied when the integers are read as floats; or "none".
     """
 
     tensors: tuple[TensorSpec, ...]
@@ -72,12 +72,12 @@ class Sidecar:
         )
 
     def to_bytes(self) -> bytes:
-        """The file; names that UTF-8 cannot spell, as of folders, are spelled as JSON can."""
+        """The JSON file; characters of file names that UTF-8 cannot encode are escaped."""
         return self.to_json().encode("utf-8", "backslashreplace")
 
 
 def rescale(x: Array, scale: str) -> None:
-    """Does one of SCALES in place: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in the dtype of x."""
+    """Applies a scale in place: 0..1 is x / 255, −1..1 is x / 127.5 − 1, in the dtype of x."""
     x /= x.dtype.type(255 if scale == "0..1" else 127.5)
     if scale == "-1..1":
         x -= x.dtype.type(1)
@@ -88,10 +88,10 @@ def sidecar_path(path: str) -> Path:
 
 
 def read_sidecar(path: str) -> Sidecar | None:
-    """What the JSON beside a data file says; None where there is none.
+    """Reads the sidecar of a data file; None if the file has none.
 
     Raises:
-        DataError: if there is one, but not of this format.
+        DataError: if the sidecar breaks the format.
     """
     where = sidecar_path(path)
     if not os.path.lexists(where):

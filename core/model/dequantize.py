@@ -1,8 +1,8 @@
-"""Weights stored as float16 or int8 beside float activations, unfolded to float32 to train.
+"""Dequantizes weights that are stored as float16 or int8 beside float activations.
 
-Two spellings: a constant behind a DEQUANTIZE, and an operator that names the integers itself
-(TFLite calls that hybrid). The graph gets float32 constants in their place; the file can be
-written again as it was, with new integers and new scales in the old places.
+Files have two forms of them: a constant behind a DEQUANTIZE, and a hybrid operator, which reads the
+integers itself. In the graph both become float32 constants. Trained weights can be exported in
+the file's own form, with new integers and new scales.
 """
 
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
-LARGEST = 127  # of a symmetric int8: −128 stays unused, so that both signs reach as far
+LARGEST = 127  # of symmetric int8: −128 stays unused, so that the range is symmetric
 
 
 @dataclass(frozen=True, slots=True)
 class Dequantized:
-    """A graph of float weights, and how the file stores them.
+    """A graph with float32 weights, and the tensors in which the file stores them.
 
     Attributes:
         graph: as in the file, with float32 constants.
-        stored: tensor of the graph → the tensor of the file that it was unfolded from.
+        stored: dequantized tensor of the graph → the tensor of the file that stores it.
     """
 
     graph: Graph
@@ -33,7 +33,7 @@ class Dequantized:
 
     @property
     def note(self) -> str:
-        """What a user should know; empty if nothing was unfolded."""
+        """A note for the user; empty if nothing was dequantized."""
         if not self.stored:
             return ""
         return (
@@ -44,47 +44,49 @@ class Dequantized:
 
 
 def dequantize_weights(model: Model) -> Dequantized:
-    """The model's graph with float32 constants for float16 and int8 weights."""
+    """Replaces the float16 and int8 weights of a model's graph by float32 constants."""
     graph = model.graph
     tensors, nodes = list(graph.tensors), []
-    unfolded: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
+    replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
     same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
 
-    def unfold(i: int, into: int) -> int:
-        if i not in unfolded:
+    def dequantize(i: int, into: int) -> int:
+        if i not in replaced:
             values = _real(graph.tensors[i], _scales(model, i))
             values.flags.writeable = False
             spec = TensorSpec(values.shape, FLOAT32)
             tensors[into] = replace(graph.tensors[i], spec=spec, data=values, quantized=False)
-            unfolded[i] = into
-        return unfolded[i]
+            replaced[i] = into
+        return replaced[i]
 
     for node in graph.nodes:
         single = len(node.inputs) == len(node.outputs) == 1
         if node.op == "DEQUANTIZE" and single and _is_weight(graph, node.inputs[0], model):
             (i,), (y,) = node.inputs, node.outputs
-            first = unfold(i, y)
+            first = dequantize(i, y)
             if first != y:
                 same[y], tensors[y] = first, tensors[first]
             continue
         inputs = tuple(same.get(i, i) for i in node.inputs)
         if _is_hybrid(graph, node):
-            inputs = tuple(unfold(i, i) if _is_weight(graph, i, model) else i for i in inputs)
+            inputs = tuple(dequantize(i, i) if _is_weight(graph, i, model) else i for i in inputs)
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
-    stored = {into: i for i, into in unfolded.items()}
+    stored = {into: i for i, into in replaced.items()}
     return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
 
 
 def as_stored(
     model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
 ) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Trained weights as the file stores them.
+    """Quantizes trained weights as the file stores them.
 
     Args:
-        weights: tensor of the folded graph → float32 values.
+        model: the model.
+        dequantized: its graph with float32 weights.
+        weights: tensor of that graph → float32 values.
 
     Returns:
-        The values by tensor of the file, and new scales of those that have some.
+        Values by tensor of the file, and new scales of those that are int8.
 
     Raises:
         UnsupportedError: for integers whose zero point is not 0.
@@ -123,13 +125,13 @@ def _is_weight(graph: Graph, i: int, model: Model) -> bool:
 
 
 def _is_hybrid(graph: Graph, node: Node) -> bool:
-    """Float goes in and comes out; integers among the inputs can only be weights."""
+    """Whether a node has float activations only, so that integer inputs are weights."""
     active = [i for i in node.inputs if i != ABSENT and graph.tensors[i].data is None]
     return all(graph.tensors[i].spec.dtype == FLOAT32 for i in (*active, *node.outputs))
 
 
 def _scales(model: Model, i: int) -> Quantization | None:
-    """How a weight's integers are scaled; None for float16.
+    """Quantization of a weight; None for float16.
 
     Raises:
         ModelError: if the scales do not fit the tensor.
@@ -147,7 +149,7 @@ def _scales(model: Model, i: int) -> Quantization | None:
 
 
 def _along(quantization: Quantization, rank: int) -> tuple[int, ...]:
-    """The shape in which the scales stand beside the values."""
+    """The shape in which the scales broadcast with the values."""
     count = len(quantization.scale)
     if count == 1:
         return (1,) * rank

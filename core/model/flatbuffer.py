@@ -1,8 +1,8 @@
-"""Reads flatbuffer tables from bytes that nobody has verified.
+"""Reads flatbuffer tables from untrusted bytes.
 
-Python's flatbuffers follows any offset, takes a negative one from the end of the file, and says 0
-for a vector that is not there. Here everything is checked against the bytes before it is followed.
-Fields are named by their slot, their place in the schema's table.
+Python's flatbuffers package follows any offset, takes a negative one from the end of the file, and
+returns 0 for a vector that is absent. Here every offset is checked against the bytes before it is
+followed. Fields are named by their slot, their position in the schema's table.
 """
 
 import struct
@@ -14,19 +14,19 @@ import numpy as np
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
-# Bounds the time that hostile bytes may cost: tables and vectors may share bytes, so the size of a
-# file does not. The largest real models come to a tenth of it.
+# Limits the time that hostile bytes may cost; the file's size does not, since tables and vectors
+# may share bytes. The largest real models need a tenth of it.
 MOST_WORK = 2_000_000
-TABLE_WORK = 24  # of one table, where one number in a vector is 1
+TABLE_WORK = 24  # of one table; one number in a vector counts 1
 MOST_TEXT = 2**16  # bytes of a name
 DAMAGED = "The file is damaged or truncated."
 
 
 class FlatBuffer:
-    """The bytes of a file, and how much more work they may cause.
+    """The bytes of a flatbuffer file, with a limit on the work of reading them.
 
     Attributes:
-        name: how messages name the file.
+        name: the file's name in messages.
         data: the bytes, read-only.
     """
 
@@ -48,21 +48,21 @@ class FlatBuffer:
         return ModelError(f"{place}: {text}. {cause}")
 
     def root(self) -> "Table":
-        """The table that the file begins with."""
+        """The root table."""
         if self.size < 8:
             raise self.error("", f"a flatbuffer must have 8 bytes or more, but got {self.size}")
         return Table(self, u32(self.data, 0), "root")
 
 
 class Table:
-    """One table; every method returns the default where the field is absent.
+    """A table of a flatbuffer. Every method returns a default if the field is absent.
 
     Attributes:
         source: the file.
-        pos: where the table begins.
-        where: how messages name it.
-        nbytes: what the table itself takes, without what its offsets point to.
-        fields: offset of each slot's field from pos; 0 for an absent one.
+        pos: position of the table in the file.
+        where: the table's name in messages.
+        nbytes: bytes of the table itself, without the objects that its offsets point to.
+        fields: offset of each slot's field from pos; 0 for an absent field.
     """
 
     __slots__ = ("fields", "nbytes", "pos", "source", "where")
@@ -89,7 +89,7 @@ class Table:
         return self.source.error(self.where, text, cause)
 
     def place(self, slot: int, nbytes: int) -> int:
-        """Where a field's bytes are; 0 for an absent field."""
+        """Position of a field's bytes; 0 if the field is absent."""
         offset = int(self.fields[slot]) if slot < len(self.fields) else 0
         if not offset:
             return 0
@@ -101,17 +101,17 @@ class Table:
         return self.pos + offset
 
     def number(self, slot: int, code: str = "i", default: int = 0) -> int:
-        """An integer; code is that of the struct module."""
+        """Reads an integer; `code` is that of the struct module."""
         at = self.place(slot, struct.calcsize(f"<{code}"))
         return int(struct.unpack_from(f"<{code}", self.source.data, at)[0]) if at else default
 
     def real(self, slot: int) -> float | None:
-        """A float32, or None where it is absent."""
+        """Reads a float32; None if the field is absent."""
         at = self.place(slot, 4)
         return float(struct.unpack_from("<f", self.source.data, at)[0]) if at else None
 
     def target(self, slot: int) -> int:
-        """Where the table, vector or string of a field begins; 0 for an absent one."""
+        """Position of the table, vector or string of a field; 0 if the field is absent."""
         at = self.place(slot, 4)
         if not at:
             return 0
@@ -128,7 +128,7 @@ class Table:
         return Table(self.source, target, f"{self.where}, {what}") if target else None
 
     def vector(self, slot: int, itemsize: int, what: str) -> tuple[int, int]:
-        """Where a vector's items begin, and how many there are; (0, 0) for an absent one."""
+        """Position and number of a vector's items; (0, 0) if the field is absent."""
         target = self.target(slot)
         if not target:
             return 0, 0
@@ -139,19 +139,19 @@ class Table:
         return target + 4, length
 
     def array(self, slot: int, dtype: Any, what: str) -> Array:
-        """A vector of numbers, as a read-only view."""
+        """Reads a vector of numbers as a read-only view."""
         dtype = np.dtype(dtype)
         start, length = self.vector(slot, dtype.itemsize, what)
         return np.frombuffer(self.source.data, dtype, length, start) if length else _none(dtype)
 
     def numbers(self, slot: int, what: str) -> tuple[int, ...]:
-        """A vector of int32."""
+        """Reads a vector of int32."""
         values = self.array(slot, "<i4", what)
         self.source.spend(self.where, len(values))
         return tuple(values.tolist())
 
     def string(self, slot: int, what: str) -> str:
-        """A string, made printable on one line: it goes into messages."""
+        """Reads a string; control characters are escaped, since strings go into messages."""
         start, length = self.vector(slot, 1, what)
         if length > MOST_TEXT:
             raise self.error(f"{what} must have at most {MOST_TEXT} bytes, but got {length}")
@@ -160,7 +160,7 @@ class Table:
         return text if text.isprintable() else "".join(map(_printable, text))
 
     def tables(self, slot: int, what: str, prefix: str = "") -> "Iterator[Table]":
-        """A vector of tables."""
+        """Reads a vector of tables."""
         start, length = self.vector(slot, 4, f"list of {what}s")
         self.source.spend(self.where, length * TABLE_WORK)
         for i in range(length):
@@ -176,7 +176,7 @@ def _u16(data: memoryview, at: int) -> int:
 
 
 def u32(data: memoryview, at: int) -> int:
-    """The unsigned 32-bit integer at an offset."""
+    """Reads the unsigned 32-bit integer at an offset."""
     return int.from_bytes(data[at : at + 4], "little")
 
 

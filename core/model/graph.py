@@ -15,7 +15,7 @@ from odt.kernels.opdef import TensorSpec
 MOST_AXES = 64  # of a NumPy array
 MOST_BYTES = 2**40  # of one tensor: more than any machine that trains has
 MOST_NAME = 80  # characters of a name in messages and tables
-ABSENT = -1  # in a node's inputs: an optional input that is not there
+ABSENT = -1  # in a node's inputs: an optional input that is absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Tensor:
         data: the constant's values, a read-only view of the file; None for an activation.
         buffer: index of the constant's bytes in the file. Tensors that name one buffer have equal
             values there; they are weights of their own all the same.
-        quantized: the tensor carries a scale, so its integers stand for real numbers.
-        variable: the tensor keeps its value from one run to the next.
+        quantized: whether the tensor has a scale, so that its integers represent real numbers.
+        variable: whether the tensor keeps its value from one run to the next.
     """
 
     name: str
@@ -53,7 +53,8 @@ class Node:
         options: the schema's options, snake case; enumerations as integers, vectors as tuples.
         origin: the position of the operator in the file; two nodes share it after `lower` has
             split a fused activation off.
-        attrs: what the operator's row made of the options and of its static inputs; set by `lower`.
+        attrs: attributes computed by the operator's row from options and static inputs; set by
+            `lower`.
     """
 
     op: str
@@ -69,7 +70,7 @@ class Graph:
     """Tensors and nodes in the order they run.
 
     Attributes:
-        samples: for how many it has been lowered; 0 for a file's graph.
+        samples: batch size for which the graph was lowered; 0 for a file's graph.
 
     Raises ModelError when a tensor index does not exist, an input is a constant, a tensor has two
     producers, a constant or an input is written, or a node reads what is not there yet.
@@ -124,7 +125,7 @@ class Graph:
         return f"{where}: index must be below {len(self.tensors)}, but got {index}"
 
     def label(self, index: int) -> str:
-        """How messages name a tensor."""
+        """The name of a tensor in messages."""
         name = one_line(self.tensors[index].name, MOST_NAME)
         return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
@@ -139,12 +140,12 @@ class Graph:
         return "\n".join(lines)
 
 
-# A graph that core/lowering made: activations apart, shapes for one batch size, ready for a plan.
+# A graph made by core/lowering: activations are nodes, shapes hold for one batch size.
 LoweredGraph = NewType("LoweredGraph", Graph)
 
 
 def first_of_buffer(graph: Graph) -> dict[int, int]:
-    """Constant → the first one of its spec that names its buffer."""
+    """Constant → the first constant with the same buffer and spec."""
     first: dict[tuple[int, TensorSpec], int] = {}
     return {
         i: first.setdefault((t.buffer, t.spec), i)

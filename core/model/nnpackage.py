@@ -1,9 +1,9 @@
-"""nnpackages: folders with one model, and metadata/MANIFEST, which names it.
+"""nnpackages: folders that hold a model, named in metadata/MANIFEST.
 
 {"major-version": "1", "minor-version": "2", "patch-version": "0",
  "configs": [""], "models": ["m.circle"], "model-types": ["circle"]}
 
-Only models and model-types must be there, as in onert.
+Only the keys models and model-types are required, as in onert.
 """
 
 import json
@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 20  # of a MANIFEST
 
 
 def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
-    """The model file of a package, and its type.
+    """Finds the model file of a package, and its type.
 
     Raises:
         ModelError: if the folder is no package, or its MANIFEST breaks a rule.
@@ -54,16 +54,16 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def write_package(model: Path, kind: str, folder: Path, config: Path | None = None) -> None:
-    """Makes a package of a model file; what is in the folder already stays.
+    """Makes a package of a model file; other files in the folder stay.
 
     Args:
-        model: the file; the package has a copy under the same name.
+        model: the model file, which is copied under its name.
         kind: circle or tflite.
-        folder: of the package; it is made, its parents too.
-        config: a file of key=value lines that goes with the model.
+        folder: folder of the package; it is created with its parents if necessary.
+        config: a file of key=value lines to include.
 
     Raises:
-        ModelError: if something cannot be read or written.
+        ModelError: if a file cannot be read or written.
     """
     copies = {folder / model.name: model}
     if config is not None:

@@ -47,17 +47,17 @@ _RENAMED = {"adjoint_lhs": "adj_x", "adjoint_rhs": "adj_y"}
 
 
 def operator_name(code: int) -> str | None:
-    """The BuiltinOperator of a code; None for a code that the schema does not have."""
+    """The BuiltinOperator name of a code; None for an unknown code."""
     return enumeration("BuiltinOperator").get(code)
 
 
 def tensor_type(code: int) -> str | None:
-    """The TensorType of a code, such as FLOAT32; None for a code the schema does not have."""
+    """The TensorType name of a code, such as FLOAT32; None for an unknown code."""
     return enumeration("TensorType").get(code)
 
 
 def read_options(operator: Table, op: str) -> Mapping[str, Any]:
-    """What an operator's options say: field in snake case → number, text or tuple of numbers.
+    """Reads an operator's options: field in snake case → number, text or tuple of numbers.
 
     An operator that has options but no table of them gets the schema's defaults. A custom
     operator has one option, its bytes.
@@ -86,7 +86,7 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
 
 @cache
 def _options_of(op: str) -> str | None:
-    """The option table of an operator, by its name; None if it has none."""
+    """The name of an operator's option table; None if it has none."""
     if op in _SHARED:
         return _SHARED[op]
     wanted = op.replace("_", "").lower() + "options"
@@ -106,7 +106,7 @@ def _decode(name: str, table: Table) -> dict[str, Any]:
 
 @cache
 def _fields(name: str) -> tuple[tuple[str, Any], ...]:
-    """Fields of an option table: name in snake case, and how it is read."""
+    """Fields of an option table: name in snake case, and the function that reads it."""
     generated = generated_class(name)
     methods = {n: m for n, m in vars(generated).items() if callable(m) and n != "Init"}
     helpers = {n + end for n in methods for end in ("AsNumpy", "Length", "IsNone")}
@@ -147,7 +147,7 @@ class _Nothing:
 
 
 class _Checked:
-    """A checked table as generated code wants it: flatbuffers' Table by another hand."""
+    """A checked table with the interface of flatbuffers' Table, for generated code."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -155,7 +155,7 @@ class _Checked:
         self.Pos = 0
 
     def Offset(self, vtable_offset: int) -> int:
-        """The slot plus one, which generated code only hands back."""
+        """Returns the slot plus one, which generated code passes back to the other methods."""
         self._slot = (vtable_offset - 4) // 2
         return int(self._table.place(self._slot, 1) > 0)
 
@@ -181,7 +181,7 @@ def enumeration(name: str) -> Mapping[int, str]:
 
 @cache
 def generated_class(name: str) -> Any:
-    """A generated class, from its own file."""
+    """Imports a generated class from its own file."""
     package = importlib.util.find_spec("circle_schema")
     assert package is not None, "circle-schema is a requirement of odt"
     assert package.origin is not None

@@ -37,12 +37,12 @@ DTYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How a tensor's integers q stand for real numbers: scale · (q − zero_point).
+    """Quantization of a tensor: integers q represent the real numbers scale · (q − zero_point).
 
     Attributes:
         scale: float32; one value, or one for each entry of the axis.
         zero_point: int64, as many.
-        axis: the axis along which they differ.
+        axis: axis of per-channel scales.
     """
 
     scale: Array
@@ -62,18 +62,18 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model file that has been checked.
+    """A checked model file.
 
     Attributes:
-        path: as given; messages begin with it.
-        format: circle or tflite, by the identifier in the bytes.
+        path: path as given, with which messages begin.
+        format: circle or tflite, by the file identifier.
         data: all bytes, read-only; constants are views of them.
-        graph: of subgraph 0, constants included.
+        graph: subgraph 0, constants included.
         metadata: name → buffer index.
-        spans: of each buffer, where its bytes are in the file: (offset, size); (0, 0) for none.
-        quantization: tensor index → its scales, where it has any.
-        signatures: of all subgraphs.
-        subgraphs: how many there are; those behind 0 are bodies of control flow or other entries.
+        spans: (offset, size) in the file of each buffer; (0, 0) for an empty buffer.
+        quantization: tensor index → quantization, for quantized tensors.
+        signatures: signatures of all subgraphs.
+        subgraphs: number of subgraphs; those after 0 are bodies of control flow or other entries.
         description, version: as in the file.
     """
 
@@ -101,13 +101,13 @@ class Model:
             file.check()
 
     def give_pages_back(self) -> None:
-        """Lets the system drop the mapped file from memory; what is read again is loaded again."""
+        """Gives the mapped file's pages back to the system, which loads them again when read."""
         if isinstance(self.data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self.data.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def read_model(path: str | os.PathLike[str]) -> Model:
-    """A model file, mapped.
+    """Maps and checks a model file.
 
     Args:
         path: the file, or an nnpackage that holds it.
@@ -145,11 +145,11 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
 
 def parse_model(data: memoryview, name: str) -> Model:
-    """A model that is in memory.
+    """Checks a model that is in memory.
 
     Args:
         data: all bytes of the file, read-only.
-        name: how messages name it.
+        name: the file's name in messages.
     """
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
@@ -190,7 +190,7 @@ def _below(table: Table, index: int, what: str, count: int) -> int:
 
 
 def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
-    """Models beyond 2 GiB keep the bytes behind the flatbuffer, at offset and of size."""
+    """(offset, size) of a buffer; models beyond 2 GiB keep its bytes behind the flatbuffer."""
     start, size = table.vector(0, 1, "data")
     if size:
         return start, size
@@ -206,7 +206,7 @@ def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
 
 
 def _operator_code(table: Table, file_format: str) -> str:
-    """The first versions had a byte for the code; codes that do not fit stand in a new field."""
+    """The name of an operator code: a byte in old files, a second field for larger codes."""
     codes = table.number(0, "b"), table.number(3, "i")
     code = min(codes) if min(codes) < 0 else max(codes)
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
@@ -288,7 +288,7 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
 
 
 def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | None:
-    """The buffer's bytes as an array of the tensor; of an opaque dtype, as they are."""
+    """The buffer's bytes as an array of the tensor's shape and dtype."""
     offset, size = span
     if not size:
         return None
@@ -307,7 +307,7 @@ def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | 
 
 
 def _quantization(table: Table) -> Quantization | None:
-    """None where there is no scale: converters write the table for ranges too."""
+    """Quantization of a tensor; None without a scale, since converters also store ranges."""
     found = table.table(4, "quantization")
     scale = found.array(2, "<f4", "scale") if found else None
     if found is None or scale is None or not len(scale):
@@ -342,7 +342,7 @@ def _node(table: Table, position: int, codes: list[str]) -> Node:
 
 
 def _with_nothing(tensor: Tensor, made: bool) -> Tensor:
-    """A constant without elements has no bytes in the file, like an activation."""
+    """Adds the data of an empty constant, which has no bytes in the file."""
     if made or tensor.spec.size or tensor.data is not None or tensor.variable:
         return tensor
     empty: Array = np.empty(tensor.spec.shape, tensor.spec.dtype)

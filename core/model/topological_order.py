@@ -1,4 +1,4 @@
-"""Puts the operators of a file into an order in which they can run."""
+"""Topological order: each operator of a file after those whose results it reads."""
 
 import heapq
 from collections.abc import Sequence
@@ -8,12 +8,13 @@ from odt.core.model.graph import Node
 
 
 def topological_order(nodes: Sequence[Node], known: AbstractSet[int]) -> tuple[Node, ...]:
-    """Each node after those whose outputs it reads; otherwise as they stand.
+    """Sorts nodes topologically, and otherwise keeps their order.
 
-    Nodes in a circle keep their place, for the graph to refuse.
+    Nodes of a cyclic graph keep their order; Graph then raises an error.
 
     Args:
-        known: tensors that no node needs to make.
+        nodes: nodes of a graph.
+        known: tensors that no node has to compute.
     """
     producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in known}
     readers: dict[int, list[int]] = {}
