@@ -19,12 +19,12 @@ from odt import __version__
 from odt.cli.output.signals import printing
 from odt.errors import OdtError
 
-NEEDS_LESS = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
-INTERRUPTED = 130  # what shells report for a command that Ctrl-C ended
+REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
+INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 
 class Group(click.Group):
-    """Commands by file name; an OdtError is one line on stderr, a bug keeps its traceback."""
+    """A group of commands by file name; an OdtError is one line on stderr, a bug a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         modules = pkgutil.iter_modules(odt.cli.commands.__path__)
@@ -57,21 +57,21 @@ class Group(click.Group):
 
 
 def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
-    """Names the options of a command that make it need less."""
+    """Returns an error that names the options of a command that reduce its memory."""
     there = {name for p in (command.params if command else ()) for name in p.opts}
-    options = " or ".join(text for name, text in NEEDS_LESS.items() if name in there)
+    options = " or ".join(text for name, text in REDUCES_MEMORY.items() if name in there)
     remedy = f"Give {options}." if options else "Free some and try again."
     return OdtError(f"memory: must be enough, but got: {str(e) or 'none left'}. {remedy}")
 
 
 def message(ctx: click.Context, e: OdtError) -> str:
-    """An error's line, and under it what the line leaves out, if that was asked for."""
+    """Returns the line of an error and, with --verbose, its details below."""
     details = e.details.splitlines() if ctx.find_root().params.get("verbose") else []
     return "\n  ".join([str(e), *details])
 
 
 def summary(name: str) -> str:
-    """The first line of a command's module docstring."""
+    """Returns the first line of the docstring of a command's module."""
     spec = importlib.util.find_spec(_module(name))
     assert spec is not None
     assert isinstance(spec.loader, importlib.abc.InspectLoader)
@@ -84,7 +84,7 @@ def _module(name: str) -> str:
 
 
 def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    """Prints odt's version and what computes, and ends."""
+    """Prints odt's version and the kernels in use, and exits."""
     if asked:
         try:
             kernels = importlib.import_module("odt.kernels.native.library").describe_kernels()
@@ -100,7 +100,7 @@ version_option = click.option(
     expose_value=False,
     is_eager=True,
     callback=print_version,
-    help="Show the version and which kernels compute, and exit.",
+    help="Show the version and the kernels in use, and exit.",
 )
 
 
@@ -109,7 +109,7 @@ verbose_option = click.option(
     "--verbose",
     is_flag=True,
     envvar="ODT_VERBOSE",
-    help="Print below an error all that its line leaves out.",
+    help="Print the details of an error below its line.",
 )
 
 
@@ -123,4 +123,4 @@ verbose_option = click.option(
 @version_option
 @verbose_option
 def main(verbose: bool) -> None:
-    """Trains the Circle or TFLite model that is already shipped, on the device it runs on."""
+    """Train Circle and TFLite models on the device they run on."""

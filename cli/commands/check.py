@@ -1,6 +1,6 @@
-"""Tells whether a model will train: what is in the way, what it takes, and a test on a batch.
+"""Check whether a model can be trained: operators, memory, FLOP, gradients on one batch.
 
-Exit status 1 if it will not.
+The exit status is 1 if it cannot.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
+from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     data_options,
+    last_operators_option,
     loss_options,
     model_argument,
     open_data,
@@ -38,16 +40,11 @@ from odt.errors import MOST, one_line
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @data_options
 @loss_options
-@click.option(
-    "--num-of-trainable-ops",
-    type=click.IntRange(-1),
-    metavar="N",
-    help="Look at training the last N operators; -1 all.",
-)
+@last_operators_option
 @selection_options
 @sparse_option
 @click.option(
@@ -55,7 +52,7 @@ MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Decides the random values of the test on a batch.",
+    help="Random seed of the test batch.",
 )
 @schedule_options
 def command(
@@ -73,14 +70,14 @@ def command(
     workers: int | None,
     **options: Any,
 ) -> None:
-    """Tells whether MODEL will train, before anyone waits for it.
+    """Check whether MODEL can be trained, before a long run.
 
-    Memory is that of odt train with the same options. The test on a batch, of 8 samples at most,
-    uses data files if they are given, else random values of the model's shapes, in float64: the
-    loss must be finite, every trainable tensor must have a gradient that is finite and not zero,
-    gradients must agree with finite differences, and one step must lower the loss. Random values
-    that leave units off or saturated are drawn again, in other ranges too. What rounding hides, or
-    what would take too long, cannot be told, and is not held against the model.
+    Prints the operators and weights that cannot be trained, the memory that odt train needs with
+    the same options, and the arithmetic of a step. Then tests one batch of at most 8 samples, from
+    data files or random, in float64: the loss must be finite, every trainable tensor must have a
+    finite, nonzero gradient that agrees with finite differences, and one step must lower the loss.
+    Random values that leave units inactive or saturated are drawn again. A comparison that rounding
+    makes impossible, or that would take too long, is reported as unknown and is not a failure.
     """
     source = read_model(model)
     refused = unsupported_nodes(dequantize_weights(source).graph)
@@ -115,29 +112,28 @@ def command(
     for finding in findings:
         click.echo(f"{MARKS[finding.passed]} {finding.what}: {finding.detail}")
     if found.blocked or any(f.passed is False for f in findings):
-        click.echo("It will not train as it is.")
+        click.echo("The model cannot be trained.")
         raise click.exceptions.Exit(1)
     told = all(f.passed for f in findings if f.what != DIFFERENCES)
-    click.echo("It will train." if told else "Whether it will train cannot be told.")
+    click.echo("The model can be trained." if told else "Unknown whether the model can be trained.")
 
 
 def describe_refusals(graph: Graph, refused: Sequence[UnsupportedNode]) -> list[str]:
-    """All nodes that odt cannot compute, and what would train if they were left out."""
+    """Describes the nodes that odt cannot compute, and the last operators that could train."""
     lines = [f"blocked: {refusal}" for refusal in refused]
     left = tail(graph, refused)
     if left.weights:
         begins = one_line(", ".join(map(graph.label, left.begins)), MOST)
         lines.append(
-            f"deepest cut that would train: the last {left.operators} operators, "
-            f"as a model that begins at {begins}"
+            f"could train: the last {left.operators} operators, as a model that starts at {begins}"
         )
     else:
-        lines.append("deepest cut that would train: none, for no weights are behind these")
-    return [*lines, "It will not train as it is."]
+        lines.append("could train: none, because no weights follow these operators")
+    return [*lines, "The model cannot be trained."]
 
 
 def describe(graph: Graph, found: Trainability) -> list[str]:
-    """What does not train, and why."""
+    """Describes the weights that do not train, and why."""
     lines = []
     for block in found.blocked:
         lines.append(
@@ -147,5 +143,5 @@ def describe(graph: Graph, found: Trainability) -> list[str]:
     if found.untrained:
         names = one_line(", ".join(graph.label(i) for i in found.untrained), MOST)
         lines.append(f"not trained: {names}")
-        lines.append(f"deepest cut that trains whole: --num-of-trainable-ops {found.deepest}")
+        lines.append(f"all weights train with: --num-of-trainable-ops {found.deepest}")
     return lines

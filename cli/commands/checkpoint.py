@@ -1,4 +1,4 @@
-"""Shows checkpoints, and converts them between formats."""
+"""Show checkpoints, and convert them between formats."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -21,20 +21,20 @@ model_option = click.option(
     "--model",
     type=click.Path(),
     metavar="MODEL",
-    help="The model that was trained: onert's checkpoints name no tensors.",
+    help="Trained model, for onert checkpoints, which hold no tensor names.",
 )
 
 
 @click.group()
 def command() -> None:
-    """Shows checkpoints, and converts them between odt's format, onert's, .npz and .h5."""
+    """Show checkpoints, and convert them between odt's format, onert's, .npz and .h5."""
 
 
 @command.command()
 @click.argument("file", type=click.Path())
 @model_option
 def show(file: str, model: str | None) -> None:
-    """Prints what FILE, a checkpoint, holds."""
+    """Print the contents of the checkpoint FILE."""
     data = read_checkpoint(file)
     if format_of(data) == "onert" and model is None:
         click.echo("\n".join(_sizes(*contents(data, file))))
@@ -47,9 +47,14 @@ def show(file: str, model: str | None) -> None:
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("target", metavar="OUT", type=click.Path())
 @model_option
-@click.option("--nominal", "names_only", is_flag=True, help="Names and shapes only, no values.")
+@click.option(
+    "--nominal", "names_only", is_flag=True, help="Write names and shapes only, without values."
+)
 def convert(source: str, target: str, model: str | None, names_only: bool) -> None:
-    """Writes the checkpoint IN as OUT: odt's for a name in .odt, .npz, .h5, else onert's."""
+    """Convert the checkpoint IN to OUT.
+
+    The ending of OUT selects the format: .odt, .npz, .h5, else onert's.
+    """
     check_outputs({"OUT": target}, {"IN": source, "--model": model})
     data = read_checkpoint(source)
     read = read_model(model) if model else None
@@ -65,7 +70,7 @@ def convert(source: str, target: str, model: str | None, names_only: bool) -> No
 
 
 def describe(found: Checkpoint, kind: str) -> list[str]:
-    """A checkpoint in words."""
+    """Describes a checkpoint, line by line."""
     lines = [f"format: {kind}", f"optimizer: {printable(found.optimizer)}"]
     lines += _values(found.hyper_parameters)
     lines += ["progress:", *_values(asdict(found.progress))]
@@ -88,7 +93,7 @@ def _values(values: Mapping[str, object]) -> list[str]:
 
 
 def _sizes(step: int, sizes: Mapping[str, Sequence[int]]) -> list[str]:
-    """What onert's checkpoint says without a model."""
+    """Describes an onert checkpoint without its model."""
     optimizer = "adam" if "m" in sizes else "sgd"
     count = len(sizes["weight"])
     lines = ["format: onert", f"optimizer: {optimizer}", f"  step = {step}", f"tensors: {count}"]

@@ -1,11 +1,17 @@
-"""Adds training info to a model, which makes it a circle+, or shows or removes what it carries."""
+"""Add training info to a model (circle+), show it, or remove it."""
 
 from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
-from odt.cli.options.shared import LOSS_FIELDS, hyper_parameter_options, training_options
+from odt.cli.options.sections import Command
+from odt.cli.options.shared import (
+    LOSS_FIELDS,
+    batch_size_option,
+    hyper_parameter_options,
+    training_options,
+)
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.export.exporter import add_training_info, remove_training_info
 from odt.core.model.reader import Model, read_model
@@ -18,14 +24,14 @@ from odt.errors import OptionError
 FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("source", metavar="INPUT", type=click.Path())
 @click.argument("hyperparameters", metavar="[JSON]", required=False, type=click.Path())
 @click.argument("output", metavar="[OUTPUT]", required=False, type=click.Path())
 @training_options
-@click.option("--batch-size", type=click.IntRange(1, 2**31 - 1), help="Samples in a step.")
+@batch_size_option
 @hyper_parameter_options
-@click.option("--remove", is_flag=True, help="Takes the training info out.")
+@click.option("--remove", is_flag=True, help="Remove the training info.")
 def command(
     source: str,
     hyperparameters: str | None,
@@ -34,12 +40,12 @@ def command(
     remove: bool,
     **options: Any,
 ) -> None:
-    """Adds the training info in JSON to INPUT and writes OUTPUT, or INPUT itself.
+    """Add the training info in JSON to INPUT and write OUTPUT, or INPUT itself (circle+).
 
-    With INPUT alone, prints what it carries. Everything else in the file stays as it is.
+    With INPUT alone, print its training info. Everything else in the file stays unchanged.
 
-    Options may say what JSON says; then the second argument is the OUTPUT unless it ends in
-    .json. They count more than JSON, and JSON more than what INPUT carries.
+    Options may replace JSON or parts of it; without JSON the second argument is OUTPUT, unless it
+    ends in .json. Options override JSON, and JSON overrides the training info of INPUT.
     """
     chosen = num_of_trainable_ops is not None or any(v is not None for v in options.values())
     named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
@@ -77,7 +83,7 @@ def command(
 def _info(
     model: Model, path: str | None, number: int | None, options: dict[str, Any] | None
 ) -> TrainingInfo:
-    """What JSON says, and options over it; what neither says as in training."""
+    """Merges JSON and options; what neither gives is as in training."""
     graph = model.graph
     read = read_training_json(path, len(graph.nodes), _warn) if path else None
     if options is None:

@@ -1,4 +1,4 @@
-"""Writes a TFLite model as Circle, or a Circle model as TFLite."""
+"""Convert a TFLite model to Circle, or a Circle model to TFLite."""
 
 import os
 
@@ -14,10 +14,10 @@ from odt.errors import OptionError
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 def command(source: str, output: str) -> None:
-    """Writes the model IN as OUT, whose ending, .circle or .tflite, says the format.
+    """Convert the model IN to OUT. The ending of OUT, .circle or .tflite, selects the format.
 
-    Weights, names, metadata, signatures and training info stay byte for byte. What OUT's format
-    has no place for is named and refused.
+    Weights, names, metadata, signatures and training info stay unchanged, byte for byte. A model
+    that the other format cannot represent is refused.
     """
     ending = os.path.splitext(output)[1].lower()
     if ending not in FORMATS:

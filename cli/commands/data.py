@@ -1,4 +1,4 @@
-"""Look into data files: shapes, ranges, classes, and the first samples as a picture."""
+"""Show data files: shapes, value ranges, classes, and samples as an image."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,20 +18,22 @@ SHOWN = 10  # positions that are listed
 
 @click.group()
 def command() -> None:
-    """Look into data files."""
+    """Show the contents of data files."""
 
 
 @command.command()
 @click.argument("file", type=click.Path())
-@click.option("--shape", default="", help="Of a sample, for a raw file without its JSON: 28x28x1.")
+@click.option(
+    "--shape", default="", help="Sample shape of a raw file without a JSON file, such as 28x28x1."
+)
 @click.option("--sheet", type=click.Path(path_type=Path), metavar="PNG",
-              help="Write the first samples with their labels as one picture.")  # fmt: skip
+              help="Write a contact sheet: an image of the first samples.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1, 1024), default=64, show_default=True,
-              help="How many are on the sheet.")  # fmt: skip
+              help="Number of samples on the sheet.")  # fmt: skip
 def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
-    """Say what is in FILE, and what is wrong with it.
+    """Show shapes, value ranges, classes and invalid values of FILE.
 
-    Exit status 1 if values are missing (NaN) or infinite, so that a script can ask.
+    The exit status is 1 if values are NaN or infinite.
     """
     numbers = shape.lower().split("x") if shape else []
     if not all(n.isdecimal() and int(n) for n in numbers):
@@ -63,7 +65,7 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
 
 
 def lines(found: ColumnStatistics) -> Iterator[str]:
-    """One tensor in words."""
+    """Describes one tensor, line by line."""
     yield f"{found.name}: {found.samples} samples of {found.spec}"
     yield f"  range {found.least:.6g} … {found.most:.6g}, mean {found.mean:.6g}"
     if found.nan or found.infinite:
@@ -72,7 +74,7 @@ def lines(found: ColumnStatistics) -> Iterator[str]:
         yield "  classes: " + ", ".join(f"{printable(c)} {n}" for c, n in found.classes.items())
         missing = [printable(c) for c, n in found.classes.items() if not n]
         if missing:
-            yield f"  without samples: {', '.join(missing)}"
+            yield f"  classes without samples: {', '.join(missing)}"
     elif len(found.constant):
         some = ", ".join(str(k) for k in found.constant[:SHOWN])
         more = ", …" if len(found.constant) > SHOWN else ""

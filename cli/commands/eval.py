@@ -1,9 +1,10 @@
-"""Measures a model on data: loss and metrics."""
+"""Evaluate a model on data files: loss and metrics."""
 
 from typing import Any
 
 import click
 
+from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     check_data_option,
     data_options,
@@ -20,7 +21,7 @@ from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @data_options
 @check_data_option
@@ -37,7 +38,7 @@ def command(
     workers: int | None,
     **options: Any,
 ) -> None:
-    """Measures MODEL on all samples of the data files; nothing is trained or written."""
+    """Evaluate MODEL: loss and metrics over all samples of the data files."""
     source = read_model(model)
     recipe = prepare(source, Request(**options))
     with Evaluator(

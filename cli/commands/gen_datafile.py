@@ -1,4 +1,4 @@
-"""Make the data files that training reads, from published sets, pictures, tables and more."""
+"""Make data files for training from published data sets, images, sounds, tables and arrays."""
 
 import difflib
 import os
@@ -20,6 +20,7 @@ from odt.cli.options.datafile import (
     split_options,
     step_options,
 )
+from odt.cli.options.sections import Command
 from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
@@ -42,7 +43,7 @@ from odt.errors import MOST, DataError, OptionError
 LISTS = ("--split", "--length")
 
 
-class GenDatafile(click.Command):
+class GenDatafile(Command):
     """List options take several values after one name; `random` is a command of its own."""
 
     def make_context(
@@ -78,11 +79,11 @@ def spread(args: Sequence[str]) -> list[str]:
 @split_options
 @output_options
 def command(**o: Any) -> None:
-    """Make the data files that training reads.
+    """Make data files for training.
 
-    NAME is a published data set; --show-datasets lists them; fashion_mnist if left out, as in
-    ONE's tool. For data of your own give --source instead. `odt gen-datafile random MODEL` makes
-    random inputs and a model's outputs for them. docs/data.md has an example for each.
+    NAME is a published data set (--show-datasets lists them), fashion_mnist if left out, as in
+    ONE's tool. For your own data give --source instead. `odt gen-datafile random MODEL` makes
+    random inputs and the model's outputs for them. docs/data.md has an example of each source.
     """
     if o["show_datasets"]:
         click.echo("Dataset list :")
@@ -114,10 +115,12 @@ def command(**o: Any) -> None:
 
 
 def opened(o: dict[str, Any], resize: Resize | None) -> Source:
-    """The source that the options name."""
+    """Opens the source that the options name."""
     if o["source"]:
         if o["name"] or o["dataset_name"]:
-            raise OptionError("--source: stands in place of NAME. Leave one of them out.")
+            raise OptionError(
+                "--source: must not be given with NAME, but got both. Leave one of them out."
+            )
         low, high = (*numbers(o["mel_range"], "--mel-range"), 0.0, 0.0)[:2]
         sound = Sound(
             o["rate"], o["seconds"], o["mel"], o["frame"], o["hop"], o["frames"], low, high
@@ -138,7 +141,7 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
             )
         )  # fmt: skip
     if o["fetch"] and not (o["name"] or o["dataset_name"]):
-        raise OptionError("--download: must come with the NAME of a set, but got none.")
+        raise OptionError("--download: must be given with the NAME of a data set, but got none.")
     name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")
     if o["model"] and name not in PROFILES[o["model"]][0]:
         raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
@@ -151,7 +154,7 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
 
 
 def published_name(text: str) -> str:
-    """The name of a published set in odt's spelling, or as it is if a builder may know it.
+    """Returns the name of a published data set in odt's spelling, or unchanged for a builder.
 
     Raises:
         OptionError: if a file is meant, or another name.
@@ -161,19 +164,19 @@ def published_name(text: str) -> str:
         return name
     if Path(text).exists() or Path(text).suffix:
         raise OptionError(
-            f"{text}: must be the name of a published set ({', '.join(PUBLISHED)}). Data of your "
-            f"own go with --source {text}."
+            f"{text}: must be the name of a published set ({', '.join(PUBLISHED)}). "
+            f"For your own data give --source {text}."
         )
     if close := difflib.get_close_matches(name, PUBLISHED, 1, 0.8):
         raise OptionError(
-            f"{text}: must be one of {', '.join(PUBLISHED)}. Did you mean {close[0]}? Sets of "
-            f"TensorFlow Datasets go with --source tfds:{text}."
+            f"{text}: must be one of {', '.join(PUBLISHED)}. Did you mean {close[0]}? For "
+            f"TensorFlow Datasets give --source tfds:{text}."
         )
     return text
 
 
 class Steps:
-    """Preprocessing as the options and a model ask for it; options are checked at once."""
+    """The preprocessing that the options and --like ask for. Checks the options first."""
 
     def __init__(self, o: dict[str, Any], like: ModelSignature | None) -> None:
         self._o = o
@@ -194,7 +197,7 @@ class Steps:
         self._colour = o["color"] or (like.colour() if like else "keep")
 
     def early_resize(self) -> Resize | None:
-        """To be done when a picture is decoded, unless another step comes before it."""
+        """Returns the resize that decoding can do, if no other step comes before it."""
         a = self._augmentation
         moves = a is not None and (a.flip or a.shift or a.crop)
         return None if moves or self._colour == "grayscale" else self._resize
@@ -219,7 +222,7 @@ class Steps:
 
 
 def lengths(o: dict[str, Any]) -> tuple[int, ...]:
-    """Samples of each split, as --length, ONE's former options or ONE's defaults say; or none."""
+    """Returns the samples of each split: --length, ONE's earlier options, or ONE's defaults."""
     former = (o["train_length"], o["test_length"])
     if any(former):
         if o["length"] or o["split"] not in ((), ("train", "test")):
@@ -235,10 +238,10 @@ def lengths(o: dict[str, Any]) -> tuple[int, ...]:
 
 
 def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
-    """Splits with their lengths and shares.
+    """Parses splits with their lengths and fractions.
 
     Raises:
-        OptionError: if there are not as many of one as of the other, or a share is no number.
+        OptionError: if the counts differ, or a fraction is not a number.
     """
     if lengths and len(lengths) != len(splits):
         raise OptionError(
@@ -254,8 +257,8 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
             (value,) = (*numbers(share, "--split"), 0.0)[:1]
             if not value > 0 or ("." in share and value > 1):
                 raise OptionError(
-                    "--split: a share must be a fraction such as 0.2, or a whole number of "
-                    f"samples, but got {text}."
+                    "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
+                    f"test=500, but got {text}."
                 )
             value = value if "." in share else int(value)
         result.append(Wanted(name, length, value))
@@ -272,7 +275,7 @@ def fold(text: str | None) -> tuple[int, int] | None:
 
 
 def shape(text: str, option: str) -> tuple[int, ...]:
-    """From 28x28x1."""
+    """Parses a shape such as 28x28x1."""
     parts = text.lower().split("x") if text else []
     if not all(p.isdecimal() and int(p) for p in parts):
         raise OptionError(f"{option}: must be numbers with x between, but got {text}.")
@@ -280,7 +283,7 @@ def shape(text: str, option: str) -> tuple[int, ...]:
 
 
 def report(made: Made) -> None:
-    """Says what one split has become."""
+    """Prints the files, classes and skipped samples of one split."""
     click.echo(f"{made.name}: {made.samples} samples")
     for role, path, specs in zip(
         ("input", "output"), made.files, (made.inputs, made.targets), strict=False
@@ -324,18 +327,32 @@ class Bar:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="[TOOL] MODEL")
 @click.option(
-    "--input-name", "--input", "-i", default="input", show_default=True, help="In its name."
+    "--input-name",
+    "--input",
+    "-i",
+    default="input",
+    show_default=True,
+    help="Name of the input file.",
 )
 @click.option(
-    "--output-name", "--output", "-o", default="output", show_default=True, help="Likewise."
+    "--output-name",
+    "--output",
+    "-o",
+    default="output",
+    show_default=True,
+    help="Name of the output file.",
 )
 @click.option("--data-length", "--num-runs", "-l", "-n", "length", type=click.IntRange(1),
-              default=1, show_default=True, help="Samples.")  # fmt: skip
-@click.option("--low", type=float, default=0.0, show_default=True, help="Inputs lie above.")
-@click.option("--high", type=float, default=1.0, show_default=True, help="Inputs lie below.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the inputs.")
+              default=1, show_default=True, help="Number of samples.")  # fmt: skip
 @click.option(
-    "--output-format", type=click.Choice(list(OUTPUTS)), default="raw", help="Of both files."
+    "--low", type=float, default=0.0, show_default=True, help="Lower bound of the inputs."
+)
+@click.option(
+    "--high", type=float, default=1.0, show_default=True, help="Upper bound of the inputs."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--output-format", type=click.Choice(list(OUTPUTS)), default="raw", help="File format."
 )
 def random(
     paths: tuple[str, ...],
@@ -347,10 +364,10 @@ def random(
     seed: int,
     output_format: str,
 ) -> None:
-    """Make random inputs, and as expected outputs what MODEL makes of them.
+    """Make random inputs, and the outputs of MODEL for them as expected outputs.
 
-    The files lie beside the model: MODEL.input.bin and MODEL.output.bin without its ending. TOOL,
-    which ONE's script needs, is taken and ignored.
+    The files are written next to the model: model.input.bin and model.output.bin. TOOL, which
+    ONE's script requires, is ignored.
     """
     if len(paths) > 2 or not low < high:
         raise click.UsageError("give [TOOL] MODEL, and --low below --high.")

@@ -1,6 +1,6 @@
-"""Shows what a model holds and what of it would train.
+"""Show the operators, parameters, training info and metadata of a model.
 
-Nothing is trained and nothing is written.
+Nothing is trained or written.
 """
 
 import click
@@ -21,11 +21,11 @@ def command(
     bias_only: bool,
     freeze_norm: bool,
 ) -> None:
-    """Shows what MODEL holds: operators with their shapes, parameters, training info, metadata.
+    """Show the operators of MODEL with their shapes, its parameters, training info and metadata.
 
-    The column LAST is what to give as --num-of-trainable-ops to train this operator and all
-    after it; TRAINS is how many values that would train. With --trainable, --freeze or
-    --bias-only both count and list only what is so selected.
+    LAST is the --num-of-trainable-ops that trains this operator and all after it; TRAINS is the
+    number of parameters it trains. With --trainable, --freeze or --bias-only both columns and the
+    list of parameters count the selected weights only.
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     click.echo(describe(read_model(model), selection))

@@ -1,4 +1,4 @@
-"""Makes an nnpackage of a model, as model2nnpkg does."""
+"""Make an nnpackage from a model, as model2nnpkg does."""
 
 from pathlib import Path
 
@@ -19,23 +19,23 @@ from odt.core.model.reader import read_model
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="D",
-    help="Folder that will hold the package; the current one if left out.",
+    help="Folder for the package; the current one if left out.",
 )
 @click.option(
     "-p",
     "--nnpkg-name",
     metavar="NAME",
-    help="Name of the package; the model's, without extension, if left out.",
+    help="Package name; the model's file name without extension if left out.",
 )
 @click.option(
     "-c",
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Lines key=value for the runtime.",
+    help="Runtime configuration: lines of key=value.",
 )
 def command(model: str, out_dir: Path, nnpkg_name: str | None, config: Path | None) -> None:
-    """Makes a folder with a copy of MODEL and the MANIFEST that names it."""
+    """Make an nnpackage: a folder with a copy of MODEL and a MANIFEST."""
     source = read_model(model)
     path = Path(source.path)
     folder = out_dir / (nnpkg_name or path.stem)

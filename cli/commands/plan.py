@@ -1,4 +1,4 @@
-"""Says what memory training takes and what for; nothing is allocated."""
+"""Show the memory that training needs, and for what; nothing is allocated."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from odt.cli.options.cache import cache_options, what_to_keep
+from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     LOSS_FIELDS,
     budget_option,
@@ -41,7 +42,7 @@ from odt.kernels.registry import find_optimizer
 SHOWN = 12  # values alive at the peak
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
 @training_options
 @selection_options
@@ -54,11 +55,14 @@ SHOWN = 12  # values alive at the peak
     "--data-length",
     type=click.IntRange(1),
     metavar="N",
-    help="How many samples --cache-frozen would keep, of training and validation.",
+    help="Number of samples that --cache-frozen caches, for training and validation.",
 )
-@click.option("--calls", is_flag=True, help="Prints the plan, the memory plan and the calls.")
+@click.option("--calls", is_flag=True, help="Print the plan, the memory plan and the calls.")
 @click.option(
-    "--png", type=click.Path(), metavar="FILE", help="Draws memory over the calls of a step."
+    "--png",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write a chart of the memory over the calls of a step.",
 )
 def command(
     model: str,
@@ -78,14 +82,15 @@ def command(
     png: str | None,
     **options: Any,
 ) -> None:
-    """Says how MODEL would train: how a batch is cut, and what memory is needed for what.
+    """Show how MODEL would train: the micro-batches, and the memory by purpose.
 
-    Options are those of `odt train`, and so are defaults.
+    Options and defaults are those of `odt train`.
     """
     keep = what_to_keep(cache_frozen, cache_dtype, data_length or 0)
     if bool(cache_frozen) != bool(data_length):
         raise OptionError(
-            "--cache-frozen: must come with --data-length, the number of samples, but got one alone"
+            "--cache-frozen: must be given with --data-length, the number of samples, but got "
+            "one alone"
         )
     source = read_model(model)
     check_outputs({"--png": png}, {"MODEL": source.path})
@@ -106,7 +111,7 @@ def command(
         work = split_frozen(plans, work)
         size = cache_size(plans, work[0], info.batch_size, keep)
         reserve = size.resident
-        note = report.kept(keep, size.kept) + "; what is mapped of it" * keep.on_disk
+        note = report.kept(keep, size.kept) + "; mapped part of it" * keep.on_disk
     found = fit_budget(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
@@ -123,7 +128,7 @@ def command(
 
 
 def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:
-    """The plan, where its values lie, and the calls of a program bound to it, in three blocks."""
+    """Describes the plan, its memory plan, and the calls of the program bound to it."""
 
     def deliver(parameter: str, gradient: Array, owned: bool) -> None:
         """Never called: the program is not run."""
@@ -133,21 +138,21 @@ def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:
 
 
 def describe_schedule(found: Forecast) -> list[str]:
-    """How a batch is cut, and why."""
+    """Describes how a batch is split into micro-batches."""
     s = found.schedule
     runs = -(-s.batch // s.micro_batch)
-    cut = f"{runs} × {s.micro_batch} samples" if runs > 1 else "whole"
+    parts = f"{runs} micro-batches of {s.micro_batch}" if runs > 1 else "one micro-batch"
     workers = f"{s.workers} worker{'s'[: s.workers - 1]}"
-    lines = [f"batch of {s.batch}: {cut}, on {workers}"]
+    lines = [f"batch of {s.batch}: {parts}, on {workers}"]
     if s.why:
-        lines.append(f"not cut: {s.why}")
+        lines.append(f"not split: {s.why}")
     return lines
 
 
 def describe_memory(
     found: Forecast, optimizer: str, slots: tuple[str, ...], cache: str = ""
 ) -> list[str]:
-    """Bytes by what they are for.
+    """Describes the memory by purpose.
 
     Args:
         found: the way to train.
@@ -162,32 +167,34 @@ def describe_memory(
         (
             "gradients",
             found.gradients,
-            "kept until the batch is done" if found.gradients else "in the arena, used at once",
+            "accumulated until the batch is done"
+            if found.gradients
+            else "in the arena: immediate update",
         ),
-        ("arenas", found.arena, f"{apart:,} if each value had its own memory"),
-        ("constants", found.constants, "of the model's file, not trained"),
-        ("data", found.data, "of the data files, mapped; more without a budget"),
-        ("other", found.overhead, "objects and libraries, by experience"),
-        ("peak", found.peak, f"{report.size(found.peak)} beyond Python and its modules"),
+        ("arenas", found.arena, f"{apart:,} bytes without reuse"),
+        ("constants", found.constants, "weights that are not trained, in the mapped model file"),
+        ("data", found.data, "pages of the mapped data files; more without a budget"),
+        ("other", found.overhead, "Python objects and libraries, estimated"),
+        ("peak", found.peak, f"{report.size(found.peak)}, without Python and its modules"),
     ]
     if cache:
         rows[-1:-1] = [
-            ("frozen", found.frozen, "arenas of the part that stays, in the first epoch only"),
+            ("frozen", found.frozen, "arenas of the frozen layers, in the first epoch only"),
             ("cache", found.cache, cache),
         ]
-        rows.append(("later", found.later, "the peak of later epochs"))
+        rows.append(("later", found.later, "peak of later epochs"))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return report.table(cells, right=(1,))
 
 
 def describe_savings(found: Sequence[Saving]) -> list[str]:
-    """What each way of saving memory saves."""
+    """Describes the bytes that each technique saves."""
     rows = [(share.name, f"{share.nbytes:,} bytes", share.note) for share in found]
-    return ["", "saved by", *report.table(rows, right=(1,))] if rows else []
+    return ["", "memory saved by", *report.table(rows, right=(1,))] if rows else []
 
 
 def describe_peak(plan: Plan) -> list[str]:
-    """What is alive in a worker's arena when it is fullest."""
+    """Describes the values alive at the peak of a worker's arena."""
     found = peak(plan)
     sizes = {name: plan.values[name].spec.nbytes for name, _ in found.alive}
     total = sum(sizes.values())
@@ -201,13 +208,13 @@ def describe_peak(plan: Plan) -> list[str]:
         rows.append((f"{len(rest)} more", f"{sum(sizes[n] for n, _ in rest):,}", "", "", ""))
     return [
         "",
-        f"most is alive in the {found.phase} phase at {found.entry}: {total:,} bytes a worker",
+        f"peak of the arena in the {found.phase} phase at {found.entry}: {total:,} bytes a worker",
         *report.table(rows, right=(1,)),
     ]
 
 
 def _name(plan: Plan, name: str) -> str:
-    """A value by its tensor's name, where it has one."""
+    """Names a value by its tensor, if it has one."""
     stem = name.removeprefix("d.")
     tensor = plan.values[stem].tensor if stem in plan.values else None
     if tensor is None:

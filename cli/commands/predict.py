@@ -1,4 +1,4 @@
-"""Computes a model's outputs for data."""
+"""Predict: compute the outputs of a model for data files."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import click
 import numpy as np
 
-from odt.cli.options.shared import given, model_argument, schedule_options
+from odt.cli.options.sections import Command
+from odt.cli.options.shared import given, input_option, model_argument, schedule_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.columns import open_columns
@@ -26,26 +27,23 @@ MOST_NAME = 200  # characters of a class; some of ImageNet's have over 100
 ENDINGS = (".npy", ".npz")
 
 
-@click.command()
+@click.command(cls=Command)
 @model_argument
+@input_option
 @click.option(
-    "--load-input",
-    type=click.Path(),
-    metavar="FILE",
-    help="Inputs of all samples: raw as onert_train's, .npy, .npz or .h5.",
+    "--top", type=click.IntRange(1), metavar="N", help="Print the N largest outputs of each sample."
 )
-@click.option("--top", type=click.IntRange(1), help="Prints the greatest outputs of each sample.")
 @click.option(
     "--output",
     type=click.Path(),
     metavar="FILE",
-    help="Writes an .npz of all outputs by name, or one output as an .npy array.",
+    help="Write all outputs by name as .npz, or one output as .npy.",
 )
 @click.option(
     "--output-index",
     type=click.IntRange(0),
     metavar="K",
-    help="The output that is printed and that an .npy holds, counted from 0.  [default: 0]",
+    help="Number of the output that is printed or written as .npy, from 0.  [default: 0]",
 )
 @schedule_options
 def command(
@@ -58,9 +56,10 @@ def command(
     micro_batch: int | None,
     workers: int | None,
 ) -> None:
-    """Prints an output of MODEL for each sample: all its values, or the greatest with --top.
+    """Compute the outputs of MODEL for each sample, and print or write them.
 
-    With --output and without --top nothing is printed.
+    Prints all values of an output, or the largest with --top. With --output and without --top
+    nothing is printed.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     source = read_model(model)
@@ -88,7 +87,7 @@ def command(
 
 
 def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
-    """What is asked for must be there, and have its place in the file."""
+    """Checks --output-index and the format of --output against the model."""
     count = len(graph.outputs)
     if index is not None and index >= count:
         raise OptionError(
@@ -110,7 +109,7 @@ def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
 def _writing(
     path: str | None, names: Sequence[str], specs: Sequence[TensorSpec], index: int, length: int
 ) -> AbstractContextManager[Append]:
-    """A function that takes the outputs of the next samples."""
+    """Returns a function that writes the outputs of the next samples."""
     if path is None:
         return nullcontext(lambda outputs: None)
     if path.lower().endswith(".npz"):

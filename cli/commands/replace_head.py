@@ -1,4 +1,4 @@
-"""Gives a model a new last layer, for other classes than those it was trained for."""
+"""Replace the last layer of a model, for other classes (transfer learning)."""
 
 import os
 
@@ -14,31 +14,37 @@ from odt.errors import OptionError
 
 @click.command()
 @model_argument
-@click.option("--classes", type=click.IntRange(2), metavar="N", help="Of the new output.")
+@click.option(
+    "--classes", type=click.IntRange(2), metavar="N", help="Number of classes of the new output."
+)
 @click.option(
     "--output",
     type=click.Path(),
     metavar="FILE",
-    help="Where the new model goes; its ending, .circle or .tflite, says the format.",
+    help="File of the new model; its ending, .circle or .tflite, selects the format.",
 )
 @click.option(
     "--after",
     type=click.IntRange(0),
     metavar="K",
-    help="The operator whose output the new layer reads, as odt inspect counts them.  "
+    help="Operator whose output the new layer reads, by its number in odt inspect.  "
     "[default: the one before the last layer with weights]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the new weights."
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of the new weights.",
 )
 def command(
     model: str, classes: int | None, output: str | None, after: int | None, seed: int
 ) -> None:
-    """Writes MODEL with a new FULLY_CONNECTED and SOFTMAX in place of its last layer.
+    """Replace the last layer of MODEL by a new FULLY_CONNECTED and SOFTMAX (transfer learning).
 
-    What is before it stays as it is, and what only the old layer needed goes. Names of classes,
-    signatures and training info go too, for they describe the old outputs. Features that still
-    have axes between batch and channels are averaged over these.
+    The layers before stay unchanged. Tensors that only the old layer needs are removed, as are
+    class names, signatures and training info, which describe the old outputs. Features with axes
+    between batch and channels, such as height and width, are averaged over these axes.
     """
     count = given("--classes", classes, "how many the new output has")
     path = given("--output", output, "the file that is written")

@@ -1,4 +1,4 @@
-"""Trains a model on data and exports it."""
+"""Train a model on data files and export it."""
 
 import os
 from typing import Any
@@ -7,6 +7,7 @@ import click
 
 import odt
 from odt.cli.options.cache import cache_options
+from odt.cli.options.fit import EXAMPLES, export_options, fit_options
 from odt.cli.options.onert import OneCommand, one_options
 from odt.cli.options.shared import (
     budget_option,
@@ -23,9 +24,7 @@ from odt.cli.options.shared import (
 )
 from odt.cli.options.training_run import (
     check_files,
-    export_options,
     exports_of,
-    fit_options,
     open_samples,
     refuse_unused,
     trainer_of,
@@ -37,28 +36,29 @@ from odt.core.storage.usage import StageTimer
 from odt.errors import LostFileError
 
 
-@click.command(cls=OneCommand)
+@click.command(cls=OneCommand, examples=EXAMPLES)
 @model_argument
 @data_options
-@check_data_option
+@budget_option
+@schedule_options
 @fit_options
 @training_options
 @one_options
+@check_data_option
+@metric_option
+@hyper_parameter_options
 @selection_options
 @sparse_option
-@hyper_parameter_options
-@schedule_options
-@budget_option
 @cache_options
-@metric_option
-@checkpoint_options
 @export_options
+@checkpoint_options
 def command(model: str, mem_poll: bool, **options: Any) -> None:
-    """Trains MODEL, a .circle, circle+ or .tflite file.
+    """Train MODEL, a .circle, circle+ or .tflite file, on data files.
 
-    What is not given comes from the training info of a circle+ file, else from odt's defaults:
-    batches of 32, Adam with rate 0.001, all operators, and categorical cross-entropy for a final
-    SOFTMAX, binary for a LOGISTIC. With --checkpoint in odt's own format it comes from there.
+    Options that are left out come from the checkpoint (.odt), then from the training info of a
+    circle+ file, then from odt's defaults: batch size 32, Adam with learning rate 0.001, all
+    operators; categorical cross-entropy after a final SOFTMAX, binary cross-entropy after a final
+    LOGISTIC.
     """
     exports = exports_of(options)
     refuse_unused(options, exports)

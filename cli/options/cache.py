@@ -1,25 +1,28 @@
-"""Options of what is kept of the frozen part, shared by the commands that know of it."""
+"""Options of the cache of frozen layers."""
 
 import click
 import numpy as np
 
-from odt.cli.options.shared import stack
+from odt.cli.options.sections import MEMORY, combine, option
 from odt.core.training.frozen_cache import CachePolicy
 from odt.errors import OptionError
 
-cache_options = stack(
-    click.option(
+cache_options = combine(
+    option(
+        MEMORY,
         "--cache-frozen",
         is_flag=False,
         flag_value="ram",
         type=click.Choice(["ram", "disk"]),
-        help="Keep what the part that does not train makes of each sample, in memory if nothing "
-        "is said: later epochs compute the rest alone.",
+        help="Cache the outputs of the frozen layers, so that later epochs compute the trained "
+        "layers only; ram if no value is given.",
     ),
-    click.option(
+    option(
+        MEMORY,
         "--cache-dtype",
         type=click.Choice(["float32", "float16"]),
-        help="Of what --cache-frozen keeps; float16 takes half the room and rounds.",
+        show_default="float32",
+        help="Type of the cached values; float16 halves the cache and rounds.",
     ),
 )
 
@@ -27,10 +30,10 @@ cache_options = stack(
 def what_to_keep(
     cache_frozen: str | None, cache_dtype: str | None, samples: int
 ) -> CachePolicy | None:
-    """What the options ask for; None for nothing.
+    """Returns the cache policy that the options ask for; None for no cache.
 
     Raises:
-        OptionError: if one of them comes without the other.
+        OptionError: if --cache-dtype comes without --cache-frozen.
     """
     if cache_dtype and not cache_frozen:
         raise OptionError("--cache-dtype: must come with --cache-frozen, but got it alone")

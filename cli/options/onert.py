@@ -1,7 +1,7 @@
-"""Command lines of Samsung ONE's onert_train, today's and former ones, read as odt's own.
+"""Command lines of Samsung ONE's onert_train, of today and of earlier releases.
 
-A line with a spelling that only ONE has gets ONE's exit statuses: 1 for an argument that cannot
-be, 255 for everything else. Names that both have, such as --batch_size, decide nothing.
+A command line with an option name that only ONE has gets ONE's exit statuses: 1 for an invalid
+argument, 255 for every other error. Names that both have, such as --batch_size, do not count.
 """
 
 import json
@@ -12,16 +12,16 @@ from typing import Any
 import click
 
 from odt.cli.main import memory_error, message, version_option
-from odt.cli.options.shared import stack
+from odt.cli.options.sections import DATA, ONE, SELECTION, Command, combine, option
 from odt.errors import OdtError
 
-# Spellings that only ONE has → odt's; None: the value is the model.
+# Option names that only ONE has → odt's; None: the value is the model.
 NAMES: Mapping[str, str | None] = {
     "--load_input:raw": "--load-input",
     "--load_expected:raw": "--load-expected",
     "--epoch": "--epochs",
     "-m": "--mem-poll",
-    # Former ones.
+    # Names of earlier releases.
     "--export_path": "--export-circle",
     "--trainable_ops_idx": "--trainable-ops",
     "--modelfile": None,
@@ -30,54 +30,63 @@ NAMES: Mapping[str, str | None] = {
 }
 EACH_STEP = "--export_checkpoint"  # in this spelling after each step; with dashes each epoch
 OUTPUT_SIZES = "--output_sizes"
+SPELLINGS = [  # as help lists them
+    *((name, f"Same as {odt or 'MODEL'}.") for name, odt in NAMES.items()),
+    (EACH_STEP, "Same as --export-checkpoint with --export-checkpoint-every step."),
+    (OUTPUT_SIZES, "Ignored."),
+]
 BOOLEANS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 MUST_EXIST = ("model", "checkpoint", "load_input", "load_expected")
 FOUND_LATE = ("num_of_trainable_ops",)  # onert_train asks the runtime, and its refusals are 255
 
 
 class BadArgument(click.UsageError):
-    """A value that onert_train looks at and refuses."""
+    """An invalid value of an option that onert_train checks."""
 
     exit_code = 1
 
 
 class BadLine(click.UsageError):
-    """A line that onert_train cannot read."""
+    """A command line that onert_train cannot parse."""
 
     exit_code = 255
 
 
 class Failed(click.ClickException):
-    """Anything else."""
+    """Any other error."""
 
     exit_code = 255
 
 
-one_options = stack(
+one_options = combine(
     version_option,
-    click.option(
+    option(
+        SELECTION,
         "--trainable-ops",
         metavar="LIST",
         help="Train these operators, by position in the file: 0-3,7.",
     ),
-    click.option(
+    option(
+        DATA,
         "--data-length",
         type=click.IntRange(1),
         metavar="N",
-        help="Uses the first N samples only, to train and to validate.",
+        help="Use the first N samples of the files only, for training and validation.",
     ),
-    click.option(
+    option(
+        ONE,
         "-v",
         "--verbose-level",
         type=click.IntRange(0, 2),
         default=0,
-        help="1 says where each value of the parameter block comes from, and what computes.",
+        help="Verbosity. 1 prints where each training parameter comes from and which kernels "
+        "are used.",
     ),
 )
 
 
-class OneCommand(click.Command):
-    """A command that takes onert_train's lines beside its own."""
+class OneCommand(Command):
+    """A command that accepts the command lines of onert_train beside its own."""
 
     def make_context(
         self,
@@ -107,6 +116,11 @@ class OneCommand(click.Command):
             error = memory_error(self, e) if isinstance(e, MemoryError) else e
             raise Failed(message(ctx, error)) from e
 
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        found = super().sections(ctx)
+        found[ONE] += SPELLINGS
+        return found
+
     def _flags(self) -> frozenset[str]:
         options = (p for p in self.params if isinstance(p, click.Option))
         names = {name for p in options if p.is_flag for name in (*p.opts, *p.secondary_opts)}
@@ -114,16 +128,19 @@ class OneCommand(click.Command):
 
 
 def spelled_as_one() -> bool:
-    """Whether the line had a spelling that only ONE has."""
+    """Whether the command line has an option name that only ONE has."""
     return __name__ in click.get_current_context().meta
 
 
 def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bool]:
-    """A line in odt's spelling, and whether it had one that only ONE has.
+    """Translates a command line of onert_train to odt's option names.
 
     Args:
-        args: words of the line, without the command.
+        args: words of the command line, after the command.
         flags: odt's options without a value.
+
+    Returns:
+        The translated words, and whether one of the names is ONE's alone.
     """
     words: list[str] = []
     models: list[str] = []
@@ -172,10 +189,10 @@ def _one_name(name: str) -> str | None:
 
 
 def check_output_sizes(args: Sequence[str]) -> None:
-    """The sizes must be a list [output, size, …], as onert_train wants it.
+    """Checks that --output_sizes is a list [output, size, …], as onert_train does.
 
     Raises:
-        click.BadParameter: if they are none.
+        click.BadParameter: if it is not.
     """
     for k, word in enumerate(args):
         name, equals, value = word.partition("=")
@@ -195,7 +212,7 @@ def check_output_sizes(args: Sequence[str]) -> None:
 
 
 def _check(ctx: click.Context) -> None:
-    """What onert_train looks at before it begins."""
+    """Checks that onert_train makes before it starts."""
     for name in MUST_EXIST:
         path = ctx.params.get(name)
         if path is not None and not os.path.exists(path):

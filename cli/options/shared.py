@@ -1,11 +1,20 @@
 """Options that commands share: the same name, meaning and help everywhere."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
-from odt.cli.options.types import Every, OfOutput, Property, Share, Size, Word
+from odt.cli.options.sections import (
+    DATA,
+    EXPORT,
+    LOSS,
+    MEMORY,
+    OPTIMIZER,
+    SELECTION,
+    combine,
+    option,
+)
+from odt.cli.options.types import GlobFraction, Interval, OfOutput, Property, Size, Word
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
@@ -15,7 +24,6 @@ from odt.core.training.metrics import ACCURACY, METRICS
 from odt.errors import OptionError
 
 T = TypeVar("T")
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
@@ -26,24 +34,13 @@ METRIC_IDS = {"0": "categorical_accuracy"}
 OPTIMIZER_IDS = {"1": "sgd", "2": "adam"}
 
 
-def stack(*options: Decorator) -> Decorator:
-    """Several options as one decorator; help lists them in this order."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
 def given(option: str, value: T | None, what: str) -> T:
-    """The option's value.
+    """Returns the value of an option that a command requires.
 
     Args:
-        option: as the user types it.
-        value: None if it was left out.
-        what: it is, for the message.
+        option: name of the option, as the user types it.
+        value: its value, None if it was left out.
+        what: description of the value, for the message.
 
     Raises:
         OptionError: if it was left out.
@@ -55,182 +52,228 @@ def given(option: str, value: T | None, what: str) -> T:
 
 model_argument = click.argument("model", type=click.Path())
 
-data_options = stack(
-    click.option(
-        "--load-input",
-        type=click.Path(),
-        metavar="FILE",
-        help="Inputs of all samples: raw as onert_train's, .npy, .npz or .h5.",
-    ),
-    click.option(
+input_option = option(
+    DATA,
+    "--load-input",
+    type=click.Path(),
+    metavar="FILE",
+    help="Model inputs of all samples: raw float32 as for onert_train, .npy, .npz or .h5.",
+)
+
+data_options = combine(
+    input_option,
+    option(
+        DATA,
         "--load-expected",
         type=click.Path(),
         metavar="FILE",
-        help="What the outputs should be, sample by sample; formats as for inputs.",
+        help="Expected outputs (targets) of all samples, in the same formats.",
     ),
 )
 
-check_data_option = click.option(
-    "--check-data", is_flag=True, help="Look at all values before the first step."
+check_data_option = option(
+    DATA,
+    "--check-data",
+    is_flag=True,
+    help="Check all values for NaN, infinity and invalid targets before the first step.",
 )
 
-schedule_options = stack(
-    click.option("--batch-size", type=click.IntRange(1, 2**31 - 1), help="Samples in a step."),
-    click.option(
+batch_size_option = option(
+    DATA, "--batch-size", type=click.IntRange(1, 2**31 - 1), help="Batch size: samples per step."
+)
+
+schedule_options = combine(
+    batch_size_option,
+    option(
+        MEMORY,
         "--micro-batch",
         type=click.IntRange(1),
-        help="Samples a worker runs at once; sets the memory. Chosen by odt if left out.",
+        help="Micro-batch size: samples a worker computes at once. A smaller one needs less "
+        "memory. Chosen by odt if left out.",
     ),
-    click.option(
+    option(
+        MEMORY,
         "--workers",
         type=click.IntRange(1),
-        help="Threads, each with its own arena. Chosen by odt if left out.",
+        help="Worker threads, each with its own arena. Chosen by odt if left out.",
     ),
 )
 
-budget_option = click.option(
+budget_option = option(
+    MEMORY,
     "--memory-budget",
     type=Size(),
     metavar="SIZE",
-    help="What training may take, such as 64MB or 64MiB; odt then chooses how it keeps to it.",
+    help="Peak memory that training may use, such as 64MB or 64MiB. odt chooses micro-batch, "
+    "workers, recomputation and order so that it fits.",
 )
 
-checkpoint_options = stack(
-    click.option(
+checkpoint_options = combine(
+    option(
+        EXPORT,
         "--checkpoint",
         type=click.Path(),
         metavar="FILE",
-        help="Goes on from it; odt's own (.odt) says how and where, onert's only with what.",
+        help="Resume from FILE. An .odt file restores options and position; an onert file "
+        "restores weights and optimizer state.",
     ),
-    click.option(
+    option(
+        EXPORT,
         "--export-checkpoint",
         type=click.Path(),
         metavar="FILE",
-        help="Writes the state of training; odt's own format for a name in .odt, else onert's.",
+        help="Save checkpoints to FILE: in odt's format if its name ends in .odt, else in onert's.",
     ),
-    click.option(
+    option(
+        EXPORT,
         "--export-checkpoint-every",
-        type=Every(),
+        type=Interval(),
         show_default="epoch",
-        help="How often: after each step, each epoch or N steps. At the end one is always written.",
+        help="Checkpoint interval: each step, each epoch, or N steps. The end of training always "
+        "saves one.",
     ),
-    click.option(
+    option(
+        EXPORT,
         "--property",
         "properties",
         multiple=True,
         type=Property(),
         metavar="NAME=VALUE",
-        help="Your own note in odt's checkpoint; may be given more than once.",
+        help="User metadata in odt's checkpoint. Repeatable.",
     ),
 )
 
-metric_option = click.option(
+metric_option = option(
+    LOSS,
     "--metric",
     multiple=True,
     type=Word((ACCURACY, *METRICS), METRIC_IDS),
-    help="What to measure besides the loss; accuracy is the one that fits the targets. "
-    "May be given more than once.",
+    help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss. "
+    "Repeatable.",
 )
 
-loss_options = stack(
-    click.option(
+loss_options = combine(
+    option(
+        LOSS,
         "--loss",
         type=Word(LOSSES, LOSS_IDS, "mean_squared_error"),
-        help="What training makes small.",
+        help="Loss function.",
     ),
-    click.option(
+    option(
+        LOSS,
         "--output-loss",
         "output_losses",
         multiple=True,
         callback=lambda ctx, param, value: value or None,
         type=OfOutput(Word((*LOSSES, "none"), LOSS_IDS), "OUTPUT=LOSS"),
-        help="The loss on one output, by name or number; none for no loss. May be repeated.",
+        help="Loss function of one output, by name or number; none for no loss. Repeatable.",
     ),
-    click.option(
+    option(
+        LOSS,
         "--loss-weight",
         "loss_weights",
         multiple=True,
         callback=lambda ctx, param, value: value or None,
         type=OfOutput(click.FloatRange(0), "OUTPUT=WEIGHT"),
-        help="What the loss on one output counts; 1 if left out. May be repeated.",
+        help="Weight of one output's loss in the total loss; 1 if left out. Repeatable.",
     ),
-    click.option(
+    option(
+        LOSS,
         "--reduction",
         "--loss-reduction-type",
         "reduction",
         type=Word(REDUCTIONS, REDUCTION_IDS, "sum_over_batch_size"),
-        help="How the losses of a batch become one.",
+        help="Reduction of the sample losses of a batch to one value.",
     ),
+)
+
+last_operators_option = option(
+    SELECTION,
+    "--num-of-trainable-ops",
+    type=click.IntRange(-1),
+    metavar="N",
+    help="Train the last N operators of the model; -1 for all, 0 for none.",
 )
 
 # What circle+ stores. All default to None: then the model's own value counts, then odt's.
-training_options = stack(
+training_options = combine(
     loss_options,
-    click.option(
-        "--optimizer", type=Word(OPTIMIZERS, OPTIMIZER_IDS, "sgd"), help="The update rule."
+    option(
+        OPTIMIZER,
+        "--optimizer",
+        type=Word(OPTIMIZERS, OPTIMIZER_IDS, "sgd"),
+        help="Optimizer.",
     ),
-    click.option("--learning-rate", type=float, help="How far a step goes."),
-    click.option(
-        "--num-of-trainable-ops",
-        type=click.IntRange(-1),
-        metavar="N",
-        help="Train the last N operators of the model; -1 all, 0 none.",
-    ),
+    option(OPTIMIZER, "--learning-rate", type=float, help="Learning rate."),
+    last_operators_option,
 )
 
-selection_options = stack(
-    click.option(
+selection_options = combine(
+    option(
+        SELECTION,
         "--trainable",
         multiple=True,
         metavar="GLOB",
-        help="Train only weights whose name or operator matches; may be given more than once.",
+        help="Train only weights whose name or operator matches GLOB. Repeatable.",
     ),
-    click.option(
+    option(
+        SELECTION,
         "--freeze",
         multiple=True,
         metavar="GLOB",
-        help="Leave weights as they are whose name or operator matches; likewise.",
+        help="Freeze weights whose name or operator matches GLOB. Repeatable.",
     ),
-    click.option("--bias-only", is_flag=True, help="Train biases and no other weights."),
-    click.option(
+    option(SELECTION, "--bias-only", is_flag=True, help="Train biases only."),
+    option(
+        SELECTION,
         "--freeze-norm",
         is_flag=True,
-        help="Leave BatchNorm as it is, where it is MUL and ADD by constants behind a product.",
+        help="Freeze BatchNorm that was converted to MUL and ADD with constants.",
     ),
 )
 
-sparse_option = click.option(
+sparse_option = option(
+    SELECTION,
     "--sparse",
     multiple=True,
-    type=Share(),
-    metavar="GLOB=SHARE",
-    help="Of filters whose name or operator matches train only this share of the output channels, "
-    "those of largest norm; may be given more than once.",
+    type=GlobFraction(),
+    metavar="GLOB=FRACTION",
+    help="Sparse training: of filters whose name or operator matches GLOB, train only this "
+    "fraction of the output channels, those with the largest norm. Repeatable.",
 )
 
 # Of one optimizer or another; None: the model's own value, then the optimizer's default.
-hyper_parameter_options = stack(
-    click.option(
-        "--momentum", type=click.FloatRange(0, 1), help="What sgd keeps of its last step."
+hyper_parameter_options = combine(
+    option(
+        OPTIMIZER,
+        "--momentum",
+        type=click.FloatRange(0, 1),
+        help="Momentum coefficient for SGD.",
     ),
-    click.option(
-        "--nesterov", is_flag=True, default=None, help="Lets sgd with momentum look ahead."
+    option(OPTIMIZER, "--nesterov", is_flag=True, default=None, help="Nesterov momentum for SGD."),
+    option(
+        OPTIMIZER,
+        "--weight-decay",
+        type=click.FloatRange(0),
+        help="Weight decay (decoupled for adamw, added to the gradient otherwise).",
     ),
-    click.option(
-        "--weight-decay", type=click.FloatRange(0), help="Draws weights to 0, with any optimizer."
-    ),
-    click.option(
+    option(
+        OPTIMIZER,
         "--beta-1",
         type=click.FloatRange(0, 1, max_open=True),
-        help="What adam and adamw keep of the mean of gradients.",
+        help="Decay rate of the first moment for Adam and AdamW.",
     ),
-    click.option(
+    option(
+        OPTIMIZER,
         "--beta-2",
         type=click.FloatRange(0, 1, max_open=True),
-        help="What adam and adamw keep of the mean of their squares.",
+        help="Decay rate of the second moment for Adam and AdamW.",
     ),
-    click.option(
-        "--epsilon", type=click.FloatRange(0), help="Keeps adam and adamw from dividing by 0."
+    option(
+        OPTIMIZER,
+        "--epsilon",
+        type=click.FloatRange(0),
+        help="Constant added to the denominator by Adam and AdamW.",
     ),
 )
 
@@ -238,14 +281,14 @@ hyper_parameter_options = stack(
 def open_data(
     load_input: str | None, load_expected: str | None, model: Runtime | SampleSpecs
 ) -> DataSet:
-    """The data files of a command, their sizes checked against the model.
+    """Opens the data files of a command and checks their sizes against the model.
 
     Raises:
-        OptionError: if a file was not named.
-        DataError: if one does not fit the model.
+        OptionError: if an option was left out.
+        DataError: if a file does not fit the model.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
-    targets = given("--load-expected", load_expected, "the file with what the outputs should be")
+    targets = given("--load-expected", load_expected, "the file with the expected outputs")
     return DataSet(
         open_columns(inputs, model.input_specs, "input"),
         open_columns(targets, model.target_specs, "expected output"),

@@ -1,11 +1,9 @@
-"""Options of `odt train` → arguments of `odt.Trainer` and its `fit`."""
+"""Translates options of `odt train` to arguments of `odt.Trainer` and its `fit`."""
 
 from typing import Any
 
-import click
-
 import odt
-from odt.cli.options.shared import LOSS_FIELDS, given, stack
+from odt.cli.options.shared import LOSS_FIELDS, given
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet, Split
 from odt.core.storage.atomic_files import AtomicFile
@@ -17,70 +15,6 @@ EXPORTS = {
     "tflite": "export_tflite",
     "circle+": "export_circleplus",
 }  # format of a model → parameter
-
-fit_options = stack(
-    click.option(
-        "--epochs",
-        type=click.IntRange(0),
-        default=5,
-        show_default=True,
-        help="Times through the data.",
-    ),
-    click.option(
-        "--validation-split",
-        type=float,
-        default=0.0,
-        show_default=True,
-        help="Share of the samples, the last of the file, that validates after each epoch.",
-    ),
-    click.option(
-        "--keep-best",
-        is_flag=True,
-        help="Exports the weights of the epoch with the least val_loss, not those of the last.",
-    ),
-    click.option(
-        "--patience",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Ends training after N epochs without a smaller val_loss.",
-    ),
-    click.option(
-        "--shuffle/--no-shuffle",
-        default=None,
-        help="Takes the samples in a new order each epoch.",
-    ),
-    click.option(
-        "--seed", type=click.IntRange(0), help="Decides the orders of --shuffle; 0 if left out."
-    ),
-)
-export_options = stack(
-    click.option(
-        "--export-circle",
-        type=click.Path(),
-        metavar="FILE",
-        help="Writes the trained model as Circle.",
-    ),
-    click.option(
-        "--export-tflite",
-        type=click.Path(),
-        metavar="FILE",
-        help="Writes the trained model as TFLite.",
-    ),
-    click.option(
-        "--export-circleplus",
-        type=click.Path(),
-        metavar="FILE",
-        help="Writes the trained model as circle+, with the values that trained it.",
-    ),
-    click.option(
-        "--export-weights",
-        type=click.Choice(["as-stored", "float"]),
-        show_default="as-stored",
-        help="How exports hold weights that the file has as float16 or int8.",
-    ),
-    click.option("--mem-poll", is_flag=True, help="Reports the process's memory in each phase."),
-)
-
 
 HYPER_PARAMETERS = ("momentum", "nesterov", "weight_decay", "beta_1", "beta_2", "epsilon")
 

@@ -12,14 +12,14 @@ UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 class Word(click.ParamType[str]):
-    """One of a few words, in any spelling, or onert_train's number for it.
+    """A choice among words, in any spelling, or onert_train's number for a word.
 
-    Gives the word with underscores, as the rest of odt has it.
+    The value has underscores between words, as the rest of odt does.
 
     Args:
-        words: that are legal.
-        ids: onert_train's numbers for some of them, as it has them today.
-        was: what its 0, now undefined, once meant.
+        words: legal words.
+        ids: today's onert_train numbers → words.
+        was: meaning of 0 in the first onert_train; undefined today.
     """
 
     name = "word"
@@ -66,10 +66,10 @@ class Size(click.ParamType[int]):
         return int(float(match[1]) * unit)
 
 
-class Every(click.ParamType[int]):
-    """step, epoch or a number of steps, as a number of steps; 0 for an epoch."""
+class Interval(click.ParamType[int]):
+    """Checkpoint interval: step, epoch or a number of steps, as a number of steps; 0 for epoch."""
 
-    name = "every"
+    name = "interval"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return "[step|epoch|N]"
@@ -85,7 +85,7 @@ class Every(click.ParamType[int]):
 
 
 class Property(click.ParamType[tuple[str, str | int | float]]):
-    """NAME=VALUE: an integer or a float where the value is one, else a string."""
+    """NAME=VALUE: an integer or a float if the value reads as one, else a string."""
 
     name = "property"
 
@@ -104,10 +104,10 @@ class Property(click.ParamType[tuple[str, str | int | float]]):
         return name, text
 
 
-class Share(click.ParamType[tuple[str, float]]):
-    """GLOB=SHARE, the share above 0 and at most 1."""
+class GlobFraction(click.ParamType[tuple[str, float]]):
+    """GLOB=FRACTION, a pattern of names and a fraction above 0 and at most 1."""
 
-    name = "share"
+    name = "fraction"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -115,18 +115,18 @@ class Share(click.ParamType[tuple[str, float]]):
         if isinstance(value, tuple):
             return value
         glob, _, text = str(value).rpartition("=")
-        share = float(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,9}", text) else 0.0
-        if not glob or not 0 < share <= 1:
-            self.fail(f"must be GLOB=SHARE with a share above 0, up to 1, but got {value}.")
-        return glob, share
+        fraction = float(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,9}", text) else 0.0
+        if not glob or not 0 < fraction <= 1:
+            self.fail(f"must be GLOB=FRACTION, with a fraction above 0, up to 1, but got {value}.")
+        return glob, fraction
 
 
 class OfOutput(click.ParamType[tuple[str, Any]]):
-    """OUTPUT=VALUE, the output by its tensor's name or its number.
+    """OUTPUT=VALUE: a value for one model output, named by its tensor or its number.
 
     Args:
-        value: the type of what is after the last equals sign.
-        metavar: how help writes the whole.
+        value: type of the text after the last equals sign.
+        metavar: form of the whole, for help and messages.
     """
 
     name = "of output"

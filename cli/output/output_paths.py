@@ -1,14 +1,11 @@
-"""What must be true of the files that a command writes.
-
-None may be one that is read, or another that is written; none may end as what it is not.
-"""
+"""Checks of output paths: no input is overwritten, no two outputs are one file, endings fit."""
 
 import os
 from collections.abc import Collection, Mapping
 
 from odt.errors import OptionError
 
-FORMATS = {".circle": "circle", ".tflite": "tflite"}  # of models, by a name's ending
+FORMATS = {".circle": "circle", ".tflite": "tflite"}  # model formats by file ending
 
 
 def check_outputs(
@@ -16,34 +13,34 @@ def check_outputs(
     read: Mapping[str, str | None],
     replaces: Collection[tuple[str, str]] = (),
 ) -> None:
-    """Refuses to write over what a command reads or writes besides.
+    """Refuses to overwrite an input or another output.
 
     Args:
-        written: paths by option, None for what was left out.
-        read: likewise.
-        replaces: pairs of names, an output and an input that it may take the place of.
+        written: paths of outputs by option, None for an option that was left out.
+        read: paths of inputs, likewise.
+        replaces: pairs of an output and an input that it may overwrite.
 
     Raises:
-        OptionError: if two of them are one file.
+        OptionError: if two paths are one file.
     """
     others = dict(read)
     for name, path in written.items():
         for other, its in others.items():
             if path and its and (name, other) not in replaces and _same(path, its):
                 raise OptionError(
-                    f"{name} {path}: must be a file of its own, but got that of {other}. "
-                    "Give another name."
+                    f"{name} {path}: must not be another file of the command, but got that of "
+                    f"{other}. Give another name."
                 )
         others[name] = path
 
 
 def check_ending(name: str, path: str, kind: str) -> None:
-    """Refuses a model file whose ending says the other format; any other ending will do.
+    """Refuses a model path with the ending of the other format; any other ending is accepted.
 
     Args:
         name: of the option or argument.
         path: of the file.
-        kind: what it will be, circle, circle+ or tflite.
+        kind: format of the model: circle, circle+ or tflite.
 
     Raises:
         OptionError: if the ending is the other format's.
@@ -52,8 +49,8 @@ def check_ending(name: str, path: str, kind: str) -> None:
     ending = os.path.splitext(path)[1].lower()
     if ending in FORMATS and ending != wanted:
         raise OptionError(
-            f"{name} {path}: must not end as another format, for it is {kind}, but got {ending}. "
-            f"Give a name in {wanted}."
+            f"{name} {path}: must not have the ending of another format than {kind}, but got "
+            f"{ending}. Give a name in {wanted}."
         )
 
 

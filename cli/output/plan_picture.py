@@ -1,4 +1,4 @@
-"""Memory over the calls of a step, as a picture."""
+"""Chart of the memory over the calls of a step."""
 
 from io import BytesIO
 
@@ -11,7 +11,7 @@ MB = 1e6
 
 
 def draw(found: Forecast, path: str) -> None:
-    """Writes a PNG: what is held all the time, and on it what is alive at each call.
+    """Writes a PNG: constant memory, and stacked on it the values alive at each call.
 
     Raises:
         OptionError: if matplotlib is not there, or the file cannot be written.
@@ -25,7 +25,7 @@ def draw(found: Forecast, path: str) -> None:
     layers = {
         "parameters": [found.parameters],
         "optimizer": [found.slots],
-        "gradients, added up": [found.gradients],
+        "gradients, accumulated": [found.gradients],
     }
     alive = arena_usage(found.plan, found.schedule.workers)
     calls = range(len(found.plan.entries))

@@ -1,7 +1,7 @@
-"""What training prints: onert_train's blocks and lines, and odt's own account of memory.
+"""Reports of training: onert_train's blocks and lines, and the memory block.
 
 Pure functions from figures to text, without the last newline. Names, widths and digits are those
-of onert_train, because scripts read them.
+of onert_train, because scripts parse them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ def parameter_block(
     origins: Mapping[str, str] | None = None,
     hyper_parameters: Mapping[str, object] | None = None,
 ) -> str:
-    """The values training will use, as onert_train prints them before the first step.
+    """Formats the training parameters as onert_train prints them before the first step.
 
     Args:
         num_of_trainable_ops: −1 for all, else how many at the end of the model; −2 for others,
@@ -64,8 +64,8 @@ def parameter_block(
 
 
 def trained_line(trained: Collection[Array | TensorSpec]) -> str:
-    """How much trains."""
-    return f"trains: {sum(t.size for t in trained):,} values in {len(trained)} tensors"
+    """Formats the number of parameters that train."""
+    return f"trains: {sum(t.size for t in trained):,} parameters in {len(trained)} tensors"
 
 
 def epoch_line(
@@ -76,7 +76,7 @@ def epoch_line(
     *,
     as_one: bool = False,
 ) -> str:
-    """One epoch: mean time of a step, losses and metrics as means over its steps.
+    """Formats one epoch: mean step time, and means of losses and metrics over its steps.
 
     Args:
         number: of the epoch; the first is 1.
@@ -96,7 +96,7 @@ def epoch_line(
 
 
 def best_line(best: Best, kept: bool) -> str:
-    """Which epoch was best.
+    """Formats the number and val_loss of the best epoch.
 
     Args:
         kept: whether its weights are what is exported.
@@ -106,7 +106,7 @@ def best_line(best: Best, kept: bool) -> str:
 
 
 def figures_line(result: Result) -> str:
-    """Losses and metrics of one pass over data."""
+    """Formats losses and metrics of one pass over data."""
     return " - ".join(_figures("", result))
 
 
@@ -119,13 +119,13 @@ def _figures(prefix: str, result: Result, as_one: bool = False) -> list[str]:
 
 
 def figure(name: str, value: float) -> str:
-    """A loss or metric; of small losses and errors, which say something, four digits."""
+    """Formats a loss or metric: four decimals, or four digits of a small loss or error."""
     small = 0 < value < 0.001 and (name == "loss" or name.endswith("_error"))
     return f"{value:.3e}" if small else f"{value:.4f}"
 
 
 def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], first: int = 1) -> str:
-    """What each phase took, and each epoch's steps.
+    """Formats the time of each phase, and of the steps of each epoch.
 
     Args:
         phases_ms: wall time by phase; EXECUTE is the whole loop.
@@ -138,7 +138,7 @@ def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], fir
 
 
 def memory_tables(usages: Mapping[str, Usage]) -> str:
-    """RSS, HWM and PSS of each phase: what onert_train adds under --mem_poll."""
+    """Formats RSS, HWM and PSS of each phase, as onert_train does with --mem_poll."""
     lines = []
     for title in ("RSS", "HWM", "PSS"):
         lines.append(title)
@@ -149,26 +149,26 @@ def memory_tables(usages: Mapping[str, Usage]) -> str:
 
 
 def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
-    """What training has allocated, to the byte."""
+    """Formats the memory that training has allocated, in bytes."""
     workers = f"{schedule.workers} worker{'s' if schedule.workers > 1 else ''}"
-    share = memory.arena / memory.separate if memory.separate else 1.0
-    cut = "not cut" if schedule.micro_batch == schedule.batch else "cut into samples"
+    reused = memory.arena / memory.separate if memory.separate else 1.0
+    split = "not split" if schedule.micro_batch == schedule.batch else "split into samples"
     rows = {
         "parameters": (memory.parameters, ""),
         "optimizer": (memory.slots, ""),
         "gradients": (
             memory.gradients,
-            "kept until the batch is done"
+            "accumulated until the batch is done"
             if memory.gradients
-            else "in the arena: each weight is updated as soon as its gradient is whole",
+            else "in the arena: immediate update of each weight",
         ),
         "arena": (
             memory.arena,
             f"{workers}, micro-batch {schedule.micro_batch}; "
-            f"{share:.2f} of what its values would take apart",
+            f"{100 * reused:.0f} % of the size without reuse",
         ),
-        "best": (memory.best, "a copy of what trains, of the epoch with the least val_loss"),
-        "total": (memory.total, schedule.why and f"the batch is {cut}: {schedule.why}"),
+        "best": (memory.best, "copy of the trained weights of the best epoch"),
+        "total": (memory.total, schedule.why and f"the batch is {split}: {schedule.why}"),
     }
     if not memory.best:
         del rows["best"]
@@ -177,19 +177,19 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
 
 
 def budget_line(predicted: int, budget: int) -> str:
-    """What is promised."""
-    return (
-        f"predicted peak: {predicted:,} bytes beyond Python and its modules, of {budget:,} allowed"
-    )
+    """Formats the predicted peak memory and the budget."""
+    return f"predicted peak: {predicted:,} bytes, without Python and its modules; budget {budget:,}"
 
 
 def cache_line(keep: CachePolicy, nbytes: int, arenas: int) -> str:
-    """What keeping the frozen part's outputs takes."""
-    return f"frozen part: {kept(keep, nbytes)}; {arenas:,} bytes of arenas until all are computed"
+    """Formats the size of the cache of frozen layers."""
+    return (
+        f"frozen layers: cache of {kept(keep, nbytes)}; {arenas:,} bytes of arenas until it is full"
+    )
 
 
 def kept(keep: CachePolicy, nbytes: int) -> str:
-    """Values of so many samples."""
+    """Formats the size of a cache: samples × bytes."""
     n, place = keep.samples, "on disk" if keep.on_disk else "in memory"
     return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"
 

@@ -1,6 +1,6 @@
-"""Ends that come from outside: signals, and a standard output that nobody reads any more.
+"""SIGINT, SIGTERM, SIGHUP and a closed stdout.
 
-Neither may cost what a command was asked to write.
+A command still writes the files that were asked for, whichever of them it gets.
 """
 
 import errno
@@ -16,7 +16,7 @@ import click
 
 from odt.errors import OutputError
 
-# What ends a process by default and is sent to be obeyed; Windows has no SIGHUP.
+# Signals that terminate a process by default; Windows has no SIGHUP.
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -24,7 +24,7 @@ SIGNALS = tuple(
 
 @contextmanager
 def stop_on_signals() -> Iterator[list[int]]:
-    """A list that is empty until Ctrl-C, SIGTERM or SIGHUP; a second one ends the process as ever.
+    """Collects Ctrl-C, SIGTERM or SIGHUP in a list; a second signal terminates the process.
 
     A signal that was ignored, as `nohup` has it, stays ignored.
     """
@@ -49,20 +49,20 @@ def stop_on_signals() -> Iterator[list[int]]:
 
 
 def leave(caught: Sequence[int]) -> None:
-    """Ends the process as one that the first of these signals has ended, if there is one."""
+    """Exits with the status of the first signal that was caught, if there is one."""
     if caught:
         name = "Ctrl-C" if caught[0] == signal.SIGINT else signal.Signals(caught[0]).name
-        click.echo(f"Stopped by {name}; what was asked for is exported.", err=True)
+        click.echo(f"Stopped by {name}; all files that were asked for are written.", err=True)
         raise click.exceptions.Exit(128 + caught[0])
 
 
 class Output:
-    """A text stream that may lose its reader.
+    """A text stream whose reader may close it.
 
     Attributes:
-        go_on: whether the program should, for it has more to do than to print; what comes after
-            is then dropped, else the loss is raised where it shows.
-        lost: why it was lost.
+        go_on: whether the program continues after the stream is closed, because it has files to
+            write. Later output is then dropped; else the error is raised at once.
+        lost: the error that closed it.
     """
 
     def __init__(self, stream: TextIO, *, go_on: bool) -> None:
@@ -84,16 +84,14 @@ class Output:
             self._lose(e)
 
     def check(self) -> None:
-        """Raises what was lost, if anything; a pipe that was closed stays quiet, as in a shell."""
+        """Raises the error that closed the stream; a closed pipe stays quiet, as in a shell."""
         if self.lost is None:
             return
         if self.lost.errno == errno.EPIPE and not self.go_on:
             raise self.lost
         reason = (self.lost.strerror or str(self.lost)).lower()
         done = ". All files that were asked for are written." if self.go_on else ""
-        raise OutputError(
-            f"standard output: must take all that is printed, but got: {reason}{done}"
-        )
+        raise OutputError(f"standard output: must accept all output, but got: {reason}{done}")
 
     def _lose(self, e: OSError) -> None:
         self.lost = e
@@ -108,11 +106,11 @@ class Output:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Standard output and standard error may get lost within.
+    """Handles a standard output or standard error that is closed within.
 
     Raises:
-        OutputError: if standard output was lost, at once or, after `keep_going`, at the end.
-        OSError: at once, if it was a pipe that was closed.
+        OutputError: if standard output failed, at once or, after `keep_going`, at the end.
+        OSError: at once, if standard output is a closed pipe.
     """
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for one that was closed before
         out = Output(sys.stdout or nowhere, go_on=False)
@@ -123,6 +121,6 @@ def printing() -> Iterator[None]:
 
 
 def keep_going() -> None:
-    """From here on a lost standard output ends nothing before its time: files will be written."""
+    """From here on, the command continues after stdout is closed, because it writes files."""
     if isinstance(sys.stdout, Output):
         sys.stdout.go_on = True

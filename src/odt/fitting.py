@@ -12,7 +12,7 @@ from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
 from odt.errors import DataError
-from odt.notes import notes
+from odt.notes import warnings_before_training
 
 if TYPE_CHECKING:
     from odt.trainer import Trainer
@@ -99,7 +99,7 @@ class Fit:
             data.check_all()
         changed = resume.warning(core, order)
         trainer.warn(changed and f"Warning: {changed}")
-        for message in notes(core, parts, order, resume, first, self.epochs):
+        for message in warnings_before_training(core, parts, order, resume, first, self.epochs):
             trainer.warn(message)
 
         def step(epoch: int, number: int, loss: float) -> None:

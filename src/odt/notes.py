@@ -1,4 +1,4 @@
-"""What training will not do, though one might think so."""
+"""Warnings before training: samples left out, nothing trainable, no epochs left."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,10 @@ from odt.core.data.dataset import EpochOrder, Split
 from odt.core.training.trainer import Trainer
 
 
-def notes(
+def warnings_before_training(
     trainer: Trainer, parts: Split, order: EpochOrder, resume: Resume, first: int, epochs: int
 ) -> Iterator[str | None]:
-    """Lines for standard error, before the first step.
+    """Yields lines for standard error, before the first step.
 
     Args:
         parts: the samples.
@@ -21,20 +21,20 @@ def notes(
     """
     if not trainer.parameters.trained:
         yield (
-            "Warning: nothing trains: the operators that are to train have no weights. Give "
+            "Warning: nothing trains: the selected operators have no weights. Give "
             "--num-of-trainable-ops -1, or more of them as `odt inspect` counts them."
         )
     if first > epochs > 0:
         yield (
-            f"{resume.path}: has had {first - 1} epochs already, so none is left. --epochs "
-            f"{epochs} counts from the first one: give more than {first - 1}."
+            f"{resume.path}: has completed {first - 1} epochs, so none is left. --epochs "
+            f"{epochs} counts from the first epoch: give more than {first - 1}."
         )
     else:
         yield left_out(len(parts.training), trainer.info.batch_size, order.shuffle)
 
 
 def left_out(samples: int, batch: int, shuffle: bool) -> str | None:
-    """What to say of the samples of an epoch that fill no batch; None if there are none."""
+    """Warns of the samples of an epoch that do not fill a batch; None if there are none."""
     left = samples % batch
     if not left:
         return None

@@ -258,4 +258,4 @@ def test_what_is_in_the_way_is_listed(name: str) -> None:
     lines = [s for s in result.stdout.splitlines() if s.startswith("blocked: node ")]
     nodes = {int(s.split()[2]): s.partition("(")[2].partition(")")[0] for s in lines}
     assert nodes == REFUSED[name]
-    assert "deepest cut that would train" in result.stdout
+    assert "could train: " in result.stdout

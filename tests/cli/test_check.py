@@ -41,7 +41,7 @@ def test_a_model_that_trains_passes(name: str) -> None:
     result = check(MODELS / f"{name}.tflite", "--batch-size", 4)
     assert result.exit_code == 0, result.output
     assert result.stdout.count("\nok  ") == 4
-    assert result.stdout.endswith("It will train.\n")
+    assert result.stdout.endswith("The model can be trained.\n")
 
 
 def test_data_files_are_used() -> None:
@@ -96,7 +96,7 @@ def test_a_dead_network_is_found(tmp_path: Path) -> None:
     result = check(tmp_path / "dead.circle", "--loss", "mean-squared-error")
     assert result.exit_code == 1
     assert "FAIL gradients: w is zero; b is zero" in result.stdout
-    assert result.stdout.endswith("It will not train as it is.\n")
+    assert result.stdout.endswith("The model cannot be trained.\n")
 
 
 def hard_to_start(path: Path, *, weight: float, bias: float, last: str) -> Path:
@@ -134,7 +134,7 @@ def test_random_values_outside_a_model_s_domain_are_drawn_again(tmp_path: Path) 
     model.write(tmp_path / "m.circle", model.add_dense(y, 3))
     result = check(tmp_path / "m.circle", "--loss", "mean-squared-error")
     assert result.exit_code == 0, result.output
-    assert result.stdout.endswith("It will train.\n")
+    assert result.stdout.endswith("The model can be trained.\n")
 
 
 def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatc
     result = check(MLP_SM / "model.circle")
     assert result.exit_code == 0
     assert "?    test: cannot tell: too large, " in result.stdout
-    assert result.stdout.endswith("Whether it will train cannot be told.\n")
+    assert result.stdout.endswith("Unknown whether the model can be trained.\n")
 
 
 def test_a_test_that_would_take_too_long_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +168,7 @@ def test_a_large_model_is_tested_with_fewer_samples_and_weights(
     original = RandomData.read
     monkeypatch.setattr(RandomData, "read", read)
     result = check(MLP_SM / "model.circle")
-    assert "It will train." in result.stdout
+    assert "The model can be trained." in result.stdout
     assert f"differences: {weights} weights within" in result.stdout
     assert max(seen) == samples
 
@@ -177,7 +177,7 @@ def test_operators_without_a_row_are_all_named() -> None:
     result = check(MODELS / "while_000.circle")
     assert result.exit_code == 1
     assert 'blocked: node 0 (WHILE), tensor 2 ("ofm1"): is control flow' in result.stdout
-    assert result.stdout.endswith("It will not train as it is.\n")
+    assert result.stdout.endswith("The model cannot be trained.\n")
 
 
 def blocked(model: ModelBuilder, path: Path, *outputs: int) -> list[str]:
@@ -185,7 +185,7 @@ def blocked(model: ModelBuilder, path: Path, *outputs: int) -> list[str]:
     model.write(path / "m.circle", *outputs)
     result = check(path / "m.circle", "--loss", "mean-squared-error")
     assert result.exit_code == 1
-    assert result.stdout.endswith("\nIt will not train as it is.\n")
+    assert result.stdout.endswith("\nThe model cannot be trained.\n")
     return result.stdout.splitlines()[:-1]
 
 
@@ -223,8 +223,7 @@ def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
         'blocked: node 8 (FULLY_CONNECTED), tensor 12 ("tensor_12"): tensors must be float, but '
         'got tensor 12 ("tensor_12") quantized to int8',
         'blocked: node 9 (HASHTABLE_SIZE), tensor 13 ("tensor_13"): keeps a table between runs',
-        "deepest cut that would train: the last 3 operators, as a model that begins at "
-        'tensor 13 ("tensor_13")',
+        'could train: the last 3 operators, as a model that starts at tensor 13 ("tensor_13")',
     ]
 
 
@@ -232,7 +231,7 @@ def test_no_cut_is_named_where_no_weights_are_behind(tmp_path: Path) -> None:
     model = ModelBuilder("circle", seed=0)
     y = model.add_operator("CUSTOM:Magic", (model.add_dense(model.add_input((1, 4)), 3),), (1, 3))
     *_, cut = blocked(model, tmp_path, model.add_operator("TANH", (y,), (1, 3)))
-    assert cut == "deepest cut that would train: none, for no weights are behind these"
+    assert cut == "could train: none, because no weights follow these operators"
 
 
 def test_where_no_gradient_passes_the_weights_in_front_are_named(tmp_path: Path) -> None:
@@ -250,7 +249,7 @@ def test_where_no_gradient_passes_the_weights_in_front_are_named(tmp_path: Path)
     assert lines[1].startswith("blocked: node 1 (CAST)")
     assert f'tensor {first} ("tensor_{first}") gets no gradient through it' in lines[1]
     assert lines[2] == 'not trained: tensor 1 ("dense_0/w"), tensor 2 ("dense_0/b")'
-    assert lines[3] == "deepest cut that trains whole: --num-of-trainable-ops 3"
+    assert lines[3] == "all weights train with: --num-of-trainable-ops 3"
 
 
 def test_random_samples_depend_on_their_number_alone() -> None:

@@ -20,7 +20,7 @@ FULL = Path("/dev/full")
 posix = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals are POSIX's")
 full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 LOST = (
-    "Error: standard output: must take all that is printed, but got: {}. "
+    "Error: standard output: must accept all output, but got: {}. "
     "All files that were asked for are written.\n"
 )
 
@@ -66,7 +66,7 @@ def test_a_signal_ends_after_the_step_and_exports(name: str, tmp_path: Path) -> 
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 128 + number  # what shells report for the signal
     said = "Ctrl-C" if name == "SIGINT" else name
-    assert errors == f"Stopped by {said}; what was asked for is exported.\n"
+    assert errors == f"Stopped by {said}; all files that were asked for are written.\n"
     assert out.read_bytes() != MODEL.read_bytes()
     assert state.exists()
 

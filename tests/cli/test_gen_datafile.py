@@ -86,10 +86,12 @@ def test_a_name_may_be_spelled_with_dashes(tmp_path: Path) -> None:
 
 def test_other_names_are_refused_with_what_may_have_been_meant(tmp_path: Path) -> None:
     assert "Did you mean fashion_mnist?" in refused("fashionmnist")
-    assert "go with --source iris.csv." in refused("iris.csv")
-    assert f"go with --source {tmp_path}." in refused(tmp_path)
+    assert "give --source iris.csv." in refused("iris.csv")
+    assert f"give --source {tmp_path}." in refused(tmp_path)
     assert "with --show-datasets" in refused("some_set")
-    assert "--download: must come with the NAME" in refused("--download", "--data-dir", tmp_path)
+    assert "--download: must be given with the NAME" in refused(
+        "--download", "--data-dir", tmp_path
+    )
 
 
 def test_splits_and_lengths_must_be_as_many(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_what_is_read_or_written_besides_is_not_replaced(
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: {output} ")
     assert result.stderr.endswith(
-        f": must be a file of its own, but got that of {other}. Give another name.\n"
+        f": must not be another file of the command, but got that of {other}. Give another name.\n"
     )
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -77,11 +77,17 @@ def test_what_is_read_or_written_besides_is_not_replaced(
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (f"{TRAIN} --export-circle a.tflite", "--export-circle a.tflite: must not end as another"),
-        (f"{TRAIN} --export-circleplus a.TFLite", "for it is circle+, but got .tflite"),
+        (f"{TRAIN} --export-circle a.tflite", "--export-circle a.tflite: must not have the ending"),
+        (f"{TRAIN} --export-circleplus a.TFLite", "another format than circle+, but got .tflite"),
         (f"{TRAIN} --export-tflite a.circle", "but got .circle. Give a name in .tflite."),
-        ("circle-plus-gen m.circle recipe.json o.tflite", "OUTPUT o.tflite: must not end"),
-        ("circle-plus-gen m.circle o.tflite --batch-size 4", "OUTPUT o.tflite: must not end"),
+        (
+            "circle-plus-gen m.circle recipe.json o.tflite",
+            "OUTPUT o.tflite: must not have the ending",
+        ),
+        (
+            "circle-plus-gen m.circle o.tflite --batch-size 4",
+            "OUTPUT o.tflite: must not have the ending",
+        ),
         ("circle-plus-gen m.circle o.tflite --remove", "Give a name in .circle."),
         ("circle-plus-gen sine.tflite o.circle --remove", "Give a name in .tflite."),
     ],
@@ -122,5 +128,5 @@ def test_a_recipe_is_no_output(folder: Path) -> None:
 def test_files_that_are_not_there_yet_are_told_apart(folder: Path) -> None:
     check_outputs({"--a": "new", "--b": "other", "--c": None}, {"--d": "m.circle", "--e": None})
     os.symlink("new", folder / "old")
-    with pytest.raises(OptionError, match=r"--b old: must be .* got that of --a"):
+    with pytest.raises(OptionError, match=r"--b old: must not be .* got that of --a"):
         check_outputs({"--a": "new", "--b": "old"}, {})

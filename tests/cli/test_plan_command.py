@@ -25,7 +25,7 @@ def plan(*arguments: object) -> Result:
 
 def rows(text: str) -> dict[str, int]:
     """First word of each line of the first table → its bytes."""
-    table = text.partition("saved by")[0]
+    table = text.partition("memory saved by")[0]
     found = re.findall(r"^(\w+) +([\d,]+) bytes", table, re.MULTILINE)
     return {name: int(number.replace(",", "")) for name, number in found}
 
@@ -56,7 +56,7 @@ def test_it_says_what_a_trainer_then_holds(optimizer: str, micro_batch: int, wor
 def test_the_fullest_moment_is_listed() -> None:
     """The first convolution's output, in 32 × 26 × 26 × 32 floats, is alive then."""
     text = plan(MNIST, *LOSS, "--batch-size", 32, "--micro-batch", 32, "--workers", 1).stdout
-    assert "most is alive in the backward phase" in text
+    assert "peak of the arena in the backward phase" in text
     assert re.search(rf"^conv1 +{32 * 26 * 26 * 32 * 4:,} +\(32, 26, 26, 32\)", text, re.MULTILINE)
 
 
@@ -79,10 +79,10 @@ def test_what_is_saved_adds_up() -> None:
     cut = ("--micro-batch", 4, "--workers", 2)
     usual = plan(MNIST, *LOSS, *cut).stdout
     less = plan(MNIST, *LOSS, *cut, "--memory-budget", rows(usual)["peak"] - 100_000).stdout
-    (apart,) = re.findall(r"([\d,]+) if each value had its own memory", usual)
+    (apart,) = re.findall(r"([\d,]+) bytes without reuse", usual)
     for text, ways in ((usual, 2), (less, 3)):
         saved = re.findall(
-            r"^(one place|overlays|digests|again) +([\d,]+) bytes", text, re.MULTILINE
+            r"^(reuse|in place|compression|recomputation) +([\d,]+) bytes", text, re.MULTILINE
         )
         assert len(saved) == ways
         numbers = [int(n.replace(",", "")) for n in (apart, *(n for _, n in saved))]

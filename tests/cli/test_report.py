@@ -120,8 +120,8 @@ def test_the_memory_tables_are_onert_trains() -> None:
 def test_the_memory_block_gives_bytes() -> None:
     memory = MemoryReport(parameters=1000, slots=2000, gradients=500, arena=2500, separate=10000)
     text = report.memory_block(memory, Schedule(64, 16, 2, 1))
-    assert re.search(r"^- arena +=  +2,500 bytes  2 workers, micro-batch 16; 0\.25 ", text, re.M)
-    assert re.search(r"^- gradients +=  +500 bytes  kept", text, re.M)
+    assert re.search(r"^- arena +=  +2,500 bytes  2 workers, micro-batch 16; 25 %", text, re.M)
+    assert re.search(r"^- gradients +=  +500 bytes  accumulated", text, re.M)
     assert re.search(r"^- total +=  +6,000 bytes$", text, re.M)
 
 
@@ -129,8 +129,8 @@ def test_the_memory_block_says_why_a_batch_is_not_cut() -> None:
     memory = MemoryReport(parameters=8, slots=0, gradients=0, arena=8, separate=8)
     text = report.memory_block(memory, Schedule(4, 4, 1, 2, "MEAN (node 3) mixes samples"))
     assert "1 worker, micro-batch 4" in text
-    assert "the batch is not cut: MEAN (node 3) mixes samples" in text
-    assert "each weight is updated as soon as its gradient is whole" in text
+    assert "the batch is not split: MEAN (node 3) mixes samples" in text
+    assert "immediate update of each weight" in text
 
 
 @pytest.mark.parametrize(

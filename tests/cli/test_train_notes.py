@@ -36,7 +36,7 @@ def test_training_that_does_all_says_nothing() -> None:
 @pytest.mark.parametrize("words", [("--num-of-trainable-ops", 0), ("--trainable-ops", 2)])
 def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> None:
     """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
-    assert train(*words).stderr.startswith("Warning: nothing trains: the operators that are to")
+    assert train(*words).stderr.startswith("Warning: nothing trains: the selected operators have")
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
     train("--export-checkpoint", state, "--epochs", 3)
     result = train("--checkpoint", state, "--epochs", 2)
     assert result.stderr == (
-        f"{state}: has had 3 epochs already, so none is left. --epochs 2 counts from the first "
-        "one: give more than 3.\n"
+        f"{state}: has completed 3 epochs, so none is left. --epochs 2 counts from the first "
+        "epoch: give more than 3.\n"
     )
     assert "Epoch 1/" not in result.stdout
 

@@ -44,25 +44,27 @@ def savings(found: Forecast, computation: Computation) -> list[Saving]:
     repeated = len(found.plan.entries) - len(digested.entries)
     longer = run_seconds(found.plan) / run_seconds(digested) - 1
     rows = [
-        Saving("one place", s.workers * (usual.separate - apart), "for values that never meet"),
-        Saving("overlays", s.workers * (apart - usual.nbytes), "results where operands were"),
-        Saving("order", s.workers * (usual.nbytes - neat), "branches and gradients one by one"),
+        Saving("reuse", s.workers * (usual.separate - apart), "by values with disjoint lifetimes"),
+        Saving("in place", s.workers * (apart - usual.nbytes), "results written over operands"),
         Saving(
-            "digests",
-            s.workers * (neat - small),
-            f"bits and bytes for backward: {len(plans.digests)} gradients",
+            "reordering", s.workers * (usual.nbytes - neat), "branches and gradients one by one"
         ),
         Saving(
-            "again",
+            "compression",
+            s.workers * (neat - small),
+            f"of activations to bits or bytes, for {len(plans.digests)} gradients",
+        ),
+        Saving(
+            "recomputation",
             s.workers * (small - found.memory.nbytes),
-            f"{repeated} calls made again in backward: about {longer:.0%} more time",
+            f"of {repeated} calls in backward: about {longer:.0%} more time",
         ),
     ]
     if s.micro_batch < s.batch:
         whole = plans.usual.at(computation, s.batch)[1].nbytes
-        note = "against the whole batch on one worker"
-        rows.insert(0, Saving("cut", whole - s.workers * usual.nbytes, note))
+        note = "against one micro-batch on one worker"
+        rows.insert(0, Saving("micro-batches", whole - s.workers * usual.nbytes, note))
     elif not found.gradients:
         trained = sum(found.plan.gradient_nbytes.values())
-        rows.append(Saving("at once", trained, "no gradient waits for the others"))
+        rows.append(Saving("immediate update", trained, "when a gradient is complete"))
     return [row for row in rows if row.nbytes]

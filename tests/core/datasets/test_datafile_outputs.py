@@ -236,7 +236,7 @@ def test_show_finds_what_is_wrong(tmp_path: Path) -> None:
     assert "--shape" in odt("data", "show", tmp_path / "y.bin").stderr
     result = odt("data", "show", tmp_path / "y.bin", "--shape", "3")
     assert "classes: 0 1, 1 0, 2 2" in result.stdout
-    assert "without samples: 1" in result.stdout
+    assert "classes without samples: 1" in result.stdout
     assert odt("data", "show", tmp_path / "none.bin").exit_code == 1
 
 

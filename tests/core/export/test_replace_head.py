@@ -181,7 +181,7 @@ def test_the_new_head_learns(tmp_path: Path) -> None:
     [
         (("--after", 99), "--after: must be below 16, the model's operators, but got 99"),
         (("--output", "m.onnx"), "--output m.onnx: must end in .circle or .tflite, but got .onnx"),
-        (("--output", RESNET), "must be a file of its own, but got that of MODEL"),
+        (("--output", RESNET), "must not be another file of the command, but got that of MODEL"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

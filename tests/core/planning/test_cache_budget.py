@@ -133,7 +133,9 @@ def test_the_process_grows_by_what_was_predicted(tmp_path: Path, where: str, bud
 
 def rows(text: str) -> dict[str, int]:
     """First word of each line of the first table → its bytes."""
-    found = re.findall(r"^(\w+) +([\d,]+) bytes", text.partition("saved by")[0], re.MULTILINE)
+    found = re.findall(
+        r"^(\w+) +([\d,]+) bytes", text.partition("memory saved by")[0], re.MULTILINE
+    )
     return {name: int(number.replace(",", "")) for name, number in found}
 
 
@@ -152,7 +154,7 @@ def test_a_plan_says_what_the_command_then_does(tmp_path: Path, where: str, budg
     assert said["peak"] == predicted(trained.stdout)
     assert said["peak"] == sum(b for name, b in said.items() if name not in ("peak", "later"))
     assert said["later"] == said["peak"] - said["frozen"]
-    assert f"{said['frozen']:,} bytes of arenas until all are computed" in trained.stdout
+    assert f"{said['frozen']:,} bytes of arenas until it is full" in trained.stdout
     assert f"64 samples × {A_SAMPLE:,} bytes = {64 * A_SAMPLE:,} bytes" in planned.stdout
     assert said["cache"] == (64 * A_SAMPLE if where == "ram" else PAGES + 16 * A_SAMPLE)
 
@@ -163,4 +165,4 @@ def test_a_plan_wants_the_number_of_samples(option: tuple[str, ...]) -> None:
     model = str(MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite")
     result = CliRunner().invoke(main, ["plan", model, *option])
     assert result.exit_code == 1
-    assert "--cache-frozen: must come with --data-length" in result.stderr
+    assert "--cache-frozen: must be given with --data-length" in result.stderr

@@ -156,7 +156,7 @@ def test_an_export_differs_in_the_selected_tensors_only(tmp_path: Path) -> None:
     before = weights(MODEL)
     name = next(iter(before))
     result = odt("train", MODEL, *DATA, "--trainable", name, "--export-circle", tmp_path / "m")
-    assert f"\ntrains: {before[name].size:,} values in 1 tensors\n" in result.stdout
+    assert f"\ntrains: {before[name].size:,} parameters in 1 tensors\n" in result.stdout
     after = weights(tmp_path / "m")
     assert [n for n in before if not np.array_equal(before[n], after[n])] == [name]
 
@@ -173,7 +173,7 @@ def test_training_goes_on_with_what_was_selected(tmp_path: Path) -> None:
 def test_check_plan_and_inspect_say_what_is_selected() -> None:
     biases = sum(a.size for a in weights(MODEL).values() if a.ndim == 1)
     assert biases
-    assert f"trains: {biases:,} values" in odt("check", MODEL, "--bias-only").stdout
+    assert f"trains: {biases:,} parameters" in odt("check", MODEL, "--bias-only").stdout
     assert f"parameters: {biases:,} values" in odt("inspect", MODEL, "--bias-only").stdout
     assert f"parameters  {4 * biases:,} bytes" in " ".join(
         odt("plan", MODEL, "--bias-only").stdout.split()

@@ -278,7 +278,7 @@ def test_check_tries_the_chosen_channels_alone() -> None:
     result = CliRunner().invoke(main, ["check", str(model), "--sparse", "*=0.25"])
     assert result.exit_code == 0, result.output
     few = 32 * 784 + 128 + 3 * 128 + 10
-    assert result.stdout.startswith(f"trains: {few:,} values in 4 tensors\n")
+    assert result.stdout.startswith(f"trains: {few:,} parameters in 4 tensors\n")
     assert result.stdout.count("\nok  ") == 4
     every = CliRunner().invoke(main, ["check", str(model)])
     dense, sparse = (
@@ -296,4 +296,4 @@ def test_check_tries_the_chosen_channels_alone() -> None:
 def test_a_share_must_be_above_zero_and_at_most_one(text: str) -> None:
     result = odt("train", *DATA, "--sparse", text)
     assert result.exit_code == 2
-    assert "must be GLOB=SHARE with a share above 0, up to 1, but got" in result.stderr
+    assert "must be GLOB=FRACTION, with a fraction above 0, up to 1, but got" in result.stderr

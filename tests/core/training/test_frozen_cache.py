@@ -367,7 +367,7 @@ def test_the_command_with_a_cache_exports_the_same_bytes(tmp_path: Path) -> None
 def test_the_command_says_what_the_cache_takes() -> None:
     result = odt("--epochs", 1, "--cache-frozen", "--cache-dtype", "float16")
     assert result.exit_code == 0, result.output
-    assert "\nfrozen part: 96 samples × " in result.stdout
+    assert "\nfrozen layers: cache of 96 samples × " in result.stdout
     result = odt("--epochs", 1, "--cache-dtype", "float16")
     assert result.exit_code == 1
     assert "--cache-dtype: must come with --cache-frozen" in result.stderr

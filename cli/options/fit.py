@@ -1,0 +1,96 @@
+"""Options of `odt train` alone: epochs, validation, exports; and the examples of its help."""
+
+import click
+
+from odt.cli.options.sections import DATA, EXPORT, ONE, VALIDATION, combine, option
+
+fit_options = combine(
+    option(
+        DATA,
+        "--epochs",
+        type=click.IntRange(0),
+        default=5,
+        show_default=True,
+        help="Number of epochs: passes over the training data.",
+    ),
+    option(
+        DATA,
+        "--shuffle/--no-shuffle",
+        default=None,
+        help="Shuffle the samples anew in each epoch.",
+    ),
+    option(
+        DATA,
+        "--seed",
+        type=click.IntRange(0),
+        show_default="0",
+        help="Random seed of --shuffle.",
+    ),
+    option(
+        VALIDATION,
+        "--validation-split",
+        type=float,
+        default=0.0,
+        show_default=True,
+        help="Fraction of the samples, from the end of the files, used for validation after each "
+        "epoch.",
+    ),
+    option(
+        VALIDATION,
+        "--patience",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Early stopping: stop after N epochs without an improvement of val_loss.",
+    ),
+    option(
+        VALIDATION,
+        "--keep-best",
+        is_flag=True,
+        help="Export the weights of the epoch with the lowest val_loss instead of the last.",
+    ),
+)
+
+export_options = combine(
+    option(
+        EXPORT,
+        "--export-circle",
+        type=click.Path(),
+        metavar="FILE",
+        help="Export the trained model as Circle.",
+    ),
+    option(
+        EXPORT,
+        "--export-tflite",
+        type=click.Path(),
+        metavar="FILE",
+        help="Export the trained model as TFLite.",
+    ),
+    option(
+        EXPORT,
+        "--export-circleplus",
+        type=click.Path(),
+        metavar="FILE",
+        help="Export the trained model as circle+, with the training info used.",
+    ),
+    option(
+        EXPORT,
+        "--export-weights",
+        type=click.Choice(["as-stored", "float"]),
+        show_default="as-stored",
+        help="Type of exported weights that the model file stores as float16 or int8: the "
+        "stored type, or float32.",
+    ),
+    option(
+        ONE,
+        "--mem-poll",
+        is_flag=True,
+        help="Report the memory of the process in each phase.",
+    ),
+)
+
+EXAMPLES = (
+    "odt train model.tflite --load-input x.npy --load-expected y.npy --epochs 5 \\\n"
+    "  --metric accuracy --validation-split 0.1 --export-tflite trained.tflite",
+    "odt train model.circle --load-input x.npy --load-expected y.npy --num-of-trainable-ops 2 \\\n"
+    "  --checkpoint state.odt --export-checkpoint state.odt --export-circle trained.circle",
+)

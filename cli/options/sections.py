@@ -1,0 +1,87 @@
+"""Help in sections: each option names its section, and commands end with examples."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+DATA = "Data"
+LOSS = "Loss and metrics"
+OPTIMIZER = "Optimizer"
+SELECTION = "What trains"
+MEMORY = "Memory and cores"
+VALIDATION = "Validation"
+EXPORT = "Checkpoints and export"
+ONE = "Samsung ONE's spellings"
+OTHER = "Other options"
+# Sections of `odt train`, the most used first.
+TRAINING = (DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, ONE)
+
+
+class Option(click.Option):
+    """An option that knows its section of the help.
+
+    Args:
+        section: title of the section.
+    """
+
+    def __init__(self, *args: Any, section: str, **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.section = section
+
+
+class Command(click.Command):
+    """A command whose help lists options in sections and ends with examples.
+
+    Args:
+        examples: command lines, printed as they are.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.examples = tuple(examples)
+
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Titles of sections, in order → what each lists: names, and what they mean."""
+        found: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}
+        others = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, Option) and record:
+                found.setdefault(parameter.section, []).append(record)
+            elif isinstance(parameter, click.Option) and record:
+                others.append(record)
+        return found | {OTHER: others}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, records in self.sections(ctx).items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                indent = " " * formatter.current_indent
+                for example in self.examples:
+                    lines = example.splitlines()
+                    formatter.write("".join(f"{indent}{line}\n" for line in lines))
+
+
+def option(section: str, *names: str, **attrs: Any) -> Decorator:
+    """`click.option` with the section of the help that lists it."""
+    return click.option(*names, cls=Option, section=section, **attrs)
+
+
+def combine(*options: Decorator) -> Decorator:
+    """Several options as one decorator; help lists them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(options):
+            command = decorator(command)
+        return command
+
+    return decorate
