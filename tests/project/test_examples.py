@@ -10,6 +10,8 @@ from support.paths import ROOT
 
 from odt.core.model.reader import read_model
 
+MAKE_MODEL = ("python", "tools/make_models.py", "cnn")
+PYTHON = sorted(p.name for p in (ROOT / "examples").glob("*.py"))
 SHELL = sorted(p.name for p in (ROOT / "examples").glob("*.sh") if p.name != "demo.sh")
 
 
@@ -28,3 +30,17 @@ def test_shell_example(name: str, tmp_path: Path) -> None:
     printed = run("sh", f"examples/{name}", tmp_path, "1")
     assert float(printed.splitlines()[-1].rpartition(" ")[2]) > 0.5, "the accuracy on test data"
     read_model(str(tmp_path / "trained.tflite"))
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python_example(name: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "model.tflite", tmp_path / "trained.tflite"
+    run(*MAKE_MODEL, source, "--seed", "1")
+    run("python", f"examples/{name}", source, target, "1")
+    before, after = (read_model(str(path)).graph for path in (source, target))
+    changed = [
+        k
+        for k, (a, b) in enumerate(zip(before.tensors, after.tensors, strict=True))
+        if a.data is not None and b.data is not None and (a.data != b.data).any()
+    ]
+    assert len(changed) == 8, "all weights train"

@@ -1,0 +1,55 @@
+"""Trains with a loop over batches, as with PyTorch: backward, clip gradients, step, scheduler.
+
+Usage, in the project's folder:
+
+    python tools/make_models.py cnn model.tflite --seed 1
+    python examples/training_loop.py model.tflite trained.tflite [EPOCHS]
+"""
+
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+from quickstart import Array, load
+
+import odt
+
+BATCH = 32
+CLIP = 1.0  # largest norm of all gradients together
+
+
+def batches(x: Array, y: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+    """Shuffled batches; a torch DataLoader takes this place if you have one."""
+    order = rng.permutation(len(x))
+    for first in range(0, len(x) - BATCH + 1, BATCH):
+        picked = order[first : first + BATCH]
+        yield x[picked], y[picked]
+
+
+def clip_gradients(gradients: odt.Arrays) -> None:
+    """Scales all gradients in place so that their norm is at most CLIP."""
+    norm = np.sqrt(sum(np.vdot(g, g) for g in gradients.values()))
+    for gradient in gradients.values():
+        gradient *= min(1.0, CLIP / norm)
+
+
+def main(source: str, target: str, epochs: int = 3) -> None:
+    x_train, y_train = load("train")
+    x_test, y_test = load("t10k")
+    rng = np.random.default_rng(1)
+
+    with odt.Trainer(source, optimizer=odt.SGD(0.05, momentum=0.9), batch_size=BATCH) as trainer:
+        for epoch in range(epochs):
+            losses = []
+            for x, y in batches(x_train, y_train, rng):
+                losses.append(trainer.forward_backward(x, y))
+                clip_gradients(trainer.gradients)
+                trainer.apply_gradients()
+            trainer.learning_rate *= 0.5
+            test = trainer.evaluate(x_test, y_test)
+            print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}, test loss {test['loss']:.4f}")
+        trainer.export(target)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))
