@@ -1,4 +1,4 @@
-"""Asks every question of every operator and loss. A new one needs a row in tests/op_db.
+"""Asks every question of every operator and loss. A new one needs a file in tests/op_db.
 
 What to do when one of these fails stands in the assertion's message.
 """
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from op_db import FLOAT32, OP_DB, OpInfo, Refusal, Sample
 from support.op_run import Arrays, Case, draw, grown, kernels, make_case, row_of, spec_of
+from support.paths import ROOT
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, TensorSpec
@@ -58,9 +59,16 @@ def seeds_of(info: OpInfo, case: Case) -> Arrays:
     return {n[1:]: dy for n, dy in case.seed_gradients().items()}
 
 
+def test_every_operator_and_loss_has_a_file_here() -> None:
+    def names(*folders: str) -> list[str]:
+        return sorted(p.stem for f in folders for p in (ROOT / f).glob("[a-z]*.py"))
+
+    assert names("tests/op_db") == names("kernels/ops", "kernels/losses")
+
+
 def test_every_operator_and_loss_has_a_row_here() -> None:
     missing = {*operator_names(), *loss_names()} - set(OP_DB)
-    assert not missing, f"write an OpInfo in tests/op_db for {sorted(missing)}"
+    assert not missing, f"write tests/op_db/<name>.py for {sorted(missing)}"
 
 
 @ROWS

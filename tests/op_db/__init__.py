@@ -1,6 +1,7 @@
 """What the tests know of every operator and loss: OP_DB, collected from the modules beside this.
 
-A module is a family; its ROWS are OpInfo. tests/kernels/test_ops.py asks all its questions of each.
+A module is an operator or a loss, as in kernels/ops and kernels/losses; its INFO is an OpInfo.
+tests/kernels/test_ops.py asks all its questions of each. What several of them need is in support/.
 """
 
 import importlib
@@ -16,7 +17,8 @@ from odt.kernels.opdef import Array, TensorSpec
 Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Array]
 Options: TypeAlias = Mapping[str, Any]
 Reference: TypeAlias = Callable[[Options, Mapping[str, Array]], Mapping[str, Array]]
-FLOAT32 = np.dtype(np.float32)
+BOOL, INT32, INT64 = np.dtype(bool), np.dtype(np.int32), np.dtype(np.int64)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -111,8 +113,8 @@ class OpInfo:
 def _collect() -> dict[str, OpInfo]:
     found: dict[str, OpInfo] = {}
     for module in pkgutil.iter_modules(__path__):
-        for info in importlib.import_module(f"op_db.{module.name}").ROWS:
-            assert info.name not in found, f"two rows for {info.name} in tests/op_db"
+        if not module.ispkg:
+            info = importlib.import_module(f"op_db.{module.name}").INFO
             found[info.name] = info
     return found
 

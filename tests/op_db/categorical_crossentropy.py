@@ -1,0 +1,32 @@
+"""categorical_crossentropy: reference and samples."""
+
+from collections.abc import Mapping
+
+from odt.kernels.opdef import Array
+from op_db import OpInfo, Options, Refusal, positive
+from op_db.support.losses import LOGITS, PROBABILITIES, cross_entropy, dense
+
+
+def categorical(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    return cross_entropy(o, i["x"], i["t"], i["scale"])
+
+
+INFO = OpInfo(
+    "categorical_crossentropy",
+    categorical,
+    samples=(
+        dense("logits", (3, 4), **LOGITS),
+        dense("logits, beta", (3, 4), **LOGITS, beta=0.6),
+        dense("logits, positions", (2, 3, 4), **LOGITS),
+        dense("logits, positions summed", (2, 3, 4), **LOGITS, mean_over_positions=False),
+        dense("probabilities", (3, 4), **PROBABILITIES),
+        dense("probabilities, positions", (2, 3, 4), **PROBABILITIES),
+    ),
+    large=dense("large", (512, 512), **LOGITS),
+    refusals=(
+        Refusal("t must be like x", {"x": (3, 4), "t": (3,), "scale": (1,)}, LOGITS),
+        Refusal("(N, …, K)", {"x": (4,), "t": (4,), "scale": (1,)}, LOGITS),
+    ),
+    draw=positive,
+    loose=10,
+)

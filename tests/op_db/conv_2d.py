@@ -1,0 +1,68 @@
+"""CONV_2D: reference and samples."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.kernels.opdef import Array, TensorSpec
+from op_db import INT32, OpInfo, Options, Refusal
+from op_db.support.windows import BAD_STRIDE, VALID, dilations, filtered, places, strides
+
+
+def conv(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    x, w = i["x"], i["w"]
+    size, taps = places(o, x, (w.shape[1], w.shape[2]))
+    y = np.zeros((x.shape[0], *size, w.shape[0]), x.dtype)
+    for p, q, m, n, h, v in taps:
+        y[:, p, q] += x[:, h, v] @ w[:, m, n].T
+    return {"y": y + i["b"] if "b" in i else y}
+
+
+INFO = OpInfo(
+    "CONV_2D",
+    conv,
+    samples=(
+        filtered("1×1", (2, 3, 2, 3), (4, 1, 1, 3), VALID, 4),
+        filtered("1×1, stride 2", (2, 4, 3, 2), (3, 1, 1, 2), strides(2, 2), 0),
+        filtered("SAME", (2, 4, 5, 2), (3, 3, 3, 2), {}, 3),
+        filtered("VALID", (2, 4, 5, 2), (3, 3, 2, 2), VALID, 0),
+        filtered("SAME, stride 2", (2, 5, 4, 2), (2, 3, 3, 2), strides(2, 2), 2),
+        filtered("VALID, stride 2, 3", (1, 6, 7, 1), (2, 2, 3, 1), {**VALID, **strides(2, 3)}, 2),
+        filtered("stride above kernel", (1, 7, 7, 1), (2, 2, 2, 1), strides(3, 4), 0),
+        filtered("dilation", (1, 6, 7, 2), (2, 3, 2, 2), dilations(2, 3), 2),
+        filtered("dilation, VALID", (2, 6, 5, 1), (2, 3, 3, 1), {**VALID, **dilations(2, 2)}, 0),
+        filtered(
+            "stride and dilation",
+            (1, 7, 6, 1),
+            (2, 3, 3, 1),
+            {**strides(2, 3), **dilations(3, 2)},
+            2,
+        ),
+        filtered(
+            "stride and dilation with a common factor",
+            (1, 9, 8, 1),
+            (2, 3, 2, 1),
+            {**strides(2, 4), **dilations(2, 2)},
+            0,
+        ),
+        filtered("even kernel, SAME", (1, 3, 3, 1), (1, 2, 4, 1), {}, 1),
+        filtered("kernel above image, SAME", (1, 2, 2, 1), (1, 5, 5, 1), {}, 0),
+        filtered("whole image", (2, 3, 3, 2), (4, 3, 3, 2), VALID, 4),
+    ),
+    large=filtered("rows", (2, 64, 64, 16), (8, 3, 3, 16), {}, 8),
+    also_large=(
+        filtered("images", (70, 14, 14, 8), (16, 3, 3, 8), strides(2, 1), 16),
+        filtered("1×1", (8, 32, 32, 16), (32, 1, 1, 16), {}, 32),
+    ),
+    refusals=(
+        Refusal("with one C", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 1)}),
+        Refusal("(N, H, W, C)", {"x": (4, 4, 2), "w": (3, 3, 3, 2)}),
+        Refusal("b must be", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2), "b": (2,)}),
+        Refusal("with one C", {"x": TensorSpec((1, 4, 4, 2), INT32), "w": (3, 3, 3, 2)}),
+        Refusal("", {"x": (1, 2, 2, 2), "w": (3, 3, 3, 2)}, VALID),
+        Refusal("", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2)}, BAD_STRIDE),
+        Refusal("", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2)}, dilations(1, 0)),
+        Refusal("", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 2)}, {"padding": 7}),
+    ),
+    loose=4,
+)

@@ -1,0 +1,7 @@
+"""EXP: reference and samples."""
+
+import numpy as np
+
+from op_db.support.unary import row
+
+INFO = row("EXP", np.exp)

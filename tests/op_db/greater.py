@@ -1,0 +1,7 @@
+"""GREATER: reference and samples."""
+
+import operator
+
+from op_db.support.compare import compare
+
+INFO = compare("GREATER", operator.gt)

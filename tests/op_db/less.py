@@ -1,0 +1,7 @@
+"""LESS: reference and samples."""
+
+import operator
+
+from op_db.support.compare import compare
+
+INFO = compare("LESS", operator.lt)

@@ -1,0 +1,7 @@
+"""MINIMUM: reference and samples."""
+
+import numpy as np
+
+from op_db.support.binary import row
+
+INFO = row("MINIMUM", lambda a, b: np.where(a < b, a, b))

@@ -1,0 +1,7 @@
+"""NOT_EQUAL: reference and samples."""
+
+import operator
+
+from op_db.support.compare import compare
+
+INFO = compare("NOT_EQUAL", operator.ne)

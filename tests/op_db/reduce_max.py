@@ -1,0 +1,8 @@
+"""REDUCE_MAX: reference and samples."""
+
+import numpy as np
+
+from op_db import distinct
+from op_db.support.reduce import NOTHING, row
+
+INFO = row("REDUCE_MAX", lambda m: np.sort(m, 1)[:, -1], draw=distinct, refusals=NOTHING)

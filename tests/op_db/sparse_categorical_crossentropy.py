@@ -1,0 +1,51 @@
+"""sparse_categorical_crossentropy: reference and samples."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.kernels.opdef import Array, TensorSpec
+from op_db import INT32, OpInfo, Options, Refusal, Sample, positive
+from op_db.support.losses import LOGITS, PROBABILITIES, SCALE, cross_entropy
+
+
+def sparse(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+    return cross_entropy(o, i["x"], np.eye(i["x"].shape[-1])[i["t"]], i["scale"])
+
+
+def labels(*shape: int) -> Array:
+    return np.random.default_rng(3).integers(0, 4, shape).astype(np.int32)
+
+
+def by_class(label: str, shape: tuple[int, ...], **options: object) -> Sample:
+    inputs: dict[str, tuple[int, ...] | Array] = {
+        "x": shape,
+        "t": labels(*shape[:-1]),
+        "scale": SCALE,
+    }
+    return Sample(label, inputs, options, {}, ("scale",))
+
+
+INFO = OpInfo(
+    "sparse_categorical_crossentropy",
+    sparse,
+    samples=(
+        by_class("logits", (3, 4), **LOGITS),
+        by_class("logits, beta", (3, 4), **LOGITS, beta=0.6),
+        by_class("logits, positions", (2, 3, 4), **LOGITS),
+        by_class("logits, positions summed", (2, 3, 4), **LOGITS, mean_over_positions=False),
+        by_class("probabilities", (3, 4), **PROBABILITIES),
+        by_class("probabilities, positions", (2, 3, 4), **PROBABILITIES),
+    ),
+    large=by_class("large", (512, 1024), **LOGITS),
+    refusals=(
+        Refusal("int32", {"x": (3, 4), "t": (3,), "scale": (1,)}, LOGITS),
+        Refusal(
+            "t (N, …)",
+            {"x": (3, 4), "t": TensorSpec((3, 4), INT32), "scale": (1,)},
+            LOGITS,
+        ),
+    ),
+    draw=positive,
+    loose=10,
+)

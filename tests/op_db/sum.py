@@ -1,0 +1,5 @@
+"""SUM: reference and samples."""
+
+from op_db.support.reduce import row
+
+INFO = row("SUM", lambda m: m.sum(1))

@@ -1,0 +1,1 @@
+"""What several operators' samples share, a module for each family."""

@@ -1,0 +1,74 @@
+"""Reductions over axes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+from op_db import Draw, OpInfo, Options, Reference, Refusal, Sample, away_from_zero
+
+
+def folded(fold: Callable[[Array], Array]) -> Reference:
+    """All values that fall on one y as the rows of a matrix, each row folded."""
+
+    def reference(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
+        x = i["x"]
+        axes = sorted({int(a) % x.ndim for a in np.ravel(o["axes"])})
+        others = [k for k in range(x.ndim) if k not in axes]
+        lead = [x.shape[k] for k in others]
+        y = fold(x.transpose(others + axes).reshape(int(np.prod(lead)), -1)).reshape(lead)
+        return {"y": np.expand_dims(y, axes) if o.get("keep_dims", False) else y}
+
+    return reference
+
+
+def over(*axes: int) -> dict[str, Any]:
+    return {"axes": np.array(axes, np.int32)}
+
+
+KEEP = {"keep_dims": True}
+X = (2, 3, 4)
+
+
+def samples() -> tuple[Sample, ...]:
+    return (
+        Sample("last", {"x": X}, {}, over(2)),
+        Sample("last, kept", {"x": X}, KEEP, over(-1)),
+        Sample("the image", {"x": (2, 2, 3, 2)}, {}, over(1, 2)),
+        Sample("the image, kept", {"x": (2, 2, 3, 2)}, KEEP, over(2, 1)),
+        Sample("not neighbours", {"x": (2, 2, 3, 2)}, {}, over(1, 3)),
+        Sample("all but the batch", {"x": X}, {}, over(1, 2)),
+        Sample("an axis twice", {"x": X}, {}, over(1, -2)),
+        Sample("the batch", {"x": X}, KEEP, over(0), mixes=True),
+        Sample("everything", {"x": X}, {}, over(0, 1, 2), rebatches=False),
+        Sample("no axis", {"x": X}, {}, over()),
+        Sample("axis is a scalar", {"x": X}, {}, {"axes": np.array(1, np.int32)}),
+        Sample("integers", {"x": np.array([[1, 2, 4], [-4, -5, 1]], np.int32)}, {}, over(1)),
+    )
+
+
+def row(
+    name: str,
+    fold: Callable[[Array], Array],
+    draw: Draw = away_from_zero,
+    more: tuple[Sample, ...] = (),
+    refusals: tuple[Refusal, ...] = (),
+) -> OpInfo:
+    return OpInfo(
+        name,
+        folded(fold),
+        (*samples(), *more),
+        large=Sample("large", {"x": (32, 16, 16, 64)}, {}, over(1, 2)),
+        also_large=(Sample("last", {"x": (2048, 256)}, {}, over(1)),),
+        refusals=(
+            Refusal("axes must be within", {"x": X}, {}, over(3)),
+            Refusal("axes must be within", {"x": X}, {}, over(-4)),
+            *refusals,
+        ),
+        draw=draw,
+        loose=4,
+    )
+
+
+NOTHING = (Refusal("must hold something", {"x": (2, 0)}, {}, over(1)),)
