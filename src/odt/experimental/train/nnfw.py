@@ -3,18 +3,18 @@
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.data.protocol import SampleOrder
 from odt.core.export.exporter import export_model
-from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Tensor
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
-from odt.core.recipe.resolve import number_of_last, resolve, values_used
+from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.runtime.program import Program
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import read_input
@@ -120,7 +120,7 @@ class nnfw_session:
         info = self.train_get_traininfo()
         number = int(info.num_of_trainable_ops)
         listed = number == trainable_ops.INCORRECT_STATE and "trainable_ops" in self._stored
-        given = {
+        given: dict[str, Any] = {
             "learning_rate": info.learning_rate,
             "batch_size": info.batch_size,
             "loss": _word(info.loss_info.loss),
@@ -137,11 +137,11 @@ class nnfw_session:
                 "train_prepare: batch_size must be 1 or more and num_of_trainable_ops −1 or more, "
                 f"but got {info.batch_size} and {number}"
             )
-        resolved = resolve(
-            self._graph, self._stored, given, self._hyper_parameters, None if listed else number
-        )
+        last = None if listed else number
+        request = Request(**given, hyper_parameters=self._hyper_parameters, last=last)
+        recipe = prepare(self._model, request)
         self._close()
-        self._trainer = Trainer(dequantize_weights(self._model).graph, resolved, outputs=True)
+        self._trainer = Trainer(recipe.graph, recipe.info, outputs=True)
         self._close = weakref.finalize(self, self._trainer.close)
 
     def train_set_input(self, index: int, values: Array) -> None:

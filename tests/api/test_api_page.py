@@ -1,0 +1,31 @@
+"""docs/api.md is what the docstrings say, names everything public, and its examples run."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paths import MLP_SM
+from write_api_page import EXAMPLES, GROUPS, INTRODUCTION, PAGE, page
+
+import odt
+
+
+def test_the_page_is_written_from_the_docstrings() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python tools/write_api_page.py"
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(odt.FACE)
+    errors = set(GROUPS["Errors and warnings"])
+    assert EXAMPLES.keys() >= odt.FACE.keys() - errors
+
+
+@pytest.mark.filterwarnings("ignore::odt.OdtWarning")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(MLP_SM / "model.circle", "model.circle")
+    names: dict[str, Any] = {}
+    exec(INTRODUCTION.split("```python")[1].split("```")[0], names)
+    exec(EXAMPLES[name], names)

@@ -1,0 +1,108 @@
+"""Writes docs/api.md: the public names of odt, from their docstrings and tested examples.
+
+python tools/write_api_page.py
+"""
+
+import inspect
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import odt
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/api.md"
+EXAMPLES = tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
+GROUPS = {
+    "Models": (
+        *("load_model", "Model", "TensorInfo", "NodeInfo", "replace_head"),
+        *("read_training_info", "write_circle_plus", "TrainingInfo"),
+    ),
+    "Training": ("Trainer", "DataSet", "History", "Arrays", "Logs"),
+    "Optimizers": ("Optimizer", "SGD", "Adam", "AdamW"),
+    "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
+    "Callbacks": (
+        *("Callback", "EarlyStopping", "ModelCheckpoint", "CSVLogger", "LambdaCallback"),
+    ),
+    "Before training": ("plan", "MemoryForecast", "check", "CheckResult"),
+    "Errors and warnings": tuple(
+        name for name, module in odt.FACE.items() if module == "odt.errors"
+    ),
+}
+INTRODUCTION = """# Python API
+
+<!-- Written by tools/write_api_page.py from docstrings and docs/api_examples.toml. -->
+
+`import odt` gives what the command line does: `odt train` itself stands on these names. Arrays are
+NumPy's, or anything that `numpy.asarray` takes; N is the number of samples. Examples begin with
+
+```python
+import numpy as np
+import odt
+
+x = np.random.default_rng(0).normal(size=(96, 784)).astype("float32")
+y = np.eye(10, dtype="float32")[np.arange(96) % 10]
+```
+"""
+
+
+def signature(value: Any) -> str:
+    """The call of a class or function, without its name; empty for what has none."""
+    try:
+        text = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    return text.partition(" -> ")[0] if inspect.isclass(value) else text
+
+
+def section(name: str) -> list[str]:
+    """One public name: call, docstring, methods and example."""
+    value = getattr(odt, name)
+    lines = [f"### `odt.{name}`", ""]
+    is_class = inspect.isclass(value)
+    if is_class or inspect.isfunction(value):
+        if not (is_class and issubclass(value, Exception)):
+            lines += ["```text", f"odt.{name}{signature(value)}", "```", ""]
+        lines += [*text_of(value), ""]
+    else:
+        lines += [f"`{value}`".replace("collections.abc.", ""), ""]
+    if is_class and not issubclass(value, Exception):
+        for method, function in public_members(value):
+            call = signature(function) if callable(function) else ""
+            lines += [f"**`{method}{call}`**", "", *text_of(function), ""]
+    if name in EXAMPLES:
+        lines += ["```python", *EXAMPLES[name].strip().splitlines(), "```", ""]
+    return lines
+
+
+def text_of(value: Any) -> list[str]:
+    """The docstring as indented text."""
+    text = inspect.getdoc(value) or ""
+    first, _, rest = text.partition("\n")
+    return [first, *(["", "```text", rest.strip("\n"), "```"] if rest.strip() else [])]
+
+
+def public_members(value: type) -> list[tuple[str, Any]]:
+    """Methods and properties with docstrings, as the class and odt's bases define them."""
+    found: dict[str, Any] = {}
+    for base in value.__mro__[::-1]:
+        if base.__module__.startswith("odt."):
+            for name, member in vars(base).items():
+                plain = not name.startswith("_") or name in ("__setitem__",)
+                if plain and (inspect.isfunction(member) or isinstance(member, property)):
+                    found[name] = member
+    return list(found.items())
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [INTRODUCTION]
+    for title, names in GROUPS.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            lines += section(name)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
