@@ -1,4 +1,4 @@
-"""odt's own checkpoints: everything that going on exactly needs, named and checked.
+"""odt's own checkpoints: all that an exact resume needs, with names and a checksum.
 
     8 bytes  magic
     u32      version, u32 length of the header
@@ -41,21 +41,21 @@ Property = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where training stands, and how it computes: what must be the same for the same bits.
+    """Position of training, and the options on which the bits of its results depend.
 
     Attributes:
-        step: updates made.
-        epoch: the one under way; 1 is the first.
-        position: batches of it that are done.
-        shuffle, seed: the order of samples, which follows from them and the epoch.
-        samples: of training, of which the order is one.
-        batch, micro_batch, workers: how a batch is cut.
-        loss, reduction: what training makes small; no loss lets the output say.
+        step: number of updates made.
+        epoch: number of the current epoch; 1 is the first.
+        position: number of its batches that are done.
+        shuffle, seed: determine the order of samples, together with the epoch.
+        samples: number of training samples.
+        batch, micro_batch, workers: schedule of a batch.
+        loss, reduction: loss function; the output determines a loss of None.
         trainable_ops: positions of the operators that train; None for all.
-        trainable_tensors: of their weights those that train; None for all.
-        sparse: of these filters, by tensor, only these output channels train.
-        kernels: which kernels compute.
-        tied_by_buffer: tensors that share a buffer were one weight, under the first one's name.
+        trainable_tensors: weights of these operators that train; None for all.
+        sparse: filters of which only the given output channels train, by tensor.
+        kernels: compiled or NumPy kernels.
+        tied_by_buffer: whether tensors of one buffer were one weight, under the first one's name.
     """
 
     step: int = 0
@@ -78,7 +78,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One array: which tensor, and whether its weight or a slot of the optimizer."""
+    """Description of one array: its tensor, and its role: weight or optimizer slot."""
 
     tensor: str
     role: str
@@ -92,14 +92,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A state of training.
+    """State of training.
 
     Attributes:
-        optimizer: its name.
-        hyper_parameters: all of them, and learning_rate.
-        entries: what the arrays are.
-        arrays: in that order; none in a nominal checkpoint.
-        properties: the user's own.
+        optimizer: name of the optimizer.
+        hyper_parameters: all hyper-parameters, learning_rate included.
+        entries: descriptions of the arrays.
+        arrays: the arrays, in the order of the entries; none in a nominal checkpoint.
+        properties: properties set by the user.
     """
 
     optimizer: str
@@ -120,7 +120,7 @@ def capture(
     progress: Progress,
     properties: Mapping[str, Property] | None = None,
 ) -> Checkpoint:
-    """The state as it is now; the arrays are the ones in training, not copies."""
+    """Captures the current state; the arrays are those in training, not copies."""
     assert parameters.optimizer is not None
     check_properties(properties or {})
     attrs = asdict(parameters.optimizer.attrs)
@@ -141,10 +141,10 @@ def capture(
 
 
 def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parameters) -> None:
-    """Fills the parameters; they change only if all of the checkpoint fits.
+    """Restores parameters from a checkpoint; they change only if all of it matches.
 
     Raises:
-        ModelError: with a table of what differs, if it is of another model or optimizer.
+        ModelError: with a table of differences, if model or optimizer are not the same.
     """
     if checkpoint.is_nominal:
         raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
@@ -169,7 +169,7 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
 
 
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
-    """One line with the first difference, and a table of the others below it."""
+    """An error with the first difference on its line, and a table of all differences."""
     name, mine, stored = rows[0]
     more = f" odt -v lists {'all' if len(rows) <= MOST_LISTED else f'the first {MOST_LISTED}'}."
     table = _table([("", "in training", "in the checkpoint"), *rows[:MOST_LISTED]])
@@ -183,7 +183,7 @@ def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError
 def _by_entry(
     graph: Graph, parameters: Parameters, *, tied: bool
 ) -> dict[tuple[str, str], list[Array]]:
-    """The arrays that an entry fills, by its tensor's name and its role."""
+    """The arrays of the parameters by name of the tensor and role."""
     found: dict[tuple[str, str], list[Array]] = {}
     firsts = first_of_buffer(graph) if tied else {}
     first = {i: firsts.get(i, i) for i in parameters.tensors}
@@ -226,7 +226,7 @@ def encode(checkpoint: Checkpoint) -> Iterator[bytes | memoryview]:
 
 
 def header(checkpoint: Checkpoint) -> str:
-    """All but the arrays, as JSON."""
+    """The header as JSON: everything but the arrays."""
     head = {
         "optimizer": checkpoint.optimizer,
         "hyper_parameters": dict(checkpoint.hyper_parameters),
@@ -239,7 +239,7 @@ def header(checkpoint: Checkpoint) -> str:
 
 
 def _padded(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
-    """Nothing is copied: state may be as large as memory."""
+    """Yields the arrays with padding, without copies: the state may be as large as memory."""
     for a in arrays:
         little = np.ascontiguousarray(a, a.dtype.newbyteorder("<"))
         yield little.reshape(-1).view(np.uint8).data
@@ -247,10 +247,10 @@ def _padded(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
 
 
 def decode(data: bytes, where: str) -> Checkpoint:
-    """A checkpoint from a file's bytes, all checked.
+    """Decodes and checks a checkpoint.
 
     Raises:
-        ModelError: if they are none, of another version, or damaged.
+        ModelError: if the bytes are no checkpoint, of another version, or damaged.
     """
     if len(data) < FRONT.size + CRC.size or data[: len(MAGIC)] != MAGIC:
         raise ModelError(
@@ -292,10 +292,10 @@ def decode(data: bytes, where: str) -> Checkpoint:
 
 
 def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
-    """What a header says, without arrays, and whether it says that there are none.
+    """Parses a header; returns the checkpoint without arrays, and whether it is nominal.
 
     Raises:
-        ModelError: if it is none.
+        ModelError: if the text is no header.
     """
     try:
         head = json.loads(text)
@@ -357,7 +357,7 @@ def _text(value: Any) -> str:
 
 
 def nominal(checkpoint: Checkpoint) -> Checkpoint:
-    """The same without values."""
+    """The nominal checkpoint: names and shapes without values."""
     return replace(checkpoint, arrays=())
 
 

@@ -1,7 +1,7 @@
-"""Checkpoints of any format: odt's own, onert's, .npz and .h5.
+"""Reads and writes checkpoints in all formats: odt's own, onert's, .npz and .h5.
 
-The last two hold each array under role/tensor, such as weight/dense_0/w, and all else as JSON
-under `header`. In .h5 a tensor's name is percent-encoded, since a slash there makes a group.
+.npz and .h5 files hold each array under role/tensor, such as weight/dense_0/w, and the header as
+JSON under `header`. In .h5 the name of a tensor is percent-encoded, since a slash makes a group.
 """
 
 import io
@@ -38,21 +38,21 @@ BEGINNINGS = {checkpoint.MAGIC: "odt", b"PK\x03\x04": "npz", b"\x89HDF\r\n\x1a\n
 
 
 def format_of(data: bytes) -> str:
-    """odt, npz, h5 or onert, by the first bytes."""
+    """Recognises the format by the first bytes: odt, npz, h5 or onert."""
     return next((name for begin, name in BEGINNINGS.items() if data.startswith(begin)), "onert")
 
 
 def decode_any(data: bytes, where: str, model: Model | None = None) -> Checkpoint:
-    """A checkpoint from the bytes of a file of any format.
+    """Decodes a checkpoint of any format.
 
     Args:
-        data: the bytes.
-        where: the file's name.
-        model: onert's checkpoints have no names without it.
+        data: bytes of the file.
+        where: the file's name in messages.
+        model: model of an onert checkpoint, which has no names of tensors.
 
     Raises:
-        ModelError: if it is damaged, or of another model.
-        OptionError: if the model is missing.
+        ModelError: if the checkpoint is damaged, or of another model.
+        OptionError: if an onert checkpoint is given without a model.
     """
     kind = format_of(data)
     if kind == "odt":
@@ -65,17 +65,17 @@ def decode_any(data: bytes, where: str, model: Model | None = None) -> Checkpoin
 def write_any(
     path: str | os.PathLike[str], found: Checkpoint, where: str, model: Model | None = None
 ) -> None:
-    """Writes a checkpoint in the format that the name's end says.
+    """Writes a checkpoint in the format given by the suffix of the name.
 
     Args:
-        path: to be written.
+        path: the file to write.
         found: the checkpoint.
-        where: the name of the file it comes from.
-        model: onert's checkpoints hold all its constants.
+        where: name of the file that the checkpoint comes from.
+        model: the model, all of whose constants an onert checkpoint holds.
 
     Raises:
-        ModelError: if it is not of this model, or the file cannot be written.
-        OptionError: if the format does not hold it.
+        ModelError: if the checkpoint is of another model, or the file cannot be written.
+        OptionError: if the format cannot hold the checkpoint.
     """
     kind = FORMATS.get(Path(path).suffix.lower(), "onert")
     chunks: Iterable[Any]
@@ -153,7 +153,7 @@ def _h5_key(entry: Entry) -> str:
 
 
 def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
-    """With the training info of the model, since onert's checkpoints have none."""
+    """Decodes an onert checkpoint, with the training info of the model."""
     model = _needed(model)
     _, sizes = onert_checkpoint.contents(data, where)
     info = stored_training_info(model)
@@ -174,7 +174,7 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
 
 
 def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
-    """The operators that trained; None if all that can did."""
+    """The operators that trained, as their moments show; None for all."""
     order = checkpoint_order(graph)
     trained = {i for i, size in zip(order, sizes, strict=False) if size}
     using = {n.origin for n in graph.nodes if trained & set(n.inputs)}

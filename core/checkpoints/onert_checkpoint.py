@@ -1,4 +1,6 @@
-"""Checkpoints in onert's format: weights, Adam's moments, step. Little-endian, packed.
+"""Checkpoints in onert's format: weights, Adam's moments, step.
+
+The format is little-endian and packed:
 
     u16 magic 429, u8 schema 1, u8 reserved
     u32 offset of the first moments, u32 of the second (0 if none), u32 of the footer
@@ -6,7 +8,7 @@
     likewise the moments, one after the other; tensors that do not train have none
     u32 step, u32 epoch
 
-Tensors have no names: `onert_order` says which is which.
+Tensors have no names; `onert_order` determines their order.
 """
 
 import struct
@@ -33,14 +35,14 @@ MOMENTS = ("m", "v")
 
 
 def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]:
-    """The checkpoint's bytes, in pieces.
+    """Encodes a checkpoint, piece by piece.
 
     Args:
         graph: as in the file.
-        parameters: what trains; the other constants are the file's.
+        parameters: trained weights; the other constants come from the graph.
 
     Raises:
-        OptionError: if the format has no place for the optimizer's state or the sizes.
+        OptionError: if the format cannot hold the optimizer's state or the sizes.
         LostFileError: if the model's file became shorter.
     """
     slots = tuple(parameters.slots)
@@ -85,16 +87,16 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
 
 
 def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> None:
-    """Reads a checkpoint into the parameters; they change only if all of it fits.
+    """Restores parameters from a checkpoint; they change only if all of it matches.
 
-    The tensors may be in another order than this build of onert writes, as long as their sizes
-    say which is which.
+    The tensors may be in another order than that of this build of onert, if their sizes identify
+    them.
 
     Args:
-        data: the file's bytes.
-        where: its name.
-        graph: as in the file of the model.
-        parameters: to be filled.
+        data: bytes of the checkpoint.
+        where: the checkpoint's name in messages.
+        graph: as in the model's file.
+        parameters: parameters to restore.
 
     Raises:
         ModelError: if the checkpoint is damaged or of another model.
@@ -158,7 +160,7 @@ def _trained_as_first(
 
 
 def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
-    """The graph with a checkpoint's weights for its constants, also for those that do not train.
+    """Replaces all constants of a graph, also those that do not train, by a checkpoint's weights.
 
     Raises:
         ModelError: if the checkpoint is damaged or of another model.
@@ -187,7 +189,7 @@ def _check_count(where: str, count: int, wanted: int) -> None:
 
 
 def contents(data: bytes, where: str) -> tuple[int, dict[str, list[int]]]:
-    """The step, and the bytes of each tensor in each section: weight, and for Adam m and v.
+    """The step, and the sizes of the tensors in each section: weights, and Adam's m and v.
 
     Raises:
         ModelError: if the checkpoint is damaged.
@@ -261,7 +263,7 @@ def _section(data: bytes, where: str, start: int, stop: int, count: int) -> list
 
 
 def _identify(where: str, graph: Graph, order: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Which tensor each blob is."""
+    """The tensor of each blob."""
     expected = [_nbytes(graph, i) for i in order]
     if list(sizes) == expected:
         return list(order)

@@ -1,8 +1,8 @@
 """The order of tensors in onert's checkpoints.
 
-onert stores weights without names, in the order in which the hash maps of its compiler happen to
-iterate (libstdc++, keys hashed to themselves). The order follows from the graph alone; this
-module works it out again. It holds for builds with libstdc++.
+onert stores weights without names, in the iteration order of its compiler's hash maps (libstdc++,
+identity hash). The order depends on the graph alone; this module simulates it, for builds with
+libstdc++.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,8 @@ _BUCKETS = (
 class HashOrder:
     """The iteration order of a std::unordered_map<uint32> with identity hash.
 
-    A key goes in front of the first key of its bucket, or to the very front where its bucket is
-    empty. Growing regroups the keys, in their order, by the same rule.
+    A key goes in front of the first key of its bucket, or to the very front if its bucket is
+    empty. Growing inserts the keys again, in their order, by the same rule.
     """
 
     def __init__(self, keys: Iterable[int] = ()) -> None:
@@ -46,7 +46,7 @@ class HashOrder:
         self._place(key)
 
     def erase(self, keys: set[int]) -> None:
-        """Takes keys out; order and buckets of the others stay."""
+        """Removes keys; order and buckets of the other keys stay."""
         self.keys = [k for k in self.keys if k not in keys]
 
     def _place(self, key: int) -> None:
@@ -56,7 +56,7 @@ class HashOrder:
 
 
 def checkpoint_order(graph: Graph) -> list[int]:
-    """Tensor indices of the constants in checkpoint order; shared ones stand once for each use.
+    """Tensor indices of the constants in checkpoint order, a shared constant once for each use.
 
     Args:
         graph: as in the file.
@@ -92,9 +92,9 @@ def checkpoint_order(graph: Graph) -> list[int]:
 
 
 def _copies(graph: Graph) -> list[int]:
-    """Tensors of the copies onert makes of constants that several operators use.
+    """Tensors of the copies that onert makes of constants with several readers.
 
-    The last operator keeps the original; its constants in turn give copies to the other users,
+    The last operator keeps the original; its constants in turn give copies to the other readers,
     from the last to the first.
     """
     users: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Going on from a checkpoint, and writing checkpoints while training runs."""
+"""Resumes training from a checkpoint, and writes checkpoints during training."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -25,12 +25,12 @@ OWN_SUFFIX = ".odt"
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """A checkpoint that training goes on from.
+    """A checkpoint from which to resume training.
 
     Attributes:
-        path: of its file.
-        own: what it says, if it is odt's own; onert's say nothing of how it was trained.
-        data: onert's, as bytes.
+        path: the file.
+        own: the checkpoint in odt's own format; None for onert's, which holds no options.
+        data: bytes of a checkpoint in onert's format.
     """
 
     path: str
@@ -39,7 +39,7 @@ class Resume:
 
     @property
     def progress(self) -> Progress:
-        """Where training stood; the beginning, for onert's."""
+        """Position of training; the beginning for an onert checkpoint."""
         return self.own.progress if self.own else Progress()
 
     @property
@@ -47,13 +47,13 @@ class Resume:
         return self.own.properties if self.own else {}
 
     def training_info(self, graph: Graph) -> dict[str, Any]:
-        """Fields of TrainingInfo that the checkpoint says.
+        """Fields of TrainingInfo that the checkpoint holds.
 
         Args:
             graph: as in the file.
 
         Raises:
-            ModelError: if it says what cannot be.
+            ModelError: if a field has an invalid value.
         """
         if self.own is None:
             return {}
@@ -96,22 +96,22 @@ class Resume:
                 )
 
     def on(self, graph: Graph) -> Graph:
-        """The graph with onert's weights, which the checkpoint has of all constants.
+        """The graph with the weights of an onert checkpoint, which holds all constants.
 
-        odt's own holds what trains and nothing else; the rest is the model's.
+        odt's own checkpoints hold trained weights only, which `restore` sets.
 
         Raises:
-            ModelError: if the checkpoint is not of this graph.
+            ModelError: if the checkpoint is of another graph.
         """
         if self.own is not None or not self.data:
             return graph
         return onert_checkpoint.with_weights(self.data, self.path, graph)
 
     def restore(self, graph: Graph, parameters: Parameters) -> None:
-        """Fills the parameters; they change only if all of the checkpoint fits.
+        """Restores parameters; they change only if all of the checkpoint matches.
 
         Raises:
-            ModelError: if it does not.
+            ModelError: if the checkpoint does not match the parameters.
         """
         if self.own is None:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
@@ -121,24 +121,24 @@ class Resume:
     def schedule(
         self, batch: int, micro_batch: int | None, workers: int | None
     ) -> tuple[int | None, int | None]:
-        """Micro-batch and workers: what is given, else as before if the batch is as before."""
+        """Micro-batch and workers: as given, else the checkpoint's if the batch size is equal."""
         then = self.progress
         if self.own is None or batch != then.batch:
             return micro_batch, workers
         return micro_batch or then.micro_batch, workers or then.workers
 
     def start(self, batch: int, steps: int) -> tuple[int, int]:
-        """The epoch to begin with, and how many batches of it are done.
+        """The epoch at which to resume, and the number of its batches that are done.
 
         Args:
-            batch: samples in a step from now on.
-            steps: in an epoch from now on.
+            batch: samples in a step of the resumed training.
+            steps: steps in an epoch of the resumed training.
         """
         then = self.progress
         return then.epoch, min(then.position * then.batch // batch, steps)
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
-        """What is no longer as it was, so that the results will differ in bits."""
+        """A warning about changed options that change bits of the results; None without any."""
         if self.own is None:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
@@ -159,7 +159,7 @@ class Resume:
 
 
 def _apart(progress: Progress, graph: Graph) -> Progress:
-    """What trains, where tensors that share a buffer are weights of their own."""
+    """Progress of an old checkpoint with tensors that share a buffer as separate weights."""
     if not progress.tied_by_buffer:
         return progress
     shared, only = _shared(graph), progress.trainable_tensors
@@ -171,7 +171,7 @@ def _apart(progress: Progress, graph: Graph) -> Progress:
 
 
 def _shared(graph: Graph) -> dict[int, list[int]]:
-    """Constant → those that operators read of its buffer, where that is another one too."""
+    """Constant → the constants of its buffer that operators read, if there are several."""
     read = {i for n in graph.nodes for i in n.inputs}
     first = first_of_buffer(graph)
     groups: dict[int, list[int]] = {}
@@ -182,15 +182,19 @@ def _shared(graph: Graph) -> dict[int, list[int]]:
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> bytes:
-    """A checkpoint's bytes; raises ModelError if it cannot be read."""
+    """Reads the bytes of a checkpoint.
+
+    Raises:
+        ModelError: if the file cannot be read.
+    """
     return read_input(path, "a checkpoint", ModelError)
 
 
 def read_resume(path: str | os.PathLike[str]) -> Resume:
-    """A checkpoint of odt or onert, told by its first bytes.
+    """Reads a checkpoint of odt or onert, recognised by its first bytes.
 
     Raises:
-        ModelError: if it cannot be read, or is a damaged one of odt's own.
+        ModelError: if the file cannot be read, or is a damaged checkpoint of odt.
     """
     name, data = os.fspath(path), read_checkpoint(path)
     if data.startswith(checkpoint.MAGIC):
@@ -199,7 +203,7 @@ def read_resume(path: str | os.PathLike[str]) -> Resume:
 
 
 def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
-    """How a trainer computes; it stands at the beginning."""
+    """The progress of a trainer at its beginning."""
     schedule = trainer.runtime.schedule
     return Progress(
         shuffle=order.shuffle,
@@ -218,18 +222,19 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
 
 
 class Saver:
-    """Writes one file again and again; what is there is always whole.
+    """Writes checkpoints to one file during training; the file is always complete.
 
     Args:
-        path: ends in .odt for odt's own format; else it is onert's. None writes nothing.
-        trainer: whose state is written.
-        order: of the training samples.
-        every: steps from one to the next; 0 for each epoch.
-        properties: the user's own; only odt's format holds them.
-        before: what training goes on from; its properties stay.
+        path: the file: suffix .odt for odt's own format, any other for onert's. None writes
+            nothing.
+        trainer: the trainer whose state to write.
+        order: order of the training samples.
+        every: steps between two checkpoints; 0 for one after each epoch.
+        properties: properties of the user, which only odt's format holds.
+        before: the checkpoint from which training resumed; its properties are kept.
 
     Raises:
-        OptionError: if the format does not hold what it should.
+        OptionError: if the format cannot hold the state or the properties.
         ModelError: if the file cannot be written.
     """
 
@@ -265,23 +270,23 @@ class Saver:
             next(self._encoded())
 
     def step(self, epoch: int, number: int) -> None:
-        """To be called after each step."""
+        """Writes a checkpoint if one is due; call it after each step."""
         self._reached = (epoch + 1, 0) if number == self._steps else (epoch, number)
         if self.every and self._trainer.parameters.step % self.every == 0:
             self.write()
 
     def epoch(self) -> None:
-        """To be called after each epoch."""
+        """Writes a checkpoint if one is due; call it after each epoch."""
         if not self.every:
             self.write()
 
     def finish(self) -> None:
-        """To be called at the end, wherever that is."""
+        """Writes the last checkpoint; call it when training ends or is stopped."""
         if self._written != self._reached:
             self.write()
 
     def write(self) -> None:
-        """Writes the state as it is now."""
+        """Writes the current state."""
         if self.path is not None:
             write_atomically(self.path, self._encoded())
         self._written = self._reached
@@ -296,11 +301,14 @@ class Saver:
             )
 
     def rescue(self, path: str) -> None:
-        """Writes it to another file, in odt's own format: it needs nothing of the model's file."""
+        """Writes the current state to another file, in odt's own format.
+
+        That format needs no bytes of the model's file, which may be lost.
+        """
         write_atomically(path, checkpoint.encode(self.state()))
 
     def state(self) -> Checkpoint:
-        """The state as it is now."""
+        """The current state."""
         epoch, position = self._reached
         progress = replace(self._progress, epoch=epoch, position=position)
         trainer = self._trainer
@@ -313,7 +321,7 @@ class Saver:
 
 
 def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:
-    """Constants that a checkpoint has replaced, by tensor index."""
+    """Constants that differ between two graphs, by tensor index."""
     pairs = zip(before.tensors, after.tensors, strict=True)
     return {
         i: new.data

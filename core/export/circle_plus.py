@@ -1,7 +1,7 @@
-"""Puts training info into a model file, in place of what is there, or takes it out.
+"""Adds training info to a model file, replaces it, or removes it.
 
 The file's bytes stay: a front (see flatbuffer_edit) holds the new root, its lists of metadata and
-buffers, and the info. Taking out what odt put in gives back the file as it was.
+buffers, and the info. Removing info that odt added restores the file byte for byte.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from odt.core.model.training_info import METADATA_NAME
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What turns a file into another.
+    """An edit of a file.
 
     Attributes:
-        front: bytes that come first.
-        begin: from where on the file's own bytes follow.
-        patches: what changes in these.
+        front: new bytes at the beginning.
+        begin: offset of the first of the file's own bytes that follow.
+        patches: changes in the file's own bytes.
     """
 
     front: bytes
@@ -43,12 +43,13 @@ class Edit:
 def edit_training_info(
     model: Model, info: bytes | None, identifier: bytes, own: Sequence[OwnBuffer] = ()
 ) -> Edit:
-    """How a file gets training info, or loses it.
+    """The edit that sets or removes training info.
 
     Args:
-        info: an encoded training info, or None to take out what is there.
-        identifier: of the format that the file will have.
-        own: new buffers for some tensors, together with an info only.
+        model: the model.
+        info: encoded training info; None to remove it.
+        identifier: file identifier of the new file's format.
+        own: new buffers for some tensors, only together with an info.
     """
     begin, root = original(FlatBuffer(model.path, model.data))
     metadata: list[int | NewTable] = []

@@ -1,4 +1,4 @@
-"""Writes trained models: new weights in the original bytes, everything else as it was."""
+"""Exports trained models: patches new weights into the original bytes and keeps all others."""
 
 import os
 import struct
@@ -50,15 +50,17 @@ def export_model(
     *,
     float_weights: bool = False,
 ) -> None:
-    """Writes the model with other weights; whole or not at all, also over its own file.
+    """Writes a model with new weights atomically; the file may be the model's own.
 
     Args:
-        weights: tensor index → new values, by the graph of fold_weights: float32 for what is
-            stored as float16 or int8, which gets new scales. A tensor that shares its buffer with
-            one of other values gets a buffer of its own.
-        file_format: circle or tflite; None for the model's own.
-        info: makes the file a circle+; None leaves training info as it is.
-        float_weights: writes what is stored as float16 or int8 as float32 instead.
+        model: the model.
+        weights: tensor index in the graph of dequantize_weights → new values, in float32 also for
+            weights stored as float16 or int8, which get new scales. A tensor that shares its
+            buffer with one of other values gets a buffer of its own.
+        path: the file to write.
+        file_format: circle or tflite; None for the model's format.
+        info: training info to store in a circle+; None leaves training info as it is.
+        float_weights: store float16 and int8 weights as float32.
 
     Raises:
         ModelError: if the format cannot hold the model, the file cannot be written, or it does
@@ -92,7 +94,7 @@ def export_model(
 def _in_float(
     model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
 ) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
-    """The model with float32 weights, new ones by its tensors, the info by its operators."""
+    """The model with float32 weights; new weights and info renumbered for its operators."""
     dequantized = dequantize_weights(model)
     if not dequantized.stored:
         return model, weights, info
@@ -105,7 +107,7 @@ def _in_float(
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
-    """Writes a circle+ of the model, in place of any training info that it carries."""
+    """Writes the model as a circle+ with new training info."""
     export_model(model, {}, path, "circle", info)
 
 
@@ -119,16 +121,16 @@ def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
 def _chunks(
     model: Model, edit: Edit, weights: list[Patch], source: Model
 ) -> Iterator[bytes | memoryview]:
-    """The file's bytes; fails at the end if what they were made from became shorter meanwhile."""
+    """The bytes of the new file; raises LostFileError if the model's file became shorter."""
     yield edit.front
     yield from patched(model.data, [*edit.patches, *weights], edit.begin)
     source.check_file()
 
 
 def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Edit:
-    """The model in a format, with new buffers for some tensors.
+    """The edit that converts a model to a format, with new buffers for some tensors.
 
-    Another format has another identifier and version, and may lack a place for what there is.
+    A format differs in identifier, version and in what it can hold.
     """
     if file_format == model.format and not own:
         return Edit(b"", 0, [])
@@ -161,9 +163,9 @@ def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Ed
 
 
 def _empty_buffers(model: Model, root: Table) -> set[int]:
-    """Buffers of activations whose data is there, and empty: LiteRT takes that for a constant.
+    """Buffers of activations that have an empty data field, which LiteRT takes for a constant.
 
-    A constant without elements keeps its buffer, and buffer 0 is never looked at.
+    A constant without elements keeps its buffer, and LiteRT ignores buffer 0.
     """
     empty = {
         k
@@ -181,7 +183,7 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
 
 
 def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], list[OwnBuffer]]:
-    """Where new values go: into the bytes of the old ones, unless others need these."""
+    """Places new values: in the bytes of the old ones, or in new buffers if others share those."""
     patches: list[Patch] = []
     own: list[OwnBuffer] = []
     together: dict[tuple[int, int], list[int]] = {}
@@ -205,7 +207,7 @@ def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], li
 
 
 def _readers(model: Model) -> Counter[tuple[int, int]]:
-    """How many tensors of all subgraphs, and entries of metadata, name the bytes of a span."""
+    """Number of tensors of all subgraphs, and metadata entries, that refer to each span."""
     found = Counter(model.spans[buffer] for buffer in model.metadata.values())
     for graph in FlatBuffer(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
         for table in graph.tables(TENSORS, "tensor", f"{graph.where}, "):
@@ -216,19 +218,19 @@ def _readers(model: Model) -> Counter[tuple[int, int]]:
 
 
 def _bytes_of(values: Array, size: int) -> memoryview:
-    """As they stand in the file."""
+    """Values as bytes of the file."""
     assert values.nbytes == size, f"its buffer has {size} bytes, not {values.nbytes}"
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return little.reshape(-1).view(np.uint8).data
 
 
 def _place_of(model: Model, values: Array) -> int:
-    """Where in the file an array is that views it."""
+    """Offset in the file of an array that is a view of it."""
     return values.ctypes.data - np.frombuffer(model.data, np.uint8).ctypes.data
 
 
 def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
-    """Names what the other format has no place for, in all subgraphs."""
+    """Raises an error that names everything the other format cannot hold, in all subgraphs."""
     problems = []
     for table in root.tables(1, "operator code"):
         code = min(table.number(0, "b"), table.number(3, "i"))

@@ -1,11 +1,11 @@
-"""Changes a model file and leaves every byte of it that need not change.
+"""Edits a model file and keeps every byte that need not change.
 
-Offsets in a flatbuffer are relative and point forward. So a new root with new vectors goes in
-front of the old bytes, and these stay as they are, with all that this schema does not know. Only
-absolute offsets (bytes behind the flatbuffer in files beyond 2 GiB) move by what was put in front.
+Offsets in a flatbuffer are relative and point forward. Therefore a new root with new vectors goes
+in front of the old bytes, which stay as they are, unknown fields included. Only absolute offsets
+(to bytes behind the flatbuffer in files beyond 2 GiB) grow by the size of the front.
 
-A front begins with header, MARK and its size; so the file as it was is found again, and a second
-change takes the place of the first.
+A front begins with header, MARK and its size, so that a second edit finds the original file and
+replaces the first front.
 """
 
 import struct
@@ -27,11 +27,11 @@ Patch = tuple[int, bytes | memoryview]
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to be put in front.
+    """A table for the front.
 
     Attributes:
-        data: vtable, table and what it points to; begins on a multiple of 16.
-        start: where in data the table begins.
+        data: vtable, table and the objects it points to; begins at a multiple of 16.
+        start: offset of the table in data.
     """
 
     data: bytes
@@ -40,10 +40,10 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True)
 class OwnBuffer:
-    """A new buffer that replaces the one some tensors name.
+    """A new buffer for some tensors.
 
     Attributes:
-        tensors: of subgraph 0.
+        tensors: tensors of subgraph 0.
         data: the bytes.
     """
 
@@ -52,7 +52,7 @@ class OwnBuffer:
 
 
 def metadata_table(name: str, buffer: int) -> NewTable:
-    """A Metadata entry: name and buffer index."""
+    """Makes a Metadata table: name and buffer index."""
     text = name.encode()
     vtable = struct.pack("<4H", 8, 12, 4, 8)
     return NewTable(
@@ -61,7 +61,7 @@ def metadata_table(name: str, buffer: int) -> NewTable:
 
 
 def buffer_table(data: bytes) -> NewTable:
-    """A Buffer whose data begins on a multiple of 16; without data, the empty one."""
+    """Makes a Buffer table whose data begins at a multiple of 16; empty without data."""
     if not data:
         return NewTable(struct.pack("<HHi", 4, 4, 4), 4)
     vtable = struct.pack("<4H", 6, 8, 4, 0)
@@ -71,7 +71,7 @@ def buffer_table(data: bytes) -> NewTable:
 def name_own_buffers(
     root: Table, buffers: list[int | NewTable], own: Sequence[OwnBuffer]
 ) -> list[Patch]:
-    """Appends new buffers to a list of buffers; the patches make their tensors name them.
+    """Appends new buffers to a list; returns the patches that make tensors refer to them.
 
     Raises:
         ModelError: if a tensor has no field for the index of a buffer.
@@ -91,10 +91,12 @@ def name_own_buffers(
 
 
 def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Iterator[memoryview]:
-    """The bytes from begin on with some of them replaced, piece by piece.
+    """Yields the bytes from `begin` on with patches applied.
 
     Args:
-        patches: (offset in data, new bytes); of overlapping ones the first wins.
+        data: the original bytes.
+        patches: (offset in data, new bytes); of overlapping patches the first wins.
+        begin: offset of the first byte.
     """
     at = begin
     for offset, new in sorted(patches, key=lambda p: p[0]):
@@ -107,7 +109,7 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
 
 
 def original(source: FlatBuffer) -> tuple[int, Table]:
-    """Where the file begins that a front was put before (0 if there is none), and its root."""
+    """Offset of the original file behind a front (0 without a front), and its root."""
     data = source.data
     if bytes(data[8:12]) == MARK and len(data) >= 16:
         base = u32(data, 12)
@@ -117,7 +119,7 @@ def original(source: FlatBuffer) -> tuple[int, Table]:
 
 
 def absolute_offsets(root: Table, shift: int) -> list[Patch]:
-    """Moves the absolute offsets in a model that moves by shift bytes."""
+    """Patches for the absolute offsets in a model that moves by `shift` bytes."""
     places = [t.place(1, 8) for t in root.tables(BUFFERS, "buffer")]
     for graph in root.tables(SUBGRAPHS, "subgraph"):
         places += [t.place(9, 8) for t in graph.tables(3, "operator", f"{graph.where}, ")]
@@ -135,18 +137,18 @@ def front(
     *,
     lasting: bool = False,
 ) -> bytes:
-    """A new root, to stand before the file that begins at base.
+    """Makes a front: a new root for the file behind it.
 
     Args:
-        base: where the original file begins in the root's source.
-        root: of the original file.
-        identifier: of the format.
-        version: what it is to say, if something else.
-        vectors: slot → tables of a new vector: new ones, or offsets of old ones in the source.
-        lasting: leaves out the mark, so that no later front replaces this one.
+        base: offset of the original file in the root's source.
+        root: root of the original file.
+        identifier: file identifier of the format.
+        version: new version; None for the root's.
+        vectors: slot → tables of a new vector: new tables, or offsets of old ones in the source.
+        lasting: leave out MARK, so that no later front replaces this one.
 
     Raises:
-        ModelError: if the root's fields are not within it, or the new tables take 2 GiB.
+        ModelError: if the root's fields lie outside it, or the new tables take 2 GiB.
     """
     vectors = vectors or {}
     ends = [f + (4 if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
@@ -206,10 +208,10 @@ def _point(out: bytearray, at: int, target: int) -> None:
 
 
 def _is_offset(root: Table, slot: int) -> bool:
-    """Whether a field of the root points somewhere.
+    """Whether a field of the root is an offset.
 
-    Of slots that the schema does not know yet it is so if it can be: all that Model ever got were
-    vectors, tables and strings.
+    A slot that the schema does not know counts as an offset if it can be one: all fields added to
+    Model so far were vectors, tables and strings.
     """
     if not root.fields[slot] or slot == VERSION:
         return False

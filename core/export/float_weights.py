@@ -1,8 +1,8 @@
-"""A model file whose float16 and int8 weights are float32: what it computes is said without them.
+"""Rewrites a file so that float16 and int8 weights are stored as float32.
 
-New buffers go in front of the old bytes (see flatbuffer_edit). In these the tensors change their
-type and lose their scales; a DEQUANTIZE of a weight is taken from the list of operators, and who
-read its output reads the weight.
+New buffers go in front of the old bytes (see flatbuffer_edit). In the old bytes the tensors change
+their type and lose their scales; the DEQUANTIZE of a weight is removed from the list of operators,
+and operators that read its output read the weight.
 """
 
 import struct
@@ -34,19 +34,20 @@ READ = 1  # slot of Operator: its inputs
 
 
 def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
-    """Positions of the operators that the file loses."""
+    """Positions of the removed operators."""
     left = {n.origin for n in dequantized.graph.nodes}
     return tuple(n.origin for n in model.graph.nodes if n.origin not in left)
 
 
 def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
-    """The model with float32 weights.
+    """Rewrites a model with float32 weights.
 
     Args:
-        dequantized: its graph, and what was unfolded.
+        model: the model.
+        dequantized: its graph with float32 weights.
 
     Raises:
-        UnsupportedError: if something reads a weight as it is stored.
+        UnsupportedError: if an operator reads a weight in its stored form.
     """
     _check_readers(model, dequantized)
     source = FlatBuffer(model.path, model.data)
@@ -66,7 +67,7 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
 
 
 def _own_buffers(dequantized: Dequantized) -> Iterator[OwnBuffer]:
-    """The float32 values of each weight; tensors that shared a buffer may have other scales."""
+    """A buffer of float32 values for each weight, also if weights shared one before."""
     for i, stored in dequantized.stored.items():
         values = dequantized.graph.tensors[i].data
         assert values is not None
@@ -87,7 +88,7 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
 
 
 def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
-    """The type of each tensor that becomes float32, and its scales."""
+    """Patches for type and scales of the tensors that become float32."""
     for i, table in enumerate(graph.tables(TENSORS, "tensor")):
         if i not in tensors:
             continue
@@ -103,7 +104,7 @@ def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
 
 
 def _rewired(graph: Table, model: Model, dequantized: Dequantized) -> Iterator[Patch]:
-    """The list of operators without those that are taken out, and who read their outputs."""
+    """Patches for the list of operators and for the operators that read removed outputs."""
     gone = removed(model, dequantized)
     if not gone:
         return

@@ -1,4 +1,4 @@
-"""Reads a written model back before it takes its name: it must hold what it was made from."""
+"""Verifies an exported model by reading it back before it takes its name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,14 @@ PAGES = 1 << 23  # bytes compared before the pages of both files are given back
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a written model must hold.
+    """Expected contents of an exported model.
 
     Attributes:
-        path: the name that the file is to have.
-        model: what it was made from; all else must be as there.
-        weights: tensor index → values that have changed, as the file stores them.
-        scales: tensor index → scales that have changed.
-        info: the training info, encoded; None if it was not written.
+        path: the name of the exported file.
+        model: the original model, with which all else must agree.
+        weights: tensor index → changed values, as the file stores them.
+        scales: tensor index → changed scales.
+        info: encoded training info; None if it was not written.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Expected:
     info: bytes | None = None
 
     def check(self, written: Path) -> None:
-        """Compares, bit for bit.
+        """Compares the written file with the expected contents, bit for bit.
 
         Raises:
             ModelError: if anything differs.

@@ -1,7 +1,7 @@
-"""A new last layer behind the features of a model that was trained for something else.
+"""Replaces the last layer of a model, for transfer learning.
 
-What the features need stays, operator by operator; what only the old layer needed goes, and with
-it what described the model's outputs: signatures and metadata.
+The operators that compute the features stay; those that only the old layer needed are removed,
+together with signatures and metadata, which describe the old outputs.
 """
 
 import struct
@@ -29,20 +29,22 @@ BROKEN = (struct.error, IndexError, TypeError, ValueError, AttributeError, Overf
 
 
 def replace_head(model: Model, classes: int, after: int | None = None, seed: int = 0) -> Model:
-    """The model with FULLY_CONNECTED and SOFTMAX behind its features, in its own format.
+    """Puts FULLY_CONNECTED and SOFTMAX behind a model's features; the format stays.
 
-    Features of more than two axes are averaged over those between the first and the last.
+    Features of more than two axes are averaged over the axes between the first and the last.
 
     Args:
-        classes: of the new output, the only one.
-        after: position of the operator that gives the features; None for what the last layer
-            with weights reads.
-        seed: of the new weights, drawn as He et al. do: variance 2 / features. The bias is 0.
+        model: the model.
+        classes: number of classes of the new output, which is the only one.
+        after: position of the operator that computes the features; None for the input of the last
+            layer with weights.
+        seed: seed of the new weights, which are drawn as in He et al. (variance 2 / features); the
+            bias is 0.
 
     Raises:
-        ModelError: if the file has no features to be read, or is damaged.
-        OptionError: if there is no such operator.
-        UnsupportedError: if odt cannot compute what stays.
+        ModelError: if the model has no features, or the file is damaged.
+        OptionError: if there is no operator at the position.
+        UnsupportedError: if the features need unsupported operators.
         LostFileError: if the model's file became shorter.
     """
     features = _features(model, after)
@@ -62,7 +64,7 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
 
 
 def _features(model: Model, after: int | None) -> int:
-    """The tensor that the new layer reads."""
+    """The tensor of the features, which the new layer reads."""
     if after is not None:
         outputs = {n.origin: n.outputs[0] for n in model.graph.nodes}
         if after not in outputs:
@@ -87,12 +89,12 @@ def _features(model: Model, after: int | None) -> int:
 
 
 def _is_layers(tensor: Tensor) -> bool:
-    """Whether a tensor is the matrix or the filter of a layer."""
+    """Whether a tensor is a layer's weight matrix or filter."""
     return tensor.data is not None and tensor.spec.dtype.kind == "f" and len(tensor.spec.shape) > 1
 
 
 def _shape(model: Model, features: int, kept: Sequence[int]) -> tuple[int, ...]:
-    """Of the features, as the operators before them compute it."""
+    """The shape of the features, as inferred from the operators before them."""
     graph = dequantize_weights(model).graph
     spec = graph.tensors[features].spec
     part = replace(
@@ -114,7 +116,7 @@ def _shape(model: Model, features: int, kept: Sequence[int]) -> tuple[int, ...]:
 
 
 def _needed(graph: Graph, features: int) -> list[int]:
-    """Positions in the file of the operators that a tensor follows from."""
+    """Positions in the file of the operators that a tensor depends on."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
     found: set[int] = set()
     rest = [features]
@@ -127,7 +129,7 @@ def _needed(graph: Graph, features: int) -> list[int]:
 
 
 class _Buffer(schema.Buffer.BufferT):  # type: ignore[misc]  # circle-schema has no types
-    """A buffer whose data begins where it must."""
+    """A buffer whose data is aligned."""
 
     def __init__(self, data: Array) -> None:
         super().__init__()
@@ -153,7 +155,7 @@ def _packed(
     rng: np.random.Generator,
     classes: int,
 ) -> bytes:
-    """The file: the operators that are kept, and the new ones behind them."""
+    """Serialises the model of the kept operators and the new layer."""
     old = schema.Model.ModelT.InitFromPackedBuf(bytes(model.data))
     graph = old.subgraphs[0]
     old.subgraphs = [graph]  # the others are for control flow, which odt does not compute
@@ -170,17 +172,17 @@ def _packed(
 
 
 class _Head:
-    """Takes out of a model's tables what is not used any more, and puts new things in.
+    """Removes unused entries from a model's tables and adds a new layer.
 
     Attributes:
-        number: of each tensor that stays, by the number that it had.
+        number: old number of each kept tensor → new number.
     """
 
     def __init__(self, source: Model, model: Any, graph: Any) -> None:
         self.source, self.model, self.graph = source, model, graph
 
     def keep(self, operators: Iterable[Any], features: int) -> None:
-        """Numbers tensors, buffers and operator codes anew."""
+        """Keeps some operators and renumbers tensors, buffers and operator codes."""
         graph, model = self.graph, self.model
         lists = [a for o in operators for a in (o.inputs, o.outputs, o.intermediates)]
         used = {features, *(int(i) for a in lists if a is not None for i in a)} - {-1}
@@ -201,7 +203,7 @@ class _Head:
         model.operatorCodes = [model.operatorCodes[k] for k in codes]
 
     def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, classes: int) -> int:
-        """The new layer behind x; gives its output."""
+        """Adds the new layer behind x; returns its output."""
         batch, *between, width = shape
         if any(n != 1 for n in between):
             axes = self._constant(np.arange(1, 1 + len(between), dtype=np.int32), "axes")
@@ -233,7 +235,7 @@ class _Head:
     def _operator(
         self, op: str, options: str, inputs: Sequence[int], shape: Sequence[int], name: str
     ) -> int:
-        """An operator with one output, whose batch is as open as that of its first input."""
+        """Adds an operator; its output has a dynamic batch axis if its first input has one."""
         code = schema.OperatorCode.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator.BuiltinOperator, op)
         code.deprecatedBuiltinCode, code.version = code.builtinCode, 1
