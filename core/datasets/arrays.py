@@ -1,4 +1,4 @@
-"""Arrays in `.npy`, `.npz`, HDF5 and raw files as a source; mapped, never whole in memory."""
+"""Opens `.npy`, `.npz`, HDF5 and raw files as a source, memory-mapped."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ SPLITS = ("train", "test", "validation", "val")
 
 @dataclass(frozen=True, slots=True)
 class ArrayOptions:
-    """Which arrays are what.
+    """Options for files of arrays.
 
     Attributes:
-        x, y: names of the arrays with inputs and targets, several with commas between; the part's
-            name may follow after _ or stand before it.
-        classes: names of classes, or empty to number them.
-        regression: targets are values; None: if they are no whole numbers.
-        shape, dtype: of a sample in a raw file.
+        x, y: names of the arrays with inputs and targets, several separated by commas; the name
+            of the part may precede or follow with _ between.
+        classes: class names; empty to use numbers.
+        regression: whether targets are values; None for targets that are no integers.
+        shape, dtype: shape and dtype of a sample in a raw file.
     """
 
     x: str = ""
@@ -41,7 +41,7 @@ class ArrayOptions:
 
 
 def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = None) -> Source:
-    """Arrays of one file, or inputs in one and targets in another.
+    """Opens inputs and targets from one file, or from two.
 
     Raises:
         DataError: if the files hold no such arrays.
@@ -106,7 +106,7 @@ def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
 
 
 def _pick(arrays: Mapping[str, Array], given: str, usual: Sequence[str], split: str) -> list[str]:
-    """Names of the arrays of one role and split; empty if there are none."""
+    """Names of the arrays with inputs, or with targets, of a split; empty if there are none."""
     by_lower = {name.lower(): name for name in arrays}
     for base in given.split(",") if given else usual:
         for spelling in (f"{base}_{split}", f"{split}_{base}") if split else (base,):
@@ -149,7 +149,7 @@ def _source(
 
 
 def _are_values(target: Array) -> bool:
-    """Whether targets are no class numbers: floats, or several numbers a sample."""
+    """Whether targets are values instead of class numbers: floats, or several per sample."""
     return target.dtype.kind not in "iub" or int(np.prod(target.shape[1:])) != 1
 
 
@@ -164,7 +164,7 @@ def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
 
 
 def _kind(inputs: Sequence[Any]) -> Kind:
-    """Pictures are unsigned bytes of two or three axes."""
+    """The kind of the inputs: unsigned bytes of two or three axes are pictures."""
     x = inputs[0]
     channels = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 2, 3, 4))
     return "image" if x.dtype == np.uint8 and channels else "features"

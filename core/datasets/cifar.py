@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their two published forms, the binary one and the pickles.
+"""Reads CIFAR-10 and CIFAR-100 in both published forms: binary files and pickles.
 
 A picture is 3,072 bytes, 32×32 red, then green, then blue. In the binary form one label byte (in
 CIFAR-100 two: coarse, fine) stands before each. Source: https://www.cs.toronto.edu/~kriz/cifar.html
@@ -41,7 +41,7 @@ def read_cifar100(tree: Tree, variant: str) -> Read:
 
 
 def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, ...]) -> ArrayPart:
-    """The files one after the other, pictures mapped from a copy without a name."""
+    """A part made of several files; pictures are mapped from an unnamed temporary copy."""
     every = []
     with tempfile.TemporaryFile() as plain:
         for name in files:
@@ -59,7 +59,7 @@ def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, 
 
 
 def _file(tree: Tree, name: str, variant: str) -> tuple[Array, Array]:
-    """Pictures and labels of one file: binary where it is there, else the pickle."""
+    """Pictures and labels of one file: the binary form if it exists, else the pickle."""
     by_name = {PurePosixPath(path).name: path for path in tree.sizes}
     if f"{name}.bin" in by_name:
         return _binary(tree, by_name[f"{name}.bin"], variant)
@@ -107,7 +107,7 @@ def _dictionary(tree: Tree, path: str) -> dict[str, Any]:
 
 
 def _classes(tree: Tree, variant: str) -> tuple[str, ...]:
-    """Names from the file beside the data; numbers where it is missing."""
+    """Class names from the file beside the data; numbers if the file is missing."""
     by_name = {PurePosixPath(path).name: path for path in tree.sizes}
     if path := by_name.get(f"{variant}_label_names.txt"):
         text = tree.read(path, 1 << 16).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""A contact sheet: the first samples of a file as one picture, each with its label."""
+"""Draws a contact sheet: the first samples of a file with their labels, in one picture."""
 
 import io
 import math
@@ -21,13 +21,15 @@ DARK = np.uint8(32)
 
 
 def write_sheet(path: Path, column: Column, labels: Sequence[str]) -> None:
-    """Writes a PNG.
+    """Writes a contact sheet as PNG.
 
     Args:
-        labels: of the first samples; as many samples are shown.
+        path: the file to write.
+        column: the samples.
+        labels: labels of the first samples; one sample is shown for each.
 
     Raises:
-        DataError: if Pillow is missing, a sample is no picture and no curve, or the file cannot
+        DataError: if Pillow is missing, a sample is neither picture nor curve, or the file cannot
             be written.
     """
     image = pillow()
@@ -51,9 +53,9 @@ def write_sheet(path: Path, column: Column, labels: Sequence[str]) -> None:
 
 
 def picture(row: Array, shape: tuple[int, ...]) -> Array:
-    """Bytes (H, W, 3) of one sample: a picture, a map of bands, or a curve.
+    """Draws one sample, a picture, a spectrogram or a curve, as bytes (H, W, 3).
 
-    The least and the greatest value of the sample become black and white.
+    The least value of the sample becomes black, the greatest white.
     """
     x = np.nan_to_num(row.astype(np.float64))
     least, most = x.min(), x.max()
@@ -71,7 +73,7 @@ def picture(row: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _curve(x: Array) -> Array:
-    """A drawn line: white where the value lies."""
+    """Draws a curve as a white line."""
     at = np.linspace(0, len(x) - 1, TILE).round().astype(int)
     y = np.zeros((TILE, TILE))
     heights = ((1 - x[at]) * (TILE - 1)).round().astype(int)
@@ -82,7 +84,7 @@ def _curve(x: Array) -> Array:
 
 
 def _tile(image: Any, pixels: Array) -> Any:
-    """Scaled to the tile, centred."""
+    """Scales a picture to a tile and centres it."""
     made = image.fromarray(pixels)
     scale = TILE / max(made.size)
     size = tuple(max(1, round(n * scale)) for n in made.size)
@@ -93,5 +95,5 @@ def _tile(image: Any, pixels: Array) -> Any:
 
 
 def printable(label: str) -> str:
-    """What Pillow's own font can draw, as much as fits."""
+    """The part of a label that Pillow's built-in font can draw and that fits a tile."""
     return label.encode("latin1", "replace").decode("latin1")[: TILE // 6]

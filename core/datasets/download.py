@@ -1,4 +1,4 @@
-"""Fetches published files: checked by their published checksums, resumed where it was cut off."""
+"""Downloads published files, verifies their checksums, and resumes interrupted downloads."""
 
 import hashlib
 import http.client
@@ -18,10 +18,10 @@ PARTIAL = ".download"
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A file to fetch.
+    """A file to download.
 
     Attributes:
-        url: where it is.
+        url: address of the file.
         md5: published checksum, in hex.
     """
 
@@ -36,13 +36,15 @@ class Remote:
 def download(
     files: Sequence[Remote], folder: Path, progress: Callable[[str, int, int | None], None]
 ) -> None:
-    """Fetches what is not there yet.
+    """Downloads the files that do not exist yet.
 
     Args:
-        progress: called with file name, bytes so far, and bytes in all if that is known.
+        files: the files.
+        folder: folder to put them in.
+        progress: called with file name, bytes so far, and total bytes if known.
 
     Raises:
-        DataError: if there is no network, or a file is not the published one.
+        DataError: if the network fails, or a file differs from the published one.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Folders of pictures or sounds: one folder a class, train/ and test/ above them or not."""
+"""Opens folders of pictures or sounds: one folder per class, optionally below train/ and test/."""
 
 import io
 import re
@@ -36,7 +36,7 @@ Decode = Callable[[bytes], Array]
 
 
 class FilePart(Part):
-    """Files of a tree, each a sample; its folder is its class."""
+    """A part whose samples are files and whose classes are folders."""
 
     def __init__(self, tree: Tree, names: Sequence[str], labels: Array, decode: Decode) -> None:
         self._tree = tree
@@ -74,15 +74,16 @@ class FilePart(Part):
 
 
 def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> Source:
-    """Files of one kind by part and class.
+    """Opens all files of one kind by part and class.
 
     Args:
+        tree: folder or archive.
         kind: image or sound.
         decode: bytes of a file → array; raises DataError.
-        skip: leave classes without files out.
+        skip: leave out classes without files.
 
     Raises:
-        DataError: if there are no such files, a part has classes of its own, or a class is empty.
+        DataError: if there are no such files, the parts differ in classes, or a class is empty.
     """
     endings = PICTURES if kind == "image" else SOUNDS
     warnings.filterwarnings("ignore", module="PIL")  # what is wrong with a picture is said here
@@ -142,13 +143,14 @@ def _place(folder: PurePosixPath) -> tuple[str, str]:
 
 
 def decode_picture(data: bytes, resize: Resize | None = None) -> Array:
-    """uint8 (H, W, 3), turned as its EXIF data says.
+    """Decodes a picture to uint8 (H, W, 3), rotated by its EXIF orientation.
 
     Args:
-        resize: applied here, where it spares a copy; None leaves it to later steps.
+        data: bytes of the file.
+        resize: size to resize to while decoding, which saves a copy; None for no resizing.
 
     Raises:
-        DataError: if it is damaged, too large, or has more than 8 bits a channel.
+        DataError: if the file is damaged, too large, or has more than 8 bits per channel.
     """
     image = pillow()
     with reading("", "must be a sound picture"), image.open(io.BytesIO(data), formats=FORMATS) as p:
@@ -167,7 +169,7 @@ def _rgb(picture: Any) -> Any:
 
 
 def _upright(picture: Any) -> Any:
-    """Turned by EXIF's orientation; most pictures have none."""
+    """Rotates a picture by its EXIF orientation; most pictures have none."""
     if 0x0112 not in picture.getexif():
         return picture
     from PIL import ImageOps

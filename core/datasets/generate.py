@@ -1,4 +1,4 @@
-"""Makes data files: samples chosen, preprocessed, written, described."""
+"""Makes data files: selects, preprocesses, writes and describes samples."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -37,15 +37,15 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to make of a source, and where to put it.
+    """Options for making data files.
 
     Attributes:
-        splits: to make.
-        division: how samples come to splits.
+        splits: splits to make.
+        division: how samples are divided among the splits.
         output: raw, hdf5 or npz.
-        skip: go on without samples that cannot be read.
-        workers: threads that read and preprocess.
-        like: the model that the files must fit.
+        skip: leave out samples that cannot be read.
+        workers: number of threads that read and preprocess.
+        like: inputs and outputs of the model that the files are for.
     """
 
     splits: tuple[Wanted, ...]
@@ -62,14 +62,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One split that was made.
+    """The data files of one split.
 
     Attributes:
-        files: input, and output unless samples have no targets.
-        balance: samples by class.
-        skipped: how many were left out.
-        reasons: the first of them, and why.
-        scale: that the JSON leaves to whoever reads the inputs; empty for none.
+        files: input file, and output file if samples have targets.
+        balance: number of samples by class.
+        skipped: number of samples left out.
+        reasons: the first of these samples, with reasons.
+        scale: scale to be applied by the reader of the inputs; empty for none.
     """
 
     name: str
@@ -92,7 +92,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A sample after preprocessing, or why there is none."""
+    """A preprocessed sample, or the reason why it is left out."""
 
     arrays: tuple[list[Array], list[Array]] | None
     label: int
@@ -100,11 +100,11 @@ class _Ready:
 
 
 def generate(source: Source, request: Request, progress: Progress) -> list[Made]:
-    """Writes the files of all splits; they get their names together, or none does.
+    """Writes the files of all splits atomically: all of them appear, or none.
 
     Raises:
-        DataError: for whatever in source, request or disk forbids it.
-        LostFileError: if a file of the source became shorter meanwhile.
+        DataError: if source or request are invalid, or the files cannot be written.
+        LostFileError: if a file of the source became shorter.
     """
     picked = select(source, request.splits, request.division)
     request = replace(request, inputs=_fitted(request, picked))
@@ -128,7 +128,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
 
 
 def training_split(picked: Iterable[Picked]) -> Picked:
-    """The split that statistics are taken from and copies are made for."""
+    """The training split, which provides statistics and is augmented."""
     every = list(picked)
     return next((p for p in every if p.name.startswith("train")), every[0])
 
@@ -219,7 +219,7 @@ def _copies(request: Request, picked: Picked) -> int:
 
 
 def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Ready]:
-    """All samples of a split as they are, then changed copies of them, in order."""
+    """All samples of a split in order, followed by their augmented copies."""
 
     def ready(job: tuple[int, int]) -> _Ready:
         k, copy = job
@@ -261,7 +261,7 @@ def _preprocess(request: Request, sample: Sample, random: np.random.Generator | 
 def in_order(
     function: Callable[[tuple[int, int]], _Ready], jobs: Iterator[tuple[int, int]], workers: int
 ) -> Any:
-    """Results in the order of jobs, computed by several threads a bounded stretch ahead."""
+    """Results in the order of the jobs, computed by threads a bounded number of jobs ahead."""
     if workers == 1:
         yield from map(function, jobs)
         return
@@ -293,7 +293,7 @@ def in_order(
 
 
 def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
-    """Names as tf_dataset_converter gives them; without the number where all samples are wanted."""
+    """Names of the files as in tf_dataset_converter; without the number if all samples are used."""
     prefix = f"{request.prefix}." if request.prefix else ""
     number = "" if picked.wanted.length is None else f".{samples}"
     split = picked.name.translate(str.maketrans("[:]/", "____"))
@@ -312,7 +312,7 @@ def _sidecars(
     data: tuple[Output, ...],
     stack: ExitStack,
 ) -> list[AtomicFile]:
-    """The JSON of both files, without their names yet."""
+    """The sidecars of both files."""
     steps = request.inputs.describe()
     augmentation = request.inputs.augmentation
     recipe = {

@@ -1,4 +1,4 @@
-"""IDX, the format of MNIST: a header of sizes and bytes after it, gzipped or not.
+"""Reads IDX, the format of MNIST: a header of sizes followed by bytes, optionally gzipped.
 
 Bytes 0 0, type 8 (unsigned byte), number of axes, one big-endian 32-bit size an axis, values.
 Source: the description at the foot of the MNIST page, http://yann.lecun.com/exdb/mnist/.
@@ -21,13 +21,15 @@ UNSIGNED_BYTE = 8
 
 
 def read_idx(tree: Tree, name: str, axes: int) -> Array:
-    """The array of unsigned bytes in a file, mapped from an unpacked copy without a name.
+    """Reads an array of unsigned bytes, mapped from an unpacked, unnamed temporary copy.
 
     Args:
-        axes: how many it must have.
+        tree: folder or archive.
+        name: name of the file.
+        axes: number of axes that the array must have.
 
     Raises:
-        DataError: if the file is not of this format, damaged, or shorter than its header says.
+        DataError: if the file is not in this format, damaged, or shorter than its header says.
     """
     where = tree.where(name)
     with (

@@ -12,7 +12,7 @@ from odt.errors import DataError
 
 
 class RelabelledPart(Part):
-    """A part whose class numbers are others."""
+    """A part with renumbered classes."""
 
     def __init__(self, part: Part, numbers: Sequence[int]) -> None:
         self._part = part
@@ -34,10 +34,10 @@ class RelabelledPart(Part):
 
 
 def parse_label_map(text: str) -> dict[str, str]:
-    """From `cat=pet,dog=pet` or the name of a JSON file with such pairs.
+    """Parses `cat=pet,dog=pet`, or reads a JSON file with such pairs.
 
     Raises:
-        DataError: if it is neither.
+        DataError: if the text is neither.
     """
     if text.endswith(".json"):
         data = read_input(text, "a file of JSON")
@@ -53,10 +53,10 @@ def parse_label_map(text: str) -> dict[str, str]:
 
 
 def relabel(source: Source, names: Mapping[str, str]) -> Source:
-    """The source with other class names; classes of one name become one. Others keep theirs.
+    """Renames classes of a source; classes that get the same name are merged.
 
     Raises:
-        DataError: for a name that is no class.
+        DataError: for a name that is not a class.
     """
     unknown = sorted(set(names) - set(source.classes))
     if unknown:

@@ -1,4 +1,4 @@
-"""What a model wants of its data: shapes, channels, dtype, number of classes."""
+"""Signature of a model: shapes, channels and dtypes of its inputs, number of classes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from odt.kernels.opdef import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class ModelSignature:
-    """The first input and the outputs of a model, for one sample.
+    """Inputs and outputs of a model, for one sample.
 
     Attributes:
-        path: of the model.
-        inputs, outputs: without the batch.
+        path: path of the model.
+        inputs, outputs: specs without the batch axis.
     """
 
     path: str
@@ -23,14 +23,14 @@ class ModelSignature:
     outputs: tuple[TensorSpec, ...]
 
     def picture_size(self) -> tuple[int, int] | None:
-        """Height and width if the input is a picture (H, W) or (H, W, C)."""
+        """Height and width of the input, if it is a picture (H, W) or (H, W, C)."""
         shape = self.inputs[0].shape
         if (len(shape) == 3 and shape[2] in (1, 3)) or len(shape) == 2:
             return shape[0], shape[1]
         return None
 
     def colour(self) -> str:
-        """What pictures must become."""
+        """Colour conversion that pictures need."""
         shape = self.inputs[0].shape
         return "rgb" if len(shape) == 3 and shape[2] == 3 else "grayscale"
 
@@ -42,7 +42,7 @@ class ModelSignature:
         targets: Sequence[TensorSpec],
         classes: int,
     ) -> None:
-        """Raises DataError if a split does not fit the model."""
+        """Raises DataError if the samples of a split do not match the model."""
         for k, (got, want) in enumerate(zip(inputs, self.inputs, strict=False)):
             if got.shape != want.shape or got.dtype != want.dtype:
                 raise DataError(
@@ -65,10 +65,10 @@ class ModelSignature:
 
 
 def read_signature(path: str) -> ModelSignature:
-    """What a model file wants.
+    """Reads the signature of a model file.
 
     Raises:
-        ModelError: if it cannot be read.
+        ModelError: if the file cannot be read.
     """
     graph = read_model(path).graph
     specs = [

@@ -1,4 +1,4 @@
-"""Opens what --source names: told by what it is, or by --format."""
+"""Opens a source of samples in the format that it has or that --format gives."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -30,14 +30,14 @@ DELIMITERS = {"csv": "", "tsv": "\t", "text": " "}
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What is known of a source before it is opened.
+    """Options for opening a source.
 
     Attributes:
         text: path, module:function, tfds:NAME or hf:NAME.
         targets: path of a second file with the targets.
-        data_dir: for builders.
-        skip: leave out what cannot be used.
-        resize: of pictures, where no other step must come before it.
+        data_dir: folder of data for TensorFlow Datasets and Hugging Face.
+        skip: leave out files and lines that cannot be used.
+        resize: size of pictures, if no other step precedes the resizing.
     """
 
     text: str
@@ -52,10 +52,10 @@ class Opening:
 
 
 def open_source(opening: Opening) -> Source:
-    """The source, of whatever format it is.
+    """Opens a source of any format.
 
     Raises:
-        DataError: if there is nothing, or it is not what it should be.
+        DataError: if the source does not exist, or is not valid in its format.
     """
     path, text = Path(opening.text), opening.text
     form = _format(path, opening)

@@ -1,7 +1,7 @@
-"""Data files in the making: raw, HDF5, NPZ. Samples are appended; a name comes at the end.
+"""Writes data files sample by sample: raw, HDF5 or NPZ. A file gets its name at the end.
 
-A raw file holds all samples of tensor 0, then all of tensor 1, …, as onert_train reads it. While
-the number of samples is not known, tensors wait in files without names.
+A raw file holds all samples of tensor 0, then all samples of tensor 1, …, as onert_train reads it.
+Until the number of samples is known, further tensors wait in unnamed temporary files.
 """
 
 import hashlib
@@ -31,12 +31,12 @@ CHUNK = 1 << 20  # bytes of an HDF5 chunk, or one sample if that is larger
 
 
 class Output:
-    """One file in the making.
+    """A data file that is being written.
 
     Args:
-        path: the name it will have, unless commit gives another.
-        tensors: shape and dtype of one sample of each.
-        stack: discards what is not committed.
+        path: name of the file, unless commit gives another.
+        tensors: shape and dtype of one sample of each tensor.
+        stack: discards the file at its end unless it was committed.
     """
 
     ending: ClassVar[str]
@@ -55,13 +55,13 @@ class Output:
         """Adds one sample.
 
         Args:
-            arrays: contiguous, of the tensors' shapes and dtypes; not changed afterwards, for they
-                may be written later.
+            arrays: contiguous arrays of the tensors' shapes and dtypes. The caller must not change
+                them afterwards, since they may be written later.
         """
         raise NotImplementedError
 
     def finish(self) -> str:
-        """Completes the file, still without its name; gives its sha256 in hex."""
+        """Completes the file, still without its name; returns its SHA-256 in hex."""
         raise NotImplementedError
 
     def commit(self, path: Path) -> None:
@@ -70,7 +70,7 @@ class Output:
 
 
 class RawOutput(Output):
-    """Written and hashed by a thread of its own: neither needs Python's lock."""
+    """A raw file, written and hashed by a thread of its own: neither needs the interpreter lock."""
 
     ending = "bin"
 
@@ -121,7 +121,7 @@ class RawOutput(Output):
 
 
 class NpzOutput(Output):
-    """Arrays "0", "1", …, stored as they are, so that they can be mapped."""
+    """An NPZ file of arrays "0", "1", …, uncompressed so that they can be mapped."""
 
     ending = "npz"
 
@@ -156,7 +156,7 @@ class NpzOutput(Output):
 
 
 class Hdf5Output(Output):
-    """Group `value`, data sets "0", "1", …, in chunks of about a MiB."""
+    """An HDF5 file: group `value`, data sets "0", "1", …, in chunks of about 1 MiB."""
 
     ending = "h5"
 
@@ -205,7 +205,7 @@ class Hdf5Output(Output):
         return sha256(self._file.temporary)
 
     def _reserve(self) -> None:
-        """Claims the room of the next write: HDF5 may crash on a disk that is full."""
+        """Reserves disk space for the next write: HDF5 may crash on a full disk."""
         if not hasattr(os, "posix_fallocate") or self._file.temporary is None:
             return
         room = sum(rows.nbytes for rows in self._rows) + MARGIN
@@ -228,7 +228,7 @@ OUTPUTS: dict[str, type[Output]] = {"raw": RawOutput, "hdf5": Hdf5Output, "npz":
 
 
 def sha256(path: Path) -> str:
-    """Of a file's bytes, in hex."""
+    """SHA-256 of a file, in hex."""
     with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 
@@ -244,7 +244,7 @@ def _nameless(folder: Path, stack: ExitStack) -> IO[bytes]:
 
 
 def _close_anyway(file: Any) -> None:
-    """Closes; a full disk, which has been reported, would show again."""
+    """Closes a file and ignores errors: a full disk has been reported before."""
     with suppress(OSError, RuntimeError):
         file.close()
 

@@ -1,8 +1,8 @@
-"""Reads what CIFAR's pickles hold, without Python's pickle: nothing in the file is ever executed.
+"""Reads CIFAR's pickles without Python's pickle module, so that no code in a file is executed.
 
-A pickle is a program for a stack machine. This reader knows the operations that build plain
-values and the three calls with which NumPy arrays and bytes are written; any other call is
-refused, and no call is ever made: an array is read from the bytes beside it.
+A pickle is a program for a stack machine. This reader implements the operations that build plain
+values and recognises the three calls that construct NumPy arrays and bytes; any other call is an
+error. No call is ever made: arrays are read from the bytes among its arguments.
 """
 
 import io
@@ -29,32 +29,32 @@ IGNORED = {"PROTO", "FRAME"}
 
 @dataclass
 class _Name:
-    """A class or function that the pickle names; nobody looks it up."""
+    """The name of a class or function in the pickle, which is never looked up."""
 
     name: str
 
 
 @dataclass
 class _Type:
-    """A NumPy dtype in the making."""
+    """A NumPy dtype under construction."""
 
     code: str
 
 
 @dataclass
 class _Array:
-    """A NumPy array in the making."""
+    """A NumPy array under construction."""
 
     value: Array | None = None
 
 
 def read_pickle(data: bytes, where: str) -> Any:
-    """Dictionaries, lists, numbers, text, bytes and arrays of bytes or integers.
+    """Reads dictionaries, lists, numbers, text, bytes, and arrays of bytes or integers.
 
-    Python 2's strings are given as bytes.
+    Strings of Python 2 are returned as bytes.
 
     Raises:
-        DataError: if the pickle is damaged or asks for anything else.
+        DataError: if the pickle is damaged or contains anything else.
     """
     with reading(where, "must be a sound pickle"):
         machine = _Machine(where, data)
@@ -64,8 +64,8 @@ def read_pickle(data: bytes, where: str) -> Any:
 class _Machine:
     """The stack machine.
 
-    Values that the pickle names more than once are copied, so that a few bytes could fill memory:
-    what is made of it must not be larger than it.
+    Values that the pickle refers to more than once are copied, so that a few bytes could fill
+    memory. Therefore the result must not be larger than the pickle.
     """
 
     def __init__(self, where: str, data: bytes) -> None:
@@ -77,7 +77,7 @@ class _Machine:
         self.memo: dict[int, Any] = {}
 
     def spend(self, amount: int) -> None:
-        """Counts values and bytes that are made."""
+        """Counts values and bytes of the result."""
         self.left -= amount
         if self.left < 0:
             raise ValueError(f"more than {len(self.data)} values out of {len(self.data)} bytes")
@@ -153,7 +153,7 @@ class _Machine:
         return items
 
     def made(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        """What a call would give, for the three that are known."""
+        """The result of one of the three known calls."""
         name = function.name if isinstance(function, _Name) else "an object"
         if name in ARRAY:
             return _Array()
@@ -177,7 +177,7 @@ class _Machine:
             raise self.refuse("the state of an object")
 
     def plain(self, value: Any) -> Any:
-        """Without the wrappers."""
+        """The value without wrappers of this module."""
         self.spend(1)
         if isinstance(value, _Array):
             if value.value is None:

@@ -1,7 +1,7 @@
-"""Pictures as arrays (H, W, C): colour, size, and changes that leave the label true.
+"""Pictures as arrays (H, W, C): colour conversion, resizing, augmentation.
 
-Resizing is Pillow's, so that it has one definition: bilinear and area average over all pixels
-when they shrink a picture, which TensorFlow's bilinear without antialias does not.
+Resizing is done by Pillow, so that it has one definition: bilinear and area average over all
+pixels when they shrink a picture, unlike TensorFlow's bilinear without antialias.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_PIXELS = 1 << 28
 
 
 def pillow() -> Any:
-    """The module PIL.Image.
+    """Imports PIL.Image.
 
     Raises:
         DataError: if Pillow is not installed.
@@ -40,7 +40,7 @@ def _channels(x: Array) -> int:
 
 
 def to_gray(x: Array) -> Array:
-    """One channel: luma of ITU-R 601-2, rounded as Pillow rounds it."""
+    """Converts to one channel: luma of ITU-R 601-2, rounded as in Pillow."""
     if _channels(x) < 3:
         return x[..., :1]
     if x.dtype != np.uint8:
@@ -51,19 +51,19 @@ def to_gray(x: Array) -> Array:
 
 
 def to_rgb(x: Array) -> Array:
-    """Three channels; transparency is dropped."""
+    """Converts to three channels; transparency is dropped."""
     return np.repeat(x[..., :1], 3, axis=2) if _channels(x) < 3 else x[..., :3]
 
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """To one size.
+    """Resizing of pictures to one size.
 
     Attributes:
-        height, width: of the result.
-        method: how values between pixels come about.
-        fit: stretch changes the aspect; crop keeps it and cuts the longer side, centred; pad
-            keeps it and fills with 0; crop-or-pad only cuts and fills, nothing is scaled.
+        height, width: size of the result.
+        method: interpolation method.
+        fit: stretch changes the aspect ratio; crop keeps it and crops the longer side, centred;
+            pad keeps it and fills with 0; crop-or-pad crops and fills without scaling.
     """
 
     height: int
@@ -93,7 +93,7 @@ class Resize:
         return self._scaled(x, height, width, None)
 
     def apply_to_image(self, picture: Any) -> Any:
-        """The same for Pillow's image, before it is copied to an array; as it is if it must be."""
+        """Resizes Pillow's image before it is copied to an array, where the method permits that."""
         if self.fit not in ("stretch", "crop"):
             return picture
         size = (self.width, self.height)
@@ -101,7 +101,7 @@ class Resize:
         return picture if picture.size == size else picture.resize(size, self._resample(), box)
 
     def _box(self, h: int, w: int) -> tuple[float, float, float, float]:
-        """What is kept of a picture when the rest is cut."""
+        """The box of a picture that remains after cropping."""
         scale = min(h / self.height, w / self.width)
         left, top = (w - self.width * scale) / 2, (h - self.height * scale) / 2
         return left, top, w - left, h - top
@@ -132,7 +132,7 @@ class Resize:
 
 
 def _centred(x: Array, height: int, width: int) -> Array:
-    """Cut, or filled with 0, to size; an odd pixel is at the end."""
+    """Crops or pads with 0 to a size, centred; an odd pixel is at the end."""
     y = np.zeros((height, width, x.shape[2]), x.dtype)
     h, w = min(height, x.shape[0]), min(width, x.shape[1])
     top, left = (x.shape[0] - h) // 2, (x.shape[1] - w) // 2
@@ -143,14 +143,14 @@ def _centred(x: Array, height: int, width: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """Changed copies of training samples.
+    """Augmentation: changed copies of training samples.
 
     Attributes:
-        factor: each sample is there so many times: once as it is, else changed.
-        flip: left for right, every second time.
-        shift: pixels, or steps of a sound, each way; what is uncovered is 0.
-        crop: share of height and width that may be cut away; the rest is stretched again.
-        noise: standard deviation, in the units of the file.
+        factor: number of copies of each sample, the unchanged one included.
+        flip: flip left and right, at random.
+        shift: maximum shift in pixels, or in steps of a sound; uncovered values become 0.
+        crop: maximum fraction of height and width to crop; the rest is stretched to full size.
+        noise: standard deviation of added noise, in the units of the file.
     """
 
     factor: int = 2
@@ -167,7 +167,7 @@ class Augmentation:
             )
 
     def move(self, x: Array, random: np.random.Generator) -> Array:
-        """Cut, flipped, shifted."""
+        """Crops, flips and shifts a sample at random."""
         if self.crop:
             h, w = x.shape[:2]
             keep = 1 - random.uniform(0, self.crop)
@@ -204,10 +204,10 @@ class Augmentation:
 
 
 def parse_augmentation(text: str, factor: int) -> Augmentation | None:
-    """From `flip,shift=2,crop=0.1,noise=0.05`.
+    """Parses an augmentation such as `flip,shift=2,crop=0.1,noise=0.05`.
 
     Raises:
-        OptionError: for another word or a number that is none.
+        OptionError: for an unknown word or an invalid number.
     """
     if not text:
         return None

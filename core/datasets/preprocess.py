@@ -1,4 +1,4 @@
-"""What is done to a sample on its way to the file, and what the sidecar says of it.
+"""Preprocesses samples, and describes the steps for the sidecar.
 
 The order is fixed: 1 missing values · 2 colour · 3 augmentation · 4 resize · 5 scale · 6 mean and
 std · 7 noise · 8 shape · 9 dtype; then the target.
@@ -26,21 +26,21 @@ MISSING = ("error", "drop", "mean", "zero")
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """Steps for inputs.
+    """Steps of preprocessing for inputs.
 
     Attributes:
-        missing: what becomes of NaN: an error, a sample left out, the mean of training, or 0.
-        colour: of pictures.
-        augmentation: of training samples.
-        resize: of pictures.
-        scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32, and with a whole dtype
-            left to whoever reads the file; standardize takes mean and standard deviation from the
-            training split.
-        mean, std: (x − mean) / std, by the last axis: channels, features or bands.
-        fill: by the last axis, what stands in for a missing value.
-        shape: of a sample in the file, as many elements as it has; () leaves it.
-        flatten: to one axis.
-        dtype: of the file.
+        missing: treatment of NaN: error, drop the sample, mean of the training split, or zero.
+        colour: colour conversion of pictures.
+        augmentation: augmentation of training samples.
+        resize: resizing of pictures.
+        scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32; with an integer dtype the
+            scale is left to the reader of the file. standardize uses mean and standard deviation
+            of the training split.
+        mean, std: (x − mean) / std along the last axis: channels, features or bands.
+        fill: replacement of missing values along the last axis.
+        shape: shape of a sample in the file, with the same number of elements; () keeps it.
+        flatten: flatten a sample to one axis.
+        dtype: dtype of the file.
     """
 
     missing: str = "error"
@@ -65,7 +65,7 @@ class Preprocessing:
 
     @property
     def scale_left(self) -> str:
-        """The scale that is left to whoever reads the file; empty for none."""
+        """The scale that is left to the reader of the file; empty for none."""
         return self.scale if self.dtype.kind in "iu" and self.scale in OF_BYTES else ""
 
     @property
@@ -73,7 +73,7 @@ class Preprocessing:
         return self.scale == "standardize" or self.missing == "mean"
 
     def fitted(self, samples: Iterable[Array]) -> "Preprocessing":
-        """With mean and standard deviation of these samples, by the last axis, NaN left out."""
+        """Fits mean and standard deviation to samples, along the last axis, without NaN."""
         count: Any = 0
         mean: Any = 0.0
         spread: Any = 0.0
@@ -98,13 +98,14 @@ class Preprocessing:
         return replace(result, mean=means, std=tuple(float(s) for s in np.atleast_1d(std)))
 
     def apply(self, x: Array, random: np.random.Generator | None = None) -> Array:
-        """One input of one sample.
+        """Preprocesses one input of one sample.
 
         Args:
-            random: for augmentation; None leaves the sample as it is.
+            x: the input.
+            random: source of random numbers for augmentation; None for no augmentation.
 
         Raises:
-            DataError: if a step does not fit the sample.
+            DataError: if a step does not apply to the sample.
         """
         x = self._fill(x)
         x = self._picture(x, random)
@@ -123,7 +124,7 @@ class Preprocessing:
         return np.ascontiguousarray(self._whole(x), self.dtype)
 
     def _whole(self, x: Array) -> Array:
-        """As it is, checked that a whole dtype can hold it; float dtypes round."""
+        """Checks that an integer dtype can hold the values; float dtypes round."""
         if self.dtype.kind in "iu" and not np.can_cast(x.dtype, self.dtype):
             limits = np.iinfo(self.dtype)
             bad = x[(x < limits.min) | (x > limits.max) | (x != np.rint(x))]
@@ -164,7 +165,7 @@ class Preprocessing:
         return np.asarray((x - mean) / std, np.float32)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Steps in order, as JSON values."""
+        """The steps in order, as JSON values."""
         steps: list[dict[str, Any]] = []
         if self.missing != "error":
             steps.append({"step": "missing", "policy": self.missing, "values": [*self.fill]})
@@ -186,11 +187,11 @@ class Preprocessing:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """How targets stand in the file.
+    """Form of targets in the file.
 
     Attributes:
-        classes: names; empty where targets are values.
-        one_hot: a row of float32 with a one; else the class number, int32.
+        classes: class names; empty if targets are values.
+        one_hot: one-hot rows of float32; otherwise class numbers of int32.
     """
 
     classes: tuple[str, ...] = ()
@@ -215,10 +216,10 @@ class Targets:
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
-    """Numbers with commas between them.
+    """Parses numbers separated by commas.
 
     Raises:
-        OptionError: if they are none.
+        OptionError: if the text is no such list.
     """
     try:
         return tuple(float(n) for n in text.split(",")) if text else ()

@@ -1,4 +1,4 @@
-"""Named data sets, read from a folder or archive in the formats they are published in."""
+"""Named data sets, read from a folder or archive in their published formats."""
 
 import string
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ MNIST_PARTS = {"train": "train", "test": "t10k"}  # part: how its files begin
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A data set that has a name.
+    """A named data set.
 
     Attributes:
         about: one line for --show-datasets.
-        read: folder or archive, variant → source without its name.
-        files: where they are published.
-        variants: of which the first is the default.
+        read: folder or archive, variant → parts and class names.
+        files: published files.
+        variants: names of variants; the first is the default.
     """
 
     about: str
@@ -42,10 +42,10 @@ class Published:
 
 
 def open_published(name: str, folder: Path, variant: str = "") -> Source:
-    """A named data set from a local folder.
+    """Opens a named data set in a local folder.
 
     Raises:
-        DataError: if there is no such set or variant, or the folder does not hold it.
+        DataError: if there is no such data set or variant, or the folder does not hold it.
     """
     published = PUBLISHED[name]
     if (variant or published.variants[0]) not in published.variants:
@@ -63,7 +63,7 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
 
 
 def _archive(folder: Path, published: Published) -> Path:
-    """The archive the set is published in, if it lies in the folder as it was fetched."""
+    """The archive in which the data set is published, if it lies in the folder."""
     for file in published.files:
         for name in (file.name, file.name.replace("binary", "python")):
             if name.endswith((".zip", ".tar.gz")) and (folder / name).is_file():
@@ -85,7 +85,7 @@ def _mnist(classes: tuple[str, ...]) -> Callable[[Tree, str], tuple[dict[str, Pa
 def _idx_part(
     tree: Tree, images_name: str, labels_name: str, classes: tuple[str, ...], first: int = 0
 ) -> ArrayPart:
-    """Images and labels of one part; first is the number of the first class."""
+    """Images and labels of one part; `first` is the number of the first class."""
     images_file = find_file(tree, f"{images_name}-idx3-ubyte", f"{images_name}.idx3-ubyte")
     labels_file = find_file(tree, f"{labels_name}-idx1-ubyte", f"{labels_name}.idx1-ubyte")
     images = read_idx(tree, images_file, 3)
@@ -100,10 +100,10 @@ def _idx_part(
 
 
 def find_file(tree: Tree, *names: str) -> str:
-    """The file of the first of these names, gzipped or not, at any depth.
+    """Finds the file with the first of these names, optionally gzipped, at any depth.
 
     Raises:
-        DataError: if there is none.
+        DataError: if no file has such a name.
     """
     by_name = {PurePosixPath(path).name: path for path in reversed(list(tree.sizes))}
     for name in names:
@@ -117,7 +117,7 @@ def find_file(tree: Tree, *names: str) -> str:
 
 
 def _emnist(tree: Tree, variant: str) -> tuple[dict[str, Part], tuple[str, ...]]:
-    """Turned upright: its files hold each picture with rows and columns exchanged."""
+    """Reads EMNIST, whose files hold transposed pictures."""
     classes = EMNIST[variant]
     parts: dict[str, Part] = {}
     for part in ("train", "test"):

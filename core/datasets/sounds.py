@@ -1,4 +1,4 @@
-"""Sounds: WAV files to samples of one length, or to log-mel bands.
+"""Reads WAV files as samples of one length, or as log-mel spectrograms.
 
 Log-mel: frames of `frame` samples every `hop`, window 0.54 − 0.46 cos, magnitude of the spectrum,
 triangular bands that are equally wide in mel = 1125 ln(1 + f / 700), squared, in dB below the
@@ -25,16 +25,16 @@ MOST_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Sound:
-    """How a WAV file becomes an array.
+    """Conversion of WAV files to arrays.
 
     Attributes:
-        rate: samples a second that files must have; 0 takes them as they are.
-        seconds: to which a clip is cut or filled with silence; 0 leaves its length.
-        mel: bands; 0 gives the samples themselves, −1 … 1.
-        frame, hop: samples of a frame and from one to the next; frame is a power of two.
-        frames: how many at most; 0 for all that fit.
-        low, high: Hz between which the bands lie.
-        floor: dB below the loudest value.
+        rate: required sample rate in Hz; 0 for any.
+        seconds: length to which clips are cropped or padded with silence; 0 keeps their length.
+        mel: number of bands; 0 for the samples themselves, −1 … 1.
+        frame, hop: samples of a frame, a power of two, and from one frame to the next.
+        frames: maximum number of frames; 0 for all that fit.
+        low, high: frequency range of the bands in Hz.
+        floor: smallest value, in dB below the loudest one.
     """
 
     rate: int = 16000
@@ -59,10 +59,10 @@ class Sound:
             raise OptionError(f"--seconds: must be 0 … {MOST_SECONDS}, but got {self.seconds:g}.")
 
     def decode(self, data: bytes) -> Array:
-        """float32 (samples,) or (frames, bands).
+        """Decodes a file to float32 (samples,) or (frames, bands).
 
         Raises:
-            DataError: if the file is damaged or of another rate.
+            DataError: if the file is damaged or has another sample rate.
         """
         x, rate = read_wav(data)
         if self.rate and rate != self.rate:
@@ -76,7 +76,7 @@ class Sound:
         return self.log_mel(x) if self.mel else x
 
     def log_mel(self, x: Array) -> Array:
-        """dB of each frame's bands (frames, bands), 0 for the loudest."""
+        """The log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
         if len(x) < self.frame:
             raise DataError(f"must have {self.frame} samples for one frame, but has {len(x)}")
         frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
@@ -90,13 +90,13 @@ class Sound:
 
     @cached_property
     def _window(self) -> Array:
-        """Between 0 and 1, and 0.1 at both ends."""
+        """The window function, 0.1 at both ends."""
         n = np.arange(self.frame)
         return np.asarray(0.54 - 0.46 * np.cos(2 * np.pi * n / (self.frame - 1)))
 
     @cached_property
     def _bands(self) -> Array:
-        """Weight of each frequency in each band (frame / 2 + 1, mel)."""
+        """Weights of the frequencies in each band (frame / 2 + 1, mel)."""
         first, last = (1125 * math.log1p(f / 700) for f in (self.low, self.high))
         edges = 700 * np.expm1(np.linspace(first, last, self.mel + 2) / 1125)
         hz = np.fft.rfftfreq(self.frame, 1 / self.rate)[:, None]
@@ -112,10 +112,10 @@ class Sound:
 
 
 def read_wav(data: bytes) -> tuple[Array, int]:
-    """Samples −1 … 1 as float32, channels averaged, and how many a second.
+    """Reads samples −1 … 1 as float32, averaged over channels, and the sample rate.
 
     Raises:
-        DataError: unless it is a sound WAV file of 8, 16, 24 or 32-bit integers.
+        DataError: unless the bytes are a valid WAV file of 8, 16, 24 or 32-bit integers.
     """
     with reading("", "must be a sound WAV file of integers"), wave.open(io.BytesIO(data)) as file:
         width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()

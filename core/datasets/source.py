@@ -1,4 +1,4 @@
-"""What every source of samples looks like: parts, samples, classes."""
+"""The interface of a source of samples: parts, samples, classes."""
 
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,15 +20,15 @@ GIVE_BACK = 1 << 26  # bytes read from mapped files before their pages are given
 
 
 class SampleError(DataError):
-    """One sample that cannot be used; --on-error skip goes on without it."""
+    """A sample that cannot be used; --on-error skip leaves it out."""
 
 
 class MissingValueError(SampleError):
-    """A sample with a value missing; --missing drop goes on without it."""
+    """A sample with a missing value; --missing drop leaves it out."""
 
 
 class EndOfSamplesError(Exception):
-    """A part of unknown length has no sample of this number."""
+    """Raised by a part of unknown length that has fewer samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Sample:
 
     Attributes:
         inputs: one array for each model input.
-        targets: a class number of shape (), or values; empty if there are none.
+        targets: a class number of shape (), or values; empty for a sample without targets.
     """
 
     inputs: tuple[Array, ...]
@@ -45,12 +45,12 @@ class Sample:
 
 
 class Part:
-    """The samples of one part of a source, by number; read from several threads at once.
+    """The samples of one part of a source, by number. Several threads may read at once.
 
     Attributes:
-        length: how many; None if only reading to the end can tell.
-        sequential: samples come one after the other; reading an earlier one starts again.
-        labels: class number of each; None where targets are values or not known beforehand.
+        length: number of samples; None if it is known only after reading all.
+        sequential: whether samples can only be read in order; an earlier one starts again.
+        labels: class number of each sample; None if targets are values or not known yet.
     """
 
     length: int | None
@@ -58,20 +58,20 @@ class Part:
     sequential: bool = False
 
     def read(self, k: int) -> Sample:
-        """Sample k.
+        """Reads sample k.
 
         Raises:
-            SampleError: if it cannot be read.
-            EndOfSamplesError: if length is None and there are not so many.
+            SampleError: if the sample cannot be read.
+            EndOfSamplesError: if length is None and there are k samples or fewer.
         """
         raise NotImplementedError
 
     def label_of(self, k: int) -> str:
-        """How messages name sample k."""
+        """The name of sample k in messages."""
         return f"sample {k}"
 
     def groups(self, rule: str) -> Sequence[str]:
-        """For each sample what it belongs to, such as the person who spoke.
+        """The group of each sample, such as the person who spoke.
 
         Raises:
             DataError: if this kind of source has no groups.
@@ -80,7 +80,7 @@ class Part:
 
 
 class ArrayPart(Part):
-    """Samples that stand in arrays, mapped or not; the first axis counts them."""
+    """Samples in arrays, mapped or not, along their first axis."""
 
     def __init__(
         self, inputs: Sequence[Array], targets: Sequence[Array], classes: bool, name: str = ""
@@ -106,7 +106,7 @@ class ArrayPart(Part):
 
 
 def _maps(a: Any) -> Iterator[mmap.mmap]:
-    """The mapped file an array is a view of, if it is one and the system can give pages back."""
+    """The mapped file of an array, if there is one and the system can take pages back."""
     while a is not None:
         if isinstance(a, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             yield a
@@ -118,14 +118,14 @@ class Source:
     """A data set.
 
     Attributes:
-        name: of the set, or its path.
-        kind: what its inputs are.
-        parts: by name, as the set comes: train and test, or all.
-        classes: names by class number; empty where targets are values.
-        sorted_by_class: one class after the other, so that it must be shuffled to be of use.
-        decoded: reading a sample takes work that threads can share.
-        origin: what the sidecar says of where it came from.
-        files: that are read while its samples are.
+        name: name of the data set, or its path.
+        kind: kind of its inputs.
+        parts: name → part: train and test, or all.
+        classes: class names by number; empty if targets are values.
+        sorted_by_class: whether samples are sorted by class, so that they need a shuffle.
+        decoded: whether reading a sample takes computation that threads can do in parallel.
+        origin: description of the source for the sidecar.
+        files: files that are read while samples are read.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Source:
 
 
 def check_labels(name: str, labels: Array, classes: int) -> None:
-    """Raises DataError for a label that is no class."""
+    """Raises DataError for a label that is not a class number."""
     if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
         bad = int(np.argmax((labels < 0) | (labels >= classes)))
         raise DataError(

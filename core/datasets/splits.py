@@ -1,8 +1,8 @@
-"""Which samples make which split.
+"""Divides the samples of a source into splits.
 
-A source that comes in parts keeps them. Otherwise, or where shares are asked for, all its samples
-are divided: no sample is in two splits, and of each class every split gets its share to within
-one sample.
+A source that has parts keeps them as splits. Otherwise, or if fractions are given, all samples are
+divided: no sample is in two splits, and each split gets its fraction of every class to within one
+sample.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from odt.kernels.opdef import Array
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One split to make.
+    """A requested split.
 
     Attributes:
-        name: of the split.
-        length: how many samples of it; None for all there are.
-        share: of the whole set: a fraction, or as an int a number of samples.
+        name: name of the split.
+        length: number of samples; None for all.
+        share: fraction of the data set, or as an int a number of samples.
     """
 
     name: str
@@ -32,14 +32,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How samples are divided and ordered.
+    """Options for dividing and ordering samples.
 
     Attributes:
-        shuffle: None: only what is divided, or comes one class after the other.
-        seed: of the shuffle.
-        stratify: each class by itself; None: if there are classes and no groups.
-        group_by: a column, or a pattern for file names; what it gives stays in one split.
-        fold: (k, n): the last split is the k-th of n parts, from 1, and the first all others.
+        shuffle: whether to shuffle; None to shuffle divided samples and samples sorted by class.
+        seed: seed of the shuffle.
+        stratify: divide each class separately; None for classes without groups.
+        group_by: a column, or a pattern for file names; samples of a group stay in one split.
+        fold: (k, n) for n-fold cross-validation: the last split is part k of n, from 1, and the
+            first split is all other parts.
     """
 
     shuffle: bool | None = None
@@ -51,7 +52,7 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """One split: a part and the numbers of its samples in order; None for all until it ends."""
+    """A split: a part and the numbers of its samples in order; None for all of a stream."""
 
     name: str
     part: Part
@@ -60,7 +61,7 @@ class Picked:
 
 
 class Pool(Part):
-    """Parts one after the other."""
+    """Several parts concatenated to one."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = tuple(parts)
@@ -88,7 +89,7 @@ class Pool(Part):
 
 
 def length_of(part: Part) -> int:
-    """Number of samples, by reading to the end where nothing else tells."""
+    """The number of samples, which may require reading all of them."""
     if part.length is not None:
         return part.length
     k = 0
@@ -101,7 +102,7 @@ def length_of(part: Part) -> int:
 
 
 def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
-    """The samples of each split.
+    """Selects the samples of each split.
 
     Raises:
         OptionError: if the splits contradict each other.
@@ -167,7 +168,7 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
 
 
 def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total: int) -> list[int]:
-    """Samples of each split; one without a share gets the rest."""
+    """The number of samples of each split; a split without a fraction gets the rest."""
     if division.fold:
         k, n = division.fold
         if len(wanted) != 2 or not 1 <= k <= n or not 2 <= n <= total:
@@ -202,7 +203,7 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
 
 
 def _order(pool: Pool, division: Division, random: np.random.Generator | None) -> Array:
-    """All samples in an order of which every stretch holds each class by its share."""
+    """All samples in an order that spreads each class evenly."""
     assert pool.length is not None
     order = np.arange(pool.length) if random is None else random.permutation(pool.length)
     if division.stratify and pool.labels is None:
@@ -220,7 +221,7 @@ def _order(pool: Pool, division: Division, random: np.random.Generator | None) -
 def _by_group(
     groups: Sequence[str], counts: Sequence[int], random: np.random.Generator | None
 ) -> list[Array]:
-    """Whole groups to each split: the next goes to the split that is furthest from its count."""
+    """Assigns whole groups to splits, each to the split that lacks most samples."""
     names, group_of = np.unique(np.asarray(groups), return_inverse=True)
     sizes = np.bincount(group_of)
     order = np.arange(len(names)) if random is None else random.permutation(len(names))

@@ -1,4 +1,4 @@
-"""What is in a data file: ranges, classes, and what is wrong with it; read once, block by block."""
+"""Statistics of a data file: ranges, classes, faulty values. Reads the file once, in blocks."""
 
 import math
 import os
@@ -20,15 +20,15 @@ BLOCK = 1 << 20  # bytes looked at together
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """One tensor of a file.
+    """Statistics of one tensor of a file.
 
     Attributes:
         name: file and tensor.
-        spec: of a sample, as it is stored.
-        least, most, mean: of the finite values.
-        nan, infinite: how many.
-        constant: positions in a sample, flattened, whose value never changes.
-        classes: samples by class, if these are one-hot rows or labels; else empty.
+        spec: spec of a sample as stored.
+        least, most, mean: minimum, maximum and mean of the finite values.
+        nan, infinite: number of NaN and of infinite values.
+        constant: flat positions in a sample whose value never changes.
+        classes: number of samples by class for one-hot rows or labels; else empty.
     """
 
     name: str
@@ -44,13 +44,14 @@ class ColumnStatistics:
 
 
 def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...], Sidecar | None]:
-    """The tensors of a data file, as its sidecar, its own header or the caller says.
+    """Opens the tensors of a data file by its sidecar, its own header or a given shape.
 
     Args:
-        shape: of a sample of float32, for a raw file without a sidecar.
+        path: the file.
+        shape: shape of a float32 sample, for a raw file without a sidecar.
 
     Raises:
-        DataError: if none of them says it.
+        DataError: if the layout of the file is unknown.
     """
     with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(8)
@@ -81,10 +82,11 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
 
 
 def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistics:
-    """Looks at all samples.
+    """Computes the statistics of all samples of a column.
 
     Args:
-        classes: names, if known.
+        column: the samples.
+        classes: class names, if known.
     """
     spec = column.spec
     block = max(1, BLOCK // max(1, spec.nbytes))
@@ -134,9 +136,9 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
 
 
 def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
-    """What the first samples of an input file are, from the output file beside it.
+    """Labels of the first samples of an input file, from the output file beside it.
 
-    Gives numbers where there is none.
+    Without an output file, the labels are numbers of the samples.
     """
     numbers = [str(k) for k in range(samples)]
     if sidecar is None:

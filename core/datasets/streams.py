@@ -1,6 +1,6 @@
-"""Samples that come one by one: a Python function, TensorFlow Datasets, Hugging Face datasets.
+"""Streams of samples: Python functions, TensorFlow Datasets, Hugging Face datasets.
 
-Nothing is kept; a second pass calls the function again, which must give the same samples.
+Samples are not stored; a second pass calls the function again, which must yield the same samples.
 """
 
 import importlib
@@ -28,10 +28,10 @@ LABEL_KEYS = ("label", "labels", "fine_label", "y", "target")
 
 @contextmanager
 def running(name: str, rule: str) -> Iterator[None]:
-    """Runs code that is not odt's, and says where it failed.
+    """Runs code of the user in a `with` block and reports its exceptions.
 
     Raises:
-        DataError: for anything that it raises.
+        DataError: for any exception of that code.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def running(name: str, rule: str) -> Iterator[None]:
 
 
 class StreamPart(Part):
-    """Samples in the order a function yields them."""
+    """Samples in the order in which a function yields them."""
 
     sequential = True
 
@@ -74,7 +74,7 @@ class StreamPart(Part):
 
 
 def as_sample(where: str, sample: Any) -> Sample:
-    """From (x, y) or {"image": x, "label": y}; x and y may be tuples of several.
+    """Converts (x, y) or {"image": x, "label": y} to a sample; x and y may be tuples of arrays.
 
     Raises:
         DataError: for anything else.
@@ -104,10 +104,10 @@ def _arrays(where: str, value: Any) -> tuple[Array, ...]:
 
 
 def open_callable(text: str, classes: tuple[str, ...]) -> Source:
-    """Samples of `module:function`.
+    """Opens the samples of `module:function`.
 
-    A function without arguments yields all samples; one with an argument gets the name of the
-    part, train or test.
+    A function without arguments yields all samples; a function with an argument gets the name of
+    the part, train or test.
 
     Raises:
         DataError: if there is no such function.
@@ -134,7 +134,7 @@ def open_callable(text: str, classes: tuple[str, ...]) -> Source:
 
 
 def _kind(parts: Mapping[str, Part]) -> Kind:
-    """Pictures are unsigned bytes of three axes, as the first sample shows."""
+    """The kind of the inputs by the first sample: unsigned bytes of three axes are pictures."""
     try:
         x = next(iter(parts.values())).read(0).inputs[0]
     except EndOfSamplesError:
@@ -143,10 +143,10 @@ def _kind(parts: Mapping[str, Part]) -> Kind:
 
 
 def open_tfds(name: str, data_dir: str | None) -> Source:
-    """A builder of TensorFlow Datasets, if that package is installed.
+    """Opens a data set of TensorFlow Datasets.
 
     Raises:
-        DataError: if it is not, or has no such set.
+        DataError: if that package is not installed, or has no such data set.
     """
     try:
         import tensorflow_datasets as tfds
@@ -181,10 +181,10 @@ def _rows(tfds: Any, builder: Any, split: str) -> Iterable[Any]:
 
 
 def open_hugging_face(name: str, data_dir: str | None) -> Source:
-    """A set of Hugging Face's `datasets`, if that package is installed.
+    """Opens a data set of Hugging Face's `datasets`.
 
     Raises:
-        DataError: if it is not, or has no such set.
+        DataError: if that package is not installed, or has no such data set.
     """
     try:
         import datasets

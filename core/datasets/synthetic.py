@@ -1,4 +1,4 @@
-"""Random inputs, and as their outputs what a model makes of them."""
+"""Synthetic data: random inputs, with the outputs that a model computes for them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ CLASSES = 10  # integers are drawn below this, unless --high says otherwise
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """What inputs are drawn from: uniform in low … high, anew for each seed."""
+    """Distribution of random inputs: uniform in low … high, by a seed."""
 
     low: float = 0.0
     high: float = 1.0
@@ -31,7 +31,7 @@ class Randomness:
 
 
 class SyntheticData:
-    """Inputs by number: the same whatever batch they are asked for in."""
+    """Random inputs by number, independent of the batch in which they are read."""
 
     def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
         self._specs = specs
@@ -61,12 +61,13 @@ def synthetic_data(
     output: str,
     progress: Callable[[str, int, int | None], None],
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Writes inputs, and the outputs that training can have a loss on; gives the specs of a sample.
+    """Writes inputs and outputs of a model; returns the specs of a sample.
 
-    These are the outputs that hold floats; all, if none does.
+    Only float outputs are written, since training can have a loss on them; all outputs if none is
+    float.
 
     Raises:
-        OdtError: if the model cannot be read or run, or a file not be written.
+        OdtError: if the model cannot be read or run, or a file cannot be written.
     """
     graph = dequantize_weights(read_model(model_path)).graph
     with Predictor(graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:

@@ -1,6 +1,6 @@
-"""Tables of text: CSV, TSV, or columns between blanks; gzipped or not.
+"""Reads tables of text: CSV, TSV, or columns separated by blanks, optionally gzipped.
 
-A table is read once into a file of numbers without a name, so that its size does not matter.
+The numbers of a table go to an unnamed temporary file, so that a table may be larger than memory.
 """
 
 import csv
@@ -27,17 +27,18 @@ EXACT = 2.0**53  # below it, float64 tells every whole number from the next
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How a table is to be read.
+    """Options for reading a table.
 
     Attributes:
         label: name or number of the target's column, from 0, negative from the end; "none" if
-            all columns are inputs, so that samples have no targets.
-        header: whether the first line has names; None to look.
-        delimiter: "" to look; " " for any number of blanks.
-        leave_out: names or numbers of columns that are no inputs.
-        regression: the target is a value; None: if it is no whole number and no word.
-        drop: leave lines with missing values out.
-        skip: leave lines out that have another number of cells.
+            samples have no targets.
+        header: whether the first line holds column names; None to detect that.
+        delimiter: "" to detect it; " " for any number of blanks.
+        leave_out: names or numbers of columns that are not inputs.
+        regression: whether the target is a value; None for a target that is neither integer nor
+            word.
+        drop: leave out lines with missing values.
+        skip: leave out lines with another number of cells.
     """
 
     label: str = "-1"
@@ -54,11 +55,11 @@ class Table:
     """Numbers read from text.
 
     Attributes:
-        names: of the input columns.
-        values: mapped (rows, columns), float64; NaN where one is missing.
-        targets: cells of the target's column as text, or empty.
-        texts: cells of the columns that are left out, for groups, by name.
-        classes: names that the first line gave, as in scikit-learn's files.
+        names: names of the input columns.
+        values: mapped array (rows, columns) of float64; NaN for missing values.
+        targets: cells of the target's column as text; empty without targets.
+        texts: name → cells of columns that are no inputs, for groups.
+        classes: class names in the first line, as in scikit-learn's files.
     """
 
     names: list[str]
@@ -70,7 +71,7 @@ class Table:
 
 
 class TablePart(ArrayPart):
-    """Rows of a table; its text columns can be groups."""
+    """Rows of a table, whose text columns can be groups."""
 
     def __init__(self, table: Table, targets: Sequence[Array], classes: bool) -> None:
         super().__init__([table.values], targets, classes)
@@ -86,13 +87,15 @@ class TablePart(ArrayPart):
 
 
 def open_table(path: Path, options: TableOptions, targets_path: Path | None = None) -> Source:
-    """A table as a source in one part.
+    """Opens a table as a source with one part.
 
     Args:
+        path: the table.
+        options: options for reading it.
         targets_path: a second table whose only column is the target.
 
     Raises:
-        DataError: if it cannot be read, or has no such columns.
+        DataError: if a table cannot be read, or has no such columns.
     """
     if targets_path is None:
         table = read_table(path, options)
@@ -124,10 +127,10 @@ def _with_label(options: TableOptions, label: str) -> TableOptions:
 
 
 def read_table(path: Path, options: TableOptions, only_targets: bool = False) -> Table:
-    """All cells; numbers in a mapped file.
+    """Reads all cells of a table.
 
     Raises:
-        DataError: naming line and column of a cell that is no number.
+        DataError: for a cell that is not a number, with its line and column.
     """
     with reading(str(path), "must be a table in UTF-8"), closing(unpacked(path)) as data:
         text = io.TextIOWrapper(data, "utf-8-sig", newline="")
@@ -189,7 +192,7 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
 
 
 def _rows(text: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines with their numbers; empty ones are left out."""
+    """Lines that are not empty, with their numbers."""
     if delimiter == " ":
         for line, content in enumerate(text, 1):
             if cells := content.split():
@@ -202,7 +205,7 @@ def _rows(text: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(path: Path, text: IO[str]) -> str:
-    """What stands most often in the first line."""
+    """The delimiter: the most frequent candidate in the first line."""
     start = text.readline()
     text.seek(0)
     name = path.name.removesuffix(".gz")
@@ -215,14 +218,14 @@ def _delimiter(path: Path, text: IO[str]) -> str:
 
 
 def _counts(first: list[str], second: list[str]) -> bool:
-    """Whether the first line reads `samples,features,class,class,…` and the second is a sample."""
+    """Whether the first line is `samples,features,class,class,…` and the second a sample."""
     words = len(first) > 2 and not any(_is_number(c) for c in first[2:])
     whole = words and first[0].isdecimal() and first[1].isdecimal()
     return whole and int(first[1]) == len(second) - 1 and all(_is_number(c) for c in second)
 
 
 def _is_header(first: list[str], second: tuple[int, list[str]] | None) -> bool:
-    """Words above numbers."""
+    """Whether the first line is a header: words above numbers."""
     if second is None:
         return False
     above = [_is_number(c) for c in first]
@@ -277,7 +280,7 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
 def _targets(
     path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Class numbers and names, or values and none."""
+    """Class numbers and class names; or values, without names."""
     numeric = all(_is_number(c) for c in cells)
     values = np.array([float(c) for c in cells]) if numeric else None
     if regression is None:

@@ -1,7 +1,7 @@
-"""Files under a folder or inside a zip or tar archive, read without ever being unpacked in place.
+"""Reads files in a folder, or in a zip or tar archive without unpacking it.
 
-Nothing of an archive is written under the name it asks for, links in it are never followed, and
-what it unpacks to is bounded.
+No file of an archive is written under its own name, links are never followed, and the unpacked
+size is limited.
 """
 
 import bz2
@@ -32,9 +32,9 @@ class Tree:
     """Files by name.
 
     Attributes:
-        name: of the folder or archive.
-        sizes: bytes by file name, relative, with /, sorted.
-        empty: folders in which there is nothing.
+        name: name of the folder or archive.
+        sizes: relative file name, with / → bytes, sorted.
+        empty: folders without files.
     """
 
     name: str
@@ -42,14 +42,14 @@ class Tree:
     empty: Collection[str] = ()
 
     def open(self, name: str) -> IO[bytes]:
-        """A file to read; may be called from several threads at once."""
+        """Opens a file for reading. Several threads may do so at once."""
         raise NotImplementedError
 
     def read(self, name: str, limit: int) -> bytes:
-        """All bytes of a file.
+        """Reads all bytes of a file.
 
         Raises:
-            DataError: if it is damaged or has more than limit.
+            DataError: if the file is damaged or longer than `limit`.
         """
         if self.sizes[name] > limit:
             raise DataError(
@@ -59,12 +59,12 @@ class Tree:
             return f.read(limit)
 
     def where(self, name: str) -> str:
-        """How messages name a file."""
+        """The name of a file in messages."""
         return f"{self.name}/{printable(name)}"
 
 
 class FolderTree(Tree):
-    """A folder and those below it; names that begin with a dot are left out."""
+    """A folder with its subfolders, without names that begin with a dot."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -115,7 +115,7 @@ def _is_link(member: zipfile.ZipInfo) -> bool:
 
 
 class _Sized:
-    """A file of which never more is asked than there is, so that a size that lies costs nothing."""
+    """A file whose reads are limited to its size, so that a false size in a header is harmless."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -128,7 +128,7 @@ class _Sized:
 
 
 class TarTree(Tree):
-    """A tar; a compressed one is unpacked once, to a file without a name."""
+    """A tar archive; a compressed one is unpacked once, to an unnamed temporary file."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -160,10 +160,10 @@ class TarTree(Tree):
 
 
 def open_tree(path: Path) -> Tree:
-    """A folder or an archive, told by its bytes.
+    """Opens a folder or an archive, recognised by its bytes.
 
     Raises:
-        DataError: if it is neither, is damaged or not safe to read.
+        DataError: if the path is neither, or the archive is damaged or unsafe.
     """
     if path.is_dir():
         return FolderTree(path)
@@ -174,10 +174,10 @@ def open_tree(path: Path) -> Tree:
 
 
 def unpacked(path: Path) -> IO[bytes]:
-    """A file, without its gzip, bzip2 or xz compression if it has one.
+    """Opens a file and decompresses it if it is compressed by gzip, bzip2 or xz.
 
     Raises:
-        DataError: if it unpacks to far more than real data would.
+        DataError: if the file is a decompression bomb.
     """
     file = open_input(path)
     start = file.read(6)
@@ -197,7 +197,7 @@ def unpacked(path: Path) -> IO[bytes]:
 
 
 def _hidden(archive: str, name: str) -> bool:
-    """Whether a member is of no interest; raises DataError if it wants to leave its folder."""
+    """Whether a member is hidden; raises DataError if its path leaves the archive."""
     path = PurePosixPath(name.replace("\\", "/"))
     if not path.parts:
         return True
