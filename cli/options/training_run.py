@@ -1,9 +1,11 @@
 """Translates options of `odt train` to arguments of `odt.Trainer` and its `fit`."""
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import odt
-from odt.cli.options.shared import LOSS_FIELDS, given
+from odt.cli.options.shared import given
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet, Split
 from odt.core.storage.atomic_files import AtomicFile
@@ -59,12 +61,15 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
         check_ending(names[kind], path, kind)
 
 
+def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
+    """The options that a function has an argument of the same name for."""
+    accepted = inspect.signature(function).parameters
+    return {name: value for name, value in options.items() if name in accepted}
+
+
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
     """The trainer that the options describe; options stay as they are."""
-    fields = {name: options[name] for name in LOSS_FIELDS}
-    names = ("optimizer", "learning_rate", "batch_size", "micro_batch", "workers", "sparse")
-    more = ("memory_budget", "cache_frozen", "cache_dtype", "keep_best", "checkpoint")
-    known = odt.Trainable(
+    trainable = odt.Trainable(
         options["num_of_trainable_ops"],
         options["trainable_ops"],
         options["trainable"],
@@ -73,15 +78,15 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
         options["freeze_norm"],
     )
     return odt.Trainer(
-        model,
-        loss=fields.pop("loss"),
-        reduction=fields.pop("reduction"),
-        output_losses=dict(fields.pop("output_losses") or ()),
-        loss_weights=dict(fields.pop("loss_weights") or ()),
-        hyper_parameters={name: options[name] for name in HYPER_PARAMETERS},
-        metrics=options["metric"],
-        trainable=known,
-        **{name: options[name] for name in (*names, *more)},
+        **{
+            **passed_on(options, odt.Trainer),
+            "model": model,
+            "output_losses": dict(options["output_losses"] or ()),
+            "loss_weights": dict(options["loss_weights"] or ()),
+            "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
+            "metrics": options["metric"],
+            "trainable": trainable,
+        }
     )
 
 
@@ -110,12 +115,11 @@ def open_samples(
     refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle)
     for name, option in (("keep_best", "--keep-best"), ("patience", "--patience")):
         refuse_alone(option, options[name], "--validation-split", parts.validation)
-    same = ("epochs", "validation_split", "seed", "data_length", "check_data", "patience")
     return (
         data,
         parts,
         {
-            **{name: options[name] for name in same},
+            **passed_on(options, trainer.fit),
             "shuffle": shuffle,
             "save_to": options["export_checkpoint"],
             "save_every": options["export_checkpoint_every"],

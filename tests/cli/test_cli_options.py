@@ -1,11 +1,15 @@
 """Values of shared options: words in any spelling, onert_train's numbers, sizes."""
 
+from inspect import signature
 from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
+from support.paths import ROOT
 
+import odt
+from odt.cli.commands import train
 from odt.cli.options import shared, types
 from odt.core.model.training_info import LOSSES
 from odt.errors import OptionError
@@ -101,3 +105,15 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
     assert CliRunner().invoke(command, ["--num-of-trainable-ops", "-1"]).exit_code == 0
     assert seen == [-1]
     assert CliRunner().invoke(command, ["--num-of-trainable-ops", "-2"]).exit_code == 2
+
+
+def test_every_option_of_train_reaches_the_trainer() -> None:
+    """By an argument of its name, or because the command reads it."""
+    accepted = {*signature(odt.Trainer).parameters, *signature(odt.Trainer.fit).parameters}
+    readers = ("commands/train.py", "options/training_run.py", "output/training_log.py")
+    text = "".join((ROOT / "cli" / path).read_text(encoding="utf-8") for path in readers)
+    for parameter in train.command.params:
+        name = parameter.name or ""
+        known = name in accepted or f'"{name}"' in text or f"{name}: " in text
+        ignored = not parameter.expose_value
+        assert known or ignored, f"give odt.Trainer or its fit an argument {name}"
