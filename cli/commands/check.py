@@ -27,11 +27,11 @@ from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
+from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.output_losses import BINARY, CROSS_ENTROPIES
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
-from odt.core.recipe.works import trainable_operators
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
 from odt.core.training.trainer import Trainer

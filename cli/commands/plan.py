@@ -29,9 +29,9 @@ from odt.core.planning.computation import Plans
 from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
+from odt.core.recipe.computations import training_and_validation
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
-from odt.core.recipe.works import training_and_validation
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.frozen_cache import cache_size, split_frozen

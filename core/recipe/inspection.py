@@ -1,4 +1,4 @@
-"""What a model holds and what of it would train, as far as that can be said without data."""
+"""Inspects a model: the weights that each operator would train. Needs no data."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,12 +12,13 @@ from odt.kernels.opdef import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What would train.
+    """The weights of a model that would train.
 
     Attributes:
-        trained: by position of the operator in the file, the tensors it would train.
-        specs: of the tensors, as computed for the file's batch; as in the file if that fails.
-        refusal: why the model cannot be trained; empty if it can.
+        trained: position of each operator in the file → the tensors that it would train.
+        specs: inferred specs of the tensors for the file's batch; those of the file if inference
+            fails.
+        refusal: reason why the model cannot be trained; empty if it can.
     """
 
     trained: dict[int, tuple[int, ...]]
@@ -25,11 +26,11 @@ class Inspection:
     refusal: str = ""
 
     def values(self, tensors: Iterable[int]) -> int:
-        """How many values tensors have."""
+        """Total number of values of tensors."""
         return sum(self.specs[i].size for i in tensors)
 
     def from_each(self) -> dict[int, int]:
-        """How many values train if an operator and all after it do, by position."""
+        """Operator position → number of values that train from this operator to the last one."""
         found: dict[int, int] = {}
         seen: set[int] = set()
         total = 0
@@ -42,7 +43,7 @@ class Inspection:
     def among(
         self, operators: Collection[int] | None, tensors: Collection[int] | None
     ) -> "Inspection":
-        """The same for some operators and some tensors only; None for all."""
+        """The inspection restricted to some operators and tensors; None for all."""
         trained = {
             k: tuple(i for i in found if tensors is None or i in tensors)
             if operators is None or k in operators

@@ -1,4 +1,4 @@
-"""One sample: shapes and dtypes of what a model takes and gives, and of the targets."""
+"""Shapes and dtypes of one sample of a model's inputs, outputs and targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from odt.kernels.registry import find_target
 
 @dataclass(frozen=True, slots=True)
 class SampleSpecs:
-    """What one sample is to a model.
+    """Specs of one sample of a model.
 
     Attributes:
-        input_specs, output_specs: of one sample.
-        losses: name of each, and the spec of one sample of the output it is on.
-        target_specs: of one sample, one for each loss.
+        input_specs, output_specs: specs of one sample of each input and output.
+        losses: name of each loss, and the spec of one sample of its output.
+        target_specs: spec of one sample of the targets of each loss.
     """
 
     input_specs: tuple[TensorSpec, ...]
@@ -30,10 +30,10 @@ class SampleSpecs:
 
 
 def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
-    """What one sample is to a graph that was lowered for a batch.
+    """The specs of one sample of a graph that was lowered for a batch.
 
     Raises:
-        UnsupportedError: if a tensor is not made of whole samples.
+        UnsupportedError: if an input, output or target does not consist of whole samples.
     """
 
     def one(i: int) -> TensorSpec:
@@ -49,7 +49,7 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
 
 
 def training_sample_specs(graph: Graph, info: TrainingInfo) -> SampleSpecs:
-    """What one sample of data must be, known before anything is planned.
+    """The specs of one sample of the data for training, without planning anything.
 
     Raises:
         UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.

@@ -1,7 +1,7 @@
-"""Which weights train, where that is not a matter of whole operators: by patterns, or biases alone.
+"""Selects the weights that train: by patterns, biases only, or without BatchNorm.
 
-A pattern is a shell's (fnmatch: *, ?, [a-z]; case counts) and is held against a weight's name in
-the file and against the kind of the operators that read it, such as CONV_2D.
+A pattern is a case-sensitive shell pattern (fnmatch: *, ?, [a-z]). It matches a weight by its name
+in the file, or by an operator that reads it, such as CONV_2D.
 """
 
 import difflib
@@ -15,8 +15,8 @@ from odt.core.lowering.lower import file_batch, lower
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
+from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.sparse_filters import filters, strongest
-from odt.core.recipe.works import trainable_operators
 from odt.errors import OptionError
 
 NEAR = 3  # names that a refusal lists
@@ -24,13 +24,13 @@ NEAR = 3  # names that a refusal lists
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What the user picks.
+    """The user's selection of weights.
 
     Attributes:
-        trainable: patterns; if there are any, what none matches does not train.
-        freeze: patterns; what one matches does not train.
-        bias_only: what is no bias does not train.
-        freeze_norm: BatchNorm that is written as MUL and ADD with constants does not train.
+        trainable: patterns of the weights that train; empty for all.
+        freeze: patterns of weights that do not train.
+        bias_only: train biases only.
+        freeze_norm: do not train BatchNorms, written as MUL and ADD with constants.
     """
 
     trainable: tuple[str, ...] = ()
@@ -46,13 +46,13 @@ class Selection:
 def select(
     graph: Graph, info: TrainingInfo, selection: Selection, *, among: bool = False
 ) -> TrainingInfo:
-    """Training info whose trainable operators and tensors are those selected of what trains.
+    """Applies a selection to training info: sets its trainable operators and tensors.
 
     Args:
         graph: as in the file.
-        info: complete; a circle+ or a checkpoint may have said what trains.
-        selection: by the user.
-        among: whether the user said what it trains; otherwise `trainable` chooses among all.
+        info: resolved training info, which may come from a circle+ or a checkpoint.
+        selection: the user's selection.
+        among: select among the operators of `info`, which the user gave; otherwise among all.
 
     Raises:
         OptionError: if a pattern matches no weight of the model, or nothing is left.
@@ -103,12 +103,12 @@ def select(
 def choose_channels(
     graph: Graph, info: TrainingInfo, shares: Sequence[tuple[str, float]]
 ) -> TrainingInfo:
-    """Training info by which of some filters only the strongest output channels train.
+    """Restricts training of some filters to their output channels of largest norm.
 
     Args:
-        graph: as in the file; its weights decide.
-        info: complete.
-        shares: patterns, and the share of channels; later ones take precedence.
+        graph: as in the file.
+        info: resolved training info.
+        shares: patterns, and the fraction of channels that train; later ones take precedence.
 
     Raises:
         OptionError: if a pattern matches no filter that trains.
@@ -134,7 +134,7 @@ def choose_channels(
 
 
 def weight_names(graph: Graph) -> dict[int, set[str]]:
-    """Weights that could train, and what patterns are held against for each.
+    """Trainable weights, with the names and operators that patterns can match for each.
 
     Args:
         graph: as in the file.
@@ -155,10 +155,10 @@ def matches(names: Iterable[str], pattern: str) -> bool:
 
 
 def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
-    """Refuses a pattern that matches nothing, so that a slip does not train another model.
+    """Checks that a pattern matches a weight, so that a typo does not change what trains.
 
     Raises:
-        OptionError: with names that are near.
+        OptionError: with similar names, if the pattern matches nothing.
     """
     known = sorted({name for each in names.values() for name in each})
     if matches(known, pattern):
@@ -171,7 +171,7 @@ def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]])
 
 
 def biases(lowered: LoweredGraph) -> set[int]:
-    """Constants that are added, one value for each channel, by all that read them."""
+    """Constants that all their readers use as a bias: added, one value for each channel."""
     found: set[int] = set()
     other: set[int] = set()
     for node in lowered.nodes:
@@ -192,5 +192,5 @@ def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
 
 
 def _names_of(graph: Graph, i: int) -> set[str]:
-    """The weight's name; the empty name is none."""
+    """The name of a weight as a set, which is empty for an empty name."""
     return {graph.tensors[i].name} - {""}

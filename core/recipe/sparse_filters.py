@@ -1,4 +1,4 @@
-"""Filters of which only some output channels train."""
+"""Sparse training: filters of which only some output channels train."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}
 
 
 def filters(lowered: LoweredGraph) -> set[int]:
-    """Constants that are filters for all that read them."""
+    """Constants that all their readers use as a filter."""
     found: set[int] = set()
     other: set[int] = set()
     for node in lowered.nodes:
@@ -26,11 +26,11 @@ def filters(lowered: LoweredGraph) -> set[int]:
 
 
 def strongest(w: Array, share: float) -> tuple[int, ...]:
-    """The output channels of largest norm, at least one; of equal ones the first.
+    """The output channels of largest norm, at least one; of equal norms the first.
 
     Args:
-        w: (O, …).
-        share: of O, rounded up.
+        w: filter (O, …).
+        share: fraction of the O channels, rounded up.
     """
     norms = np.linalg.norm(w.reshape(len(w), -1).astype(np.float64), axis=1)
     count = max(int(np.ceil(share * len(w))), 1)
@@ -38,10 +38,10 @@ def strongest(w: Array, share: float) -> tuple[int, ...]:
 
 
 def check_channels(lowered: LoweredGraph, sparse: Sequence[tuple[int, tuple[int, ...]]]) -> None:
-    """Refuses channels that are not there: a checkpoint may be of another model.
+    """Checks sparse channels, which may come from a checkpoint of another model.
 
     Raises:
-        OptionError: if a tensor is no filter, or has no such channels.
+        OptionError: if a tensor is not a filter, or does not have these channels.
     """
     known = filters(lowered)
     for i, channels in sparse:

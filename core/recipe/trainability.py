@@ -1,4 +1,4 @@
-"""What of a model can train, and what is in the way: all of it at once."""
+"""Reports the weights of a model that can train, and the operators that block gradients."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from odt.kernels.opdef import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An operator that no gradient passes, in front of which there are weights.
+    """An operator without a gradient that has trainable weights in front of it.
 
     Attributes:
-        node: the operator.
+        node: the node.
         tensor: index of the input that gets no gradient.
     """
 
@@ -27,13 +27,13 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Trainability:
-    """What trains.
+    """Report on the weights that can train.
 
     Attributes:
         trained: tensors that get a gradient.
-        untrained: weights of trainable operators that get none.
-        blocked: why.
-        deepest: the most operators, counted from the end, that train with all their weights.
+        untrained: weights of trainable operators that get no gradient.
+        blocked: operators that block their gradients.
+        deepest: the largest number of last operators all of whose weights train.
     """
 
     trained: tuple[int, ...]
@@ -45,13 +45,13 @@ class Trainability:
 def trainability(
     graph: Graph, plan: Plan, trainable: frozenset[int], only: Collection[int] | None = None
 ) -> Trainability:
-    """Holds what should train against what a plan trains.
+    """Compares the weights that should train with those that a plan trains.
 
     Args:
         graph: as in the file.
-        plan: of a training step with these operators.
-        trainable: positions of operators in the file.
-        only: the tensors of theirs that should train; None for all.
+        plan: plan of a training step with these operators.
+        trainable: positions in the file of the operators that should train.
+        only: the weights of these operators that should train; None for all.
     """
     lowered = plan.graph
     trained = [plan.values[name].tensor for name in plan.parameters]
@@ -65,12 +65,12 @@ def trainability(
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What is left of a model behind the last node that odt cannot compute.
+    """The part of a model behind its last unsupported node.
 
     Attributes:
-        operators: how many, counted from the end.
-        begins: tensors that it reads from before.
-        weights: constants in it that would train.
+        operators: number of operators.
+        begins: tensors that the part reads from the rest of the model.
+        weights: constants of the part that could train.
     """
 
     operators: int
@@ -79,7 +79,7 @@ class Tail:
 
 
 def tail(graph: Graph, refusals: Collection[UnsupportedNode]) -> Tail:
-    """The part of a file's graph behind all refusals: a model of its own would train it."""
+    """The part of a file's graph behind all unsupported nodes, which could train on its own."""
     last = max(r.node.origin for r in refusals)
     nodes = [n for n in graph.nodes if n.origin > last]
     made = {i for n in nodes for i in n.outputs}
@@ -92,7 +92,7 @@ def tail(graph: Graph, refusals: Collection[UnsupportedNode]) -> Tail:
 
 
 def _blocked(graph: Graph, missing: Collection[int]) -> tuple[Blocked, ...]:
-    """Where the way from weights without a gradient to the outputs ends."""
+    """The nodes that block the gradients of some weights."""
     needs = set(missing)
     blocked = []
     for node in graph.nodes:
@@ -109,7 +109,7 @@ def _blocked(graph: Graph, missing: Collection[int]) -> tuple[Blocked, ...]:
 
 
 def flops(graph: Graph) -> int:
-    """Arithmetic of one forward pass of a lowered graph; a multiplication and an addition are 2."""
+    """Operations of one forward pass of a lowered graph; a multiply-add counts 2."""
     total = 0
     for node in graph.nodes:
         row = row_of(node.op)
@@ -120,5 +120,5 @@ def flops(graph: Graph) -> int:
 
 
 def training_flops(plan: Plan) -> int:
-    """Arithmetic of a plan's forward and backward phases; gradients that nobody wants have none."""
+    """Operations of a plan's forward and backward phases."""
     return sum(entry.flops for entry in plan.entries if isinstance(entry, Call))

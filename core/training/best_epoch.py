@@ -1,4 +1,4 @@
-"""The weights of the epoch that was best, for training that goes on too long."""
+"""Keeps the weights of the best epoch, for early stopping."""
 
 import math
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from odt.kernels.opdef import Array
 
 
 class Best:
-    """The epoch with the least validation loss; among equals the first.
+    """The epoch with the least validation loss, the first of equal ones.
 
     Attributes:
-        epoch: its number; 0 before there is one.
-        loss: of its validation.
-        waited: how many epochs there have been since.
+        epoch: its number; 0 before the first validation.
+        loss: its validation loss.
+        waited: number of epochs since.
 
     Args:
-        tensors: whose values in that epoch are kept; none for its number alone.
+        tensors: weights to copy in that epoch; none to keep the number alone.
     """
 
     def __init__(self, tensors: Mapping[int, Array]) -> None:
@@ -30,15 +30,15 @@ class Best:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the copied weights."""
         return sum(a.nbytes for a in self._copies.values())
 
     def see(self, epoch: int, loss: float) -> None:
-        """Keeps the values as they are now if they are the best.
+        """Copies the current weights if the epoch is the best so far.
 
         Args:
-            epoch: its number.
-            loss: of its validation.
+            epoch: number of the epoch.
+            loss: its validation loss.
         """
         self.waited += 1
         if loss < self.loss:
@@ -47,7 +47,7 @@ class Best:
                 np.copyto(a, self._tensors[i])
 
     def restore(self) -> None:
-        """Gives the tensors their values of the best epoch, if there is one."""
+        """Restores the weights of the best epoch, if there is one."""
         if self.epoch:
             for i, a in self._copies.items():
                 np.copyto(self._tensors[i], a)

@@ -1,9 +1,9 @@
-"""What the frozen part of a model makes of each sample, computed once and kept.
+"""Caches the outputs of a model's frozen part for each sample.
 
-The programs that train begin at these values. They are computed when one is first asked for,
-together with its neighbours in the file. BLAS rounds a row of a product as its place among the
-others has it, so a sample's values must not depend on where in an epoch it came first: then
-training that goes on after a break has the same bits.
+Training then begins at these values. The value of a sample is computed when it is first read,
+together with those of its neighbours in the file. BLAS rounds a row of a product depending on its
+position in the matrix; with fixed neighbours, a value does not depend on the order of an epoch, so
+that resumed training gives the same bits.
 """
 
 import os
@@ -36,14 +36,14 @@ from odt.kernels.opdef import Array, TensorSpec
 def split_frozen(
     plans: Plans, runs: tuple[Computation, Computation]
 ) -> tuple[Computation, Computation]:
-    """The same work, begun where the part ends that nothing trains in.
+    """Splits off the frozen part: returns computations that begin behind it.
 
     Args:
-        plans: of the model.
+        plans: plans of the model.
         runs: training and validation.
 
     Raises:
-        OptionError: if there is no such part.
+        OptionError: if nothing trains, or there is no frozen part.
     """
     plan = _plan_of_several(plans, runs[0])
     trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
@@ -63,13 +63,13 @@ def split_frozen(
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """What is kept of the frozen part.
+    """Options of the cache of the frozen part.
 
     Attributes:
-        samples: how many.
-        dtype: of what is kept of floats; None keeps theirs, and then every bit.
-        on_disk: in a file in the folder for temporary files that is gone when the process ends,
-            however it ends; otherwise in memory.
+        samples: number of samples to cache.
+        dtype: dtype of cached floats; None for the model's, which keeps every bit.
+        on_disk: cache in an unnamed temporary file, which disappears with the process; otherwise
+            in memory.
     """
 
     samples: int
@@ -78,7 +78,7 @@ class CachePolicy:
 
 
 def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
-    """Which nodes mix samples shows where there are several, if the model has a plan for them."""
+    """The plan for several samples, which shows the nodes that mix samples; else for the file's."""
     size = file_batch(plans.graph)
     try:
         return plans.at(computation, 2 * size)[0]
@@ -87,23 +87,23 @@ def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
 
 
 class FrozenCache(Closing):
-    """Data whose inputs are the values in which the frozen part ends.
+    """Data whose inputs are the cached outputs of the frozen part.
 
     Attributes:
-        nbytes: of all samples' values.
-        policy: what is kept of the frozen part.
+        nbytes: bytes of the cached values of all samples.
+        policy: options of the cache.
 
     Args:
-        plans: of the whole model.
+        plans: plans of the whole model.
         computation: the frozen part, forward only.
-        policy: what of it.
-        schedule: of training; each worker may compute frozen parts at the same time as others.
-        data: samples as the whole model takes them; the same values each time.
-        targets: the same samples; it is asked for no inputs, and data for no targets.
-        parts: the numbers of the samples, of training and of validation, as batches are cut.
+        policy: options of the cache.
+        schedule: schedule of training, whose workers compute the frozen part in parallel.
+        data: inputs of the whole model; a sample must have the same values each time.
+        targets: targets of the same samples.
+        parts: ranges of samples for training and for validation, which are split into batches.
 
     Raises:
-        OptionError: if there is no room.
+        OptionError: if memory or disk is too small.
     """
 
     def __init__(
@@ -136,16 +136,16 @@ class FrozenCache(Closing):
 
     @property
     def arena_nbytes(self) -> int:
-        """Bytes in which frozen parts are computed; 0 when nothing is left to compute."""
+        """Bytes of the arenas that compute the frozen part; 0 when all samples are cached."""
         done = self._found >= len(self._there)
         return 0 if done else self._memory.nbytes * self._schedule.workers
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
-        """Fills the arrays, one row a sample; computes what is not there yet.
+        """Reads samples into the arrays, one row each; computes values that are not cached yet.
 
         Raises:
-            DataError: for values no loss can use.
-            TrainingError: for values that the dtype does not hold.
+            DataError: for values that no loss can use.
+            TrainingError: for values that the cache's dtype cannot hold.
         """
         numbers = np.asarray(samples)
         self._found += len(numbers)
@@ -164,7 +164,7 @@ class FrozenCache(Closing):
                 np.copyto(out, kept[numbers])
 
     def _neighbours(self, number: int) -> range:
-        """The samples that are computed together with this one."""
+        """The samples that are computed together with a sample."""
         found = next(p for p in self._parts if number in p)
         for size in (self._schedule.batch, self._schedule.micro_batch, self._size):
             first = number - (number - found.start) % size
@@ -197,12 +197,12 @@ class FrozenCache(Closing):
             self._idle.append(runner)
 
     def limit_mapped(self, nbytes: int) -> None:
-        """Lets so many bytes of each file on disk be mapped at a time, at most."""
+        """Limits the bytes of each file that are mapped at a time."""
         for pages in self._pages:
             pages.max_mapped = nbytes
 
     def close(self) -> None:
-        """Gives memory and disk back."""
+        """Frees memory and disk."""
         self._kept.clear()
         self._pages.clear()
         self._idle.clear()
@@ -214,12 +214,13 @@ def cached(
     batch: int,
     policy: CachePolicy,
 ) -> list[TensorSpec]:
-    """What is kept of each tensor in which the frozen part ends, one row a sample.
+    """Specs of the cached values of each tensor in which the frozen part ends, one row per sample.
 
     Args:
-        lowered: the graph, for a batch of `batch`.
-        end: these tensors.
-        policy: what of them.
+        lowered: the graph lowered for `batch` samples.
+        end: tensors in which the frozen part ends.
+        batch: batch size of the graph.
+        policy: options of the cache.
     """
     rows = []
     for i in end:
@@ -231,11 +232,11 @@ def cached(
 
 @dataclass(frozen=True, slots=True)
 class CacheSize:
-    """What a cache takes, in bytes.
+    """Size of a cache, in bytes.
 
     Attributes:
-        kept: of all samples' values, in memory or on disk.
-        resident: of it in memory at a time, within a budget.
+        kept: bytes of the values of all samples, in memory or on disk.
+        resident: bytes in memory at a time, within a budget.
     """
 
     kept: int
@@ -245,13 +246,13 @@ class CacheSize:
 def cache_size(
     plans: Plans, computation: Computation, batch: int, policy: CachePolicy
 ) -> CacheSize:
-    """What a cache will take, said before anything is computed.
+    """Forecasts the size of a cache.
 
     Args:
-        plans: of the model.
-        computation: that begins at a cut.
+        plans: plans of the model.
+        computation: computation that begins behind the frozen part.
         batch: samples in a step.
-        policy: what of it.
+        policy: options of the cache.
     """
     size = file_batch(plans.graph)
     lowered = plans.lower(size)
@@ -276,10 +277,10 @@ class _Runner:
 
 
 def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]:
-    """Arrays of these specs, in memory or mapped from files without a name.
+    """Allocates arrays in memory, or maps them from unnamed temporary files.
 
     Raises:
-        OptionError: if there is no room.
+        OptionError: if memory or disk is too small.
     """
     try:
         return [_mapped(spec) if on_disk else np.empty(spec.shape, spec.dtype) for spec in rows]
@@ -294,7 +295,7 @@ def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]
 
 
 def _folder() -> str | None:
-    """What TMPDIR names; tempfile would take another without a word where it cannot be used."""
+    """The folder in TMPDIR; tempfile would silently use another one if it is not usable."""
     return os.environ.get("TMPDIR") or None
 
 

@@ -1,4 +1,4 @@
-"""A model ready to be evaluated or to predict: forward only, nothing trained."""
+"""Evaluates a model and predicts with it: forward only, without training."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,11 +16,11 @@ from odt.kernels.opdef import Array
 
 
 class Evaluator(Closing):
-    """Measures a model on data.
+    """Evaluates a model on data.
 
     Attributes:
-        loss: the loss's name.
-        runtime: schedule, and the specs of a sample.
+        loss: name of the first loss.
+        runtime: schedule, and specs of a sample.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Evaluator(Closing):
         self.runtime = _runtime(graph, computation, info.batch_size, micro_batch, workers)
 
     def run(self, data: Data, order: SampleOrder, metrics: Metrics) -> Result:
-        """Loss and metrics over all the samples of the order."""
+        """Loss and metrics over all samples of the order."""
         (engine,) = self.runtime.engines
         return evaluate(engine, data, order, self._reduction, metrics, rest=True)
 
@@ -51,7 +51,7 @@ class Predictor(Closing):
     """Computes a model's outputs.
 
     Attributes:
-        runtime: schedule, and the specs of a sample.
+        runtime: schedule, and specs of a sample.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Predictor(Closing):
         self.runtime = _runtime(graph, Computation(outputs=True), batch, micro_batch, workers)
 
     def run(self, data: Data, order: SampleOrder) -> Iterator[Sequence[Array]]:
-        """The outputs, batch after batch; the arrays are reused."""
+        """Yields the outputs, batch after batch, in arrays that are reused."""
         (engine,) = self.runtime.engines
         return predict(engine, data, order, self.runtime.output_specs)
 
@@ -77,7 +77,7 @@ class Predictor(Closing):
 def _runtime(
     graph: Graph, computation: Computation, batch: int, micro_batch: int | None, workers: int | None
 ) -> Runtime:
-    """Of one kind of work, with nothing that trains."""
+    """Makes the runtime of one computation without trained weights."""
     plans = Plans(graph)
     schedule = choose_schedule(batch, lambda n: plans.at(computation, n), micro_batch, workers)
     return Runtime(plans, [computation], Parameters(graph), schedule)

@@ -1,4 +1,4 @@
-"""Passes over data without training: losses, metrics, predictions."""
+"""Passes over data: losses, metrics, predictions."""
 
 import threading
 import time
@@ -19,13 +19,13 @@ Metrics = Mapping[str, Callable[[], Metric]]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One pass over data.
+    """Result of one pass over data.
 
     Attributes:
-        loss: mean of the batches' losses.
-        metrics: by name.
-        steps: batches.
-        seconds: spent in them, reading included.
+        loss: mean of the losses of the batches.
+        metrics: name → value.
+        steps: number of batches.
+        seconds: time of the batches, reading included.
     """
 
     loss: float
@@ -35,14 +35,14 @@ class Result:
 
 
 class Pass:
-    """One pass of an engine over data: adds up losses and metrics, batch after batch.
+    """One pass of an engine over data, which adds up losses and metrics batch by batch.
 
     Args:
-        engine: what is computed.
-        data: where samples come from.
-        order: which, and in what order.
+        engine: the engine.
+        data: source of the samples.
+        order: numbers of the samples, in order.
         reduction: sum_over_batch_size or sum.
-        metrics: to measure on the first output that has a loss.
+        metrics: metrics of the first output that has a loss.
         look: sees the outputs of each micro-batch.
     """
 
@@ -66,7 +66,7 @@ class Pass:
         self._lock = threading.Lock()
 
     def step(self, first: int, samples: int) -> float:
-        """Runs the batch of samples [first, first + samples) of the order; gives its loss.
+        """Runs the batch of samples [first, first + samples) of the order; returns its loss.
 
         Raises:
             TrainingError: if the loss is not finite.
@@ -85,7 +85,7 @@ class Pass:
         return loss
 
     def accumulate(self, samples: int, scale: float) -> float:
-        """Adds the gradients of the first samples of the order; gives their loss, scaled.
+        """Accumulates the gradients of the first samples of the order; returns the scaled loss.
 
         Raises:
             TrainingError: if the loss is not finite.
@@ -105,7 +105,7 @@ class Pass:
         return Result(loss, values, len(self.losses), self.seconds)
 
     def _scales(self, samples: int) -> list[float]:
-        """A mean is over the whole batch, however it is cut up, and over a sample's rows."""
+        """Factors of the losses: a mean is over the whole batch, however it is split, and rows."""
         plan, m = self.engine.plan, self.engine.schedule.micro_batch
         weights = [loss.weight for loss in self.engine.computation.losses]
         if self.reduction == "sum":
@@ -136,10 +136,15 @@ class Pass:
 def evaluate(
     engine: Engine, data: Data, order: SampleOrder, reduction: str, metrics: Metrics, *, rest: bool
 ) -> Result:
-    """Losses and metrics over data.
+    """Computes losses and metrics over data.
 
     Args:
-        rest: whether a last batch that is not full counts too; then batches weigh by samples.
+        engine: an engine without backward.
+        data: source of the samples.
+        order: numbers of the samples, in order.
+        reduction: sum_over_batch_size or sum.
+        metrics: metrics of the first output that has a loss.
+        rest: include a last batch that is not full; batches are then weighted by samples.
     """
     run = Pass(engine, data, order, reduction, metrics)
     batch = engine.schedule.batch
@@ -160,11 +165,13 @@ def evaluate(
 def predict(
     engine: Engine, data: Data, order: SampleOrder, specs: Sequence[TensorSpec]
 ) -> Iterator[list[Array]]:
-    """The model's outputs, batch after batch; the arrays are reused.
+    """Yields the model's outputs, batch after batch, in arrays that are reused.
 
     Args:
-        engine: of work that has outputs and no losses.
-        specs: of one sample of each output.
+        engine: an engine that computes outputs and no losses.
+        data: source of the samples.
+        order: numbers of the samples, in order.
+        specs: spec of one sample of each output.
     """
     batch = engine.schedule.batch
     results = [np.empty((batch, *s.shape), s.dtype) for s in specs]
@@ -181,7 +188,7 @@ def predict(
 
 
 def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
-    """Gives programs the samples of the batch that begins at `first` of the order."""
+    """A function that fills programs with the samples of the batch that begins at `first`."""
 
     def fill(program: Program, at: int, count: int) -> None:
         inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]

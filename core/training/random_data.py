@@ -1,4 +1,4 @@
-"""Random samples of a model's shapes, the same for the same seed."""
+"""Random samples in the shapes of a model, reproducible by a seed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,18 +20,17 @@ FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = 
 
 @dataclass(frozen=True)
 class RandomData:
-    """Inputs from a standard normal, or integers; targets that a loss can use.
+    """Random inputs, and targets that a loss can use.
 
-    Integers are 0 and 1, which are numbers of words as well as flags; of 8 bits any, for images.
-
-    A sample's values depend on its number and the seed alone.
+    Integers are 0 and 1, valid as word numbers and as flags; 8-bit integers have any value, as in
+    images. The values of a sample depend on its number and the seed alone.
 
     Attributes:
         inputs, targets: specs of one sample.
-        classes: whether a target is classes: one-hot rows, 0 or 1 for a single unit, or numbers
-            below 2 if integers; one for each.
-        seed: of the values.
-        floats: what inputs of floats are, one of FLOATS.
+        classes: for each target whether it is classes: one-hot rows, 0 or 1 for a single unit, or
+            numbers below 2 for integers.
+        seed: seed of the values.
+        floats: distribution of float inputs, one of FLOATS.
     """
 
     inputs: Sequence[TensorSpec]
@@ -41,7 +40,7 @@ class RandomData:
     floats: str = "normal"
 
     def others(self) -> "list[RandomData]":
-        """Other samples of the same shapes, for a model that these do not suit."""
+        """Random data of the same shapes with other seeds and distributions."""
         return [replace(self, seed=self.seed + 1 + k, floats=f) for k, f in enumerate(FLOATS)]
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a model will train: gradients and one step, tried on a batch beforehand."""
+"""Tests on one batch whether a model will train: loss, gradients, and one step."""
 
 import time
 from collections.abc import Sequence
@@ -19,30 +19,30 @@ from odt.kernels.opdef import Array, TensorSpec
 
 TESTED = 8  # samples at most: in float64, and once for each weight that is moved
 FLOAT64 = np.dtype(np.float64)
-# Steps of central differences by itemsize, as shares of the weights' size: the larger suffers less
-# from rounding, the smaller from the kinks of a RELU; the better of the two counts.
+# Steps of central differences by itemsize, relative to the weights' size: the larger step suffers
+# less from rounding, the smaller one less from the kinks of a RELU; the better result counts.
 STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-3)}
 SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
-MOVES = 3  # of a tensor, to see whether the loss depends on it
+MOVES = 3  # random moves of a tensor that show whether the loss depends on it
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 DIFFERENCES = "finite differences"
-# What a test may take: arithmetic, more of it in float32, which is quicker, and memory in bytes.
+# Limits of a test: operations, more of them in float32, which is faster, and bytes of memory.
 MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
 MOST_MEMORY = 400 << 20
 MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
 OTHER_RUNS = 13  # forward passes of a test, beside four for each weight
-CALL, DRAW = 10**5, 50  # what a call costs beside its arithmetic, and a random number
-RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, as a share of the weights' size
+CALL, DRAW = 10**5, 50  # overhead of a call, and cost of a random number, in operations
+RATES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)  # steps to try, relative to the weights' size
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One question and its answer.
+    """Result of one test.
 
     Attributes:
-        what: was looked at.
-        passed: whether it is as it must be; None where that cannot be told.
-        detail: figures, or what is wrong.
+        what: what was tested.
+        passed: whether the test passed; None if that is undecided.
+        detail: figures, or the fault.
     """
 
     what: str
@@ -51,7 +51,7 @@ class Finding:
 
 
 class _OneBatch:
-    """The first batch again and again."""
+    """An order that repeats the first batch."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
@@ -61,7 +61,7 @@ class _OneBatch:
 
 
 def in_float64(graph: Graph) -> Graph:
-    """The graph with float64 for float32; itself where an operator insists on float32."""
+    """Converts a graph from float32 to float64, unless an operator supports float32 only."""
 
     def widened(tensor: Tensor) -> Tensor:
         if tensor.spec.dtype != np.float32:
@@ -80,23 +80,23 @@ def in_float64(graph: Graph) -> Graph:
 def self_test(
     graph: Graph, info: TrainingInfo, data: Data, weights: int = 8, seed: int = 0
 ) -> list[Finding]:
-    """Trains one step on the first batch, in float64 where operators and time allow it.
+    """Tests one training step on the first batch, in float64 if operators and time permit.
 
-    A large model is tested with fewer samples and weights. Random data that leave units off or
-    saturated, or that the model does not take, are drawn again.
+    A large model is tested with fewer samples and weights. Random data are drawn again if they
+    leave units dead or saturated, or if the model rejects them.
 
     Args:
         graph: as in the file.
-        info: loss, batch, what trains; its optimizer is not used.
-        data: at least a batch.
-        weights: how many to hold against central differences.
-        seed: of their choice.
+        info: resolved training info; its optimizer is not used.
+        data: at least one batch.
+        weights: number of weights to compare with central differences.
+        seed: seed of the choice of weights.
 
     Returns:
-        Findings: loss, gradients, differences, step; those after a failure are left out.
+        Findings about loss, gradients, differences and step, up to the first failure.
 
     Raises:
-        DataError: if the model takes no samples of the data.
+        DataError: if the model rejects all samples of the data.
     """
     sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0)
     wide, unit, work = in_float64(graph), file_batch(graph), 0
@@ -114,7 +114,7 @@ def self_test(
 
 
 def _work(trainer: Trainer) -> int:
-    """Arithmetic of a forward pass of a batch, with what calls and data cost by themselves."""
+    """Operations of a forward pass of a batch, with the overhead of calls and data."""
     plan = trainer.plan
     parts = -(-trainer.info.batch_size // trainer.runtime.schedule.micro_batch)
     calls = [step for step in plan.entries if isinstance(step, Call)]
@@ -123,16 +123,17 @@ def _work(trainer: Trainer) -> int:
 
 
 class _OutOfTimeError(Exception):
-    """The test would take longer than it may."""
+    """Raised if the test would exceed its limit of time."""
 
 
 class _Test:
     """A test of one model.
 
     Attributes:
-        left: how many forward passes it may still take.
-        alive, free: tensors that have had a gradient, and those that the loss does not depend on.
-        noise: what rounding makes of the loss.
+        left: number of forward passes left.
+        alive: tensors that have had a gradient.
+        free: tensors on which the loss does not depend.
+        noise: rounding error of the loss.
     """
 
     def __init__(self, trainer: Trainer, graph: Graph, weights: int, seed: int, left: int) -> None:
@@ -144,7 +145,7 @@ class _Test:
         self.free: set[int] = set()
 
     def run(self, data: Data) -> list[Finding]:
-        """The findings for data, or for the random data that leave the least open."""
+        """The findings for data, or for the random data that leave the fewest undecided."""
         found: list[list[Finding]] = []
         refusal: DataError | None = None
         for draw in (data, *data.others()) if isinstance(data, RandomData) else (data,):
@@ -198,7 +199,7 @@ class _Test:
         return found
 
     def _gradient(self) -> dict[int, Array]:
-        """What one SGD step with rate 1 takes off."""
+        """The gradient: the change of the weights by one SGD step with learning rate 1."""
         self._set(self.start)
         list(self.trainer.fit(self.data, _OneBatch(self.trainer.info.batch_size), epochs=1))
         tensors = self.trainer.parameters.tensors
@@ -219,9 +220,9 @@ class _Test:
         return Finding("gradients", not bad, "; ".join(bad) or detail)
 
     def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
-        """Whether the loss stays wherever a tensor goes, as with the bias of attention's keys.
+        """Whether the loss does not depend on a tensor, such as the bias of attention's keys.
 
-        Small moves do not tell: they leave units off that are off, too.
+        The moves are large, since dead units stay dead under small ones.
         """
         if i in self.free:
             return True
@@ -240,7 +241,7 @@ class _Test:
         return True
 
     def _noise(self, loss: float, rng: np.random.Generator) -> float:
-        """How far the loss jumps if all weights change by their last bit."""
+        """Change of the loss if all weights change by their last bit."""
         found = [float(np.finfo(next(iter(self.start.values())).dtype).eps) * abs(loss)]
         for _ in range(MOVES):
             moved = {
@@ -251,7 +252,7 @@ class _Test:
         return max(found)
 
     def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:
-        """Single weights, each moved up and down; where the gradient is among the larger ones."""
+        """Compares gradients with central differences, at weights with large gradients."""
         worst, bad, told = 0.0, [], 0
         for i in rng.choice(sorted(gradient), self.weights):
             flat = gradient[i].reshape(-1)
@@ -274,10 +275,11 @@ class _Test:
         return Finding(DIFFERENCES, True, f"{told} weights within {worst:.0e} in {flat.dtype}")
 
     def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float, bool]:
-        """How far a gradient is from the difference, relative, and the difference.
+        """Relative error of a gradient against the central difference.
 
-        What rounding alone could make of the difference counts as right; the last value says
-        whether there is more to it than that.
+        Returns:
+            The error, the difference, and whether the difference exceeds the rounding error. A
+            deviation that rounding can explain counts as no error.
         """
         h = step * max(float(abs(self.start[i]).mean()), 1e-3)
         above, below = (self._loss(self._moved(i, at, sign * h)) for sign in (1, -1))
@@ -309,7 +311,7 @@ class _Test:
 
 
 def _open(findings: Sequence[Finding]) -> tuple[bool, bool]:
-    """Orders findings: those that pass come first, then those that leave something open."""
+    """Sort key of findings: failures last, undecided ones before them."""
     answers = [f.passed for f in findings]
     return False in answers, None in answers
 

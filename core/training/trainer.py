@@ -12,7 +12,7 @@ from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
-from odt.core.recipe.works import training_and_validation
+from odt.core.recipe.computations import training_and_validation
 from odt.core.runtime.engine import Engine, Look
 from odt.core.runtime.parameters import Optimizer, Parameters
 from odt.core.runtime.runtime import Runtime
@@ -26,15 +26,15 @@ from odt.kernels.registry import find_optimizer
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """What training takes, in bytes.
+    """Memory allocated for training, in bytes.
 
     Attributes:
-        parameters: copies of what is trained.
+        parameters: copies of the weights that train.
         slots: optimizer state.
-        gradients: where micro-batches add up; 0 if each weight is updated at once.
-        arena: of all workers together.
-        separate: what the arenas' values would take if each had its own memory.
-        best: a copy of the best epoch's weights.
+        gradients: arrays in which micro-batches add gradients up; 0 for immediate updates.
+        arena: arenas of all workers.
+        separate: bytes of the arenas' values without reuse of memory.
+        best: copy of the best epoch's weights.
     """
 
     parameters: int
@@ -51,7 +51,7 @@ class MemoryReport:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One epoch's results; `number` is 1 for the first."""
+    """Results of one epoch; `number` counts from 1."""
 
     number: int
     training: Result
@@ -60,11 +60,11 @@ class Epoch:
 
 @dataclass(slots=True)
 class Watch:
-    """What a caller wants to know or say while training runs.
+    """Callbacks of a training run.
 
     Attributes:
-        step: called after each step with the epoch's number, the step's in it, and the loss.
-        stop: asked after each step; True ends training after it.
+        step: called after each step with the number of the epoch, of the step in it, and the loss.
+        stop: called after each step; True ends training.
     """
 
     step: Callable[[int, int, float], None] = lambda epoch, step, loss: None
@@ -78,16 +78,16 @@ class SampleOrders(Protocol):
 
 
 class Trainer(Closing):
-    """A model ready to train: planned, its memory allocated.
+    """Trains a model: plans, memory and optimizer state for a training run.
 
     Attributes:
         graph: as in the file.
-        info: loss, optimizer, batch size, what trains; with the loss that the output decided.
-        loss: the first loss's name.
+        info: resolved training info, with the loss that the output determines.
+        loss: name of the first loss.
         parameters: weights and optimizer state.
-        runtime: schedule, and the specs of a sample.
-        best: the best epoch so far, where there is validation.
-        predicted: bytes by which the process grows at most, where a budget was given.
+        runtime: schedule, and specs of a sample.
+        best: the best epoch so far, if there is validation.
+        predicted: bytes by which the process grows at most, if a budget was given.
     """
 
     def __init__(
@@ -107,17 +107,18 @@ class Trainer(Closing):
 
         Args:
             graph: as in the file.
-            info: complete.
-            micro_batch: samples that a program runs at once; None chooses.
-            workers: threads; None chooses.
-            budget: bytes that training may take; None for as many as it takes.
-            metrics: to measure while training and in validation.
-            outputs: keep the outputs of training steps too, to be looked at.
-            keep: what to keep of the frozen part; data must then come from `frozen`.
+            info: resolved training info.
+            micro_batch: samples that a program runs at once; None to choose.
+            workers: number of threads; None to choose.
+            budget: bytes that training may take; None for no limit.
+            metrics: metrics of training and validation.
+            outputs: compute the outputs of training steps too, for `look`.
+            keep: cache the outputs of the frozen part; data must then come from `frozen`.
             keep_best: keep the best epoch's weights.
 
         Raises:
-            UnsupportedError, OptionError: if the model cannot be trained so.
+            UnsupportedError: if the model has unsupported operators.
+            OptionError: if the model cannot be trained with these options.
         """
         self.graph = graph
         self.metrics = metrics or {}
@@ -162,16 +163,16 @@ class Trainer(Closing):
 
         Args:
             data: training and validation samples.
-            orders: which samples an epoch uses, in what order.
-            epochs: how many; the last has this number.
-            validation: samples to measure after each epoch.
-            watch: called back after each step.
-            start: the number of the first epoch.
-            skip: batches of the first epoch that are done already; its figures are of the rest.
-            patience: epochs without a better one after which training ends.
+            orders: order of the training samples in each epoch.
+            epochs: number of the last epoch.
+            validation: samples to validate on after each epoch.
+            watch: callbacks.
+            start: number of the first epoch.
+            skip: batches of the first epoch to skip, since they were done before a resume.
+            patience: epochs without improvement after which training stops early.
 
         Raises:
-            TrainingError: if the loss is no longer finite.
+            TrainingError: if the loss is not finite.
             DataError: if data holds values that no loss can use.
         """
         watch = watch or Watch()
@@ -199,10 +200,10 @@ class Trainer(Closing):
         return self._keep is not None
 
     def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
-        """The data of a trainer that was told what to keep; arguments are those of FrozenCache.
+        """Makes the data of a trainer with a cache; arguments as of FrozenCache.
 
         Raises:
-            OptionError: if there is no room.
+            OptionError: if memory or disk is too small.
         """
         assert self._keep, "nothing was to be kept"
         computation, schedule = Computation(end=self._end), self.runtime.schedule
@@ -214,11 +215,12 @@ class Trainer(Closing):
     def step(
         self, data: Data, samples: int, *, update: bool = True, look: Look | None = None
     ) -> float:
-        """One step on the first samples of data; gives their loss before it.
+        """Runs one step on the first samples of data; returns their loss before the update.
 
         Args:
-            samples: at most a batch.
-            update: False computes the loss only.
+            data: source of the samples.
+            samples: number of samples, at most a batch.
+            update: update the weights; False computes the loss only.
             look: sees the outputs of each micro-batch.
 
         Raises:
@@ -239,12 +241,12 @@ class Trainer(Closing):
         """Adds the gradients of a batch to those that `apply_gradients` has not used yet.
 
         Args:
-            data: whose first samples are the batch.
-            samples: at most a batch.
-            scale: of the loss, and so of its gradients.
+            data: source of the samples; the first ones are the batch.
+            samples: number of samples, at most a batch.
+            scale: factor of the loss and its gradients.
 
         Returns:
-            The loss, times the scale.
+            The scaled loss.
 
         Raises:
             TrainingError: if the loss is not finite; all accumulated gradients are discarded.
@@ -258,17 +260,17 @@ class Trainer(Closing):
         return run.accumulate(samples, scale)
 
     def apply_gradients(self) -> None:
-        """One update by the accumulated gradients, which are zero after that."""
+        """Updates the weights by the accumulated gradients, and resets these to zero."""
         if self._accumulating is not None:
             self._accumulating.apply()
 
     @property
     def gradients(self) -> Mapping[int, Array]:
-        """The accumulated gradients by tensor; nothing where there are none."""
+        """The accumulated gradients by tensor index; empty if there are none."""
         return {} if self._accumulating is None else self._accumulating.gradients
 
     def predict(self, data: Data, order: SampleOrder) -> Iterator[list[Array]]:
-        """The outputs of samples, batch after batch; the arrays are reused."""
+        """Yields the outputs of samples, batch after batch, in arrays that are reused."""
         if self._predicting is None:
             self._predicting = self.runtime.engine(Computation(outputs=True))
         return predict(self._predicting, data, order, self.runtime.output_specs)
@@ -277,25 +279,25 @@ class Trainer(Closing):
         """Loss and metrics on samples, without training.
 
         Args:
-            data: the samples.
-            order: their numbers.
-            rest: whether a last batch that is not full counts; without it, it is left out as
-                onert does, unless it is all there is.
+            data: source of the samples.
+            order: numbers of the samples.
+            rest: include a last batch that is not full; otherwise it is left out, as in onert,
+                unless it is the only one.
         """
         rest = rest or len(order) < self.info.batch_size
         return evaluate(self._validation, data, order, self.info.reduction, self.metrics, rest=rest)
 
     @property
     def plan(self) -> Plan:
-        """What a micro-batch of a training step computes."""
+        """The plan of a micro-batch of a training step."""
         return self._training.plan
 
     def weights(self) -> dict[int, Array]:
-        """What has been trained, by tensor index."""
+        """The trained weights by tensor index."""
         return dict(self.parameters.tensors)
 
     def memory(self) -> MemoryReport:
-        """What has been allocated."""
+        """The memory allocated for training."""
         schedule, plan = self.runtime.schedule, self._training.memory
         return MemoryReport(
             parameters=self.parameters.nbytes,

@@ -6,9 +6,9 @@ from typing import Any
 from odt.core.lowering.lower import unsupported_nodes
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
+from odt.core.recipe.computations import trainable_operators, training_and_validation
 from odt.core.recipe.output_losses import BINARY, CROSS_ENTROPIES
 from odt.core.recipe.trainability import trainability
-from odt.core.recipe.works import trainable_operators, training_and_validation
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
 from odt.errors import OptionError

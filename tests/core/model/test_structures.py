@@ -23,9 +23,9 @@ from odt.core.lowering.lower import unsupported_nodes
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import parse_model
 from odt.core.model.training_info import stored_training_info
+from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.resolve import resolve
 from odt.core.recipe.trainability import flops, trainability
-from odt.core.recipe.works import trainable_operators
 from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer

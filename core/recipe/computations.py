@@ -1,4 +1,4 @@
-"""Which operators train, and what a step of training and of validation computes."""
+"""The computations of a step of training and of validation."""
 
 from dataclasses import replace
 
@@ -32,15 +32,15 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
 def training_and_validation(
     graph: Graph, info: TrainingInfo, *, outputs: bool = False
 ) -> tuple[Computation, Computation]:
-    """What a step of training computes, and one of validation.
+    """The computations of a training step and of a validation step.
 
     Args:
         graph: as in the file.
-        info: complete.
-        outputs: whether training wants the model's outputs, for a metric.
+        info: resolved training info.
+        outputs: whether training computes the model's outputs too, for a metric.
 
     Raises:
-        OptionError: if the loss or what trains cannot be.
+        OptionError: if the loss or the trainable operators are not possible.
     """
     losses = output_losses(graph, info)
     if info.sparse:
