@@ -30,3 +30,4 @@ def test_a_source_compiles_without_warnings(path: Path) -> None:
 def test_a_source_is_formatted(path: Path) -> None:
     run = subprocess.run([str(CLANG_FORMAT), path], capture_output=True, check=True)
     assert run.stdout == path.read_bytes(), f"run {CLANG_FORMAT} -i {path}"
+    assert not [x for x in path.read_text(encoding="utf-8").splitlines() if len(x) > 100]

@@ -2,42 +2,32 @@
 
 #include "transpose_tile.h"
 
-/* Where n vectors of columns of `right` are: at[j] floats beyond b, in steps of `depth_stride`. In y they
-   are to[j] columns to the right; `lanes` of each are stored. */
+#include "tile.h"
+
+/* n vectors of columns of `right`: vector j begins at[j] floats beyond b and goes on in steps of
+   `depth_stride`; in y it lies to[j] columns to the right. `lanes` of each vector are stored. */
 typedef struct {
   const float *b;
   int64_t depth_stride, at[NR], to[NR];
   int lanes;
 } F(block_of_columns);
 
-/* m rows times n vectors of columns, in registers. */
+/* The product of m rows and n vectors of columns. */
 INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_of_columns) * c,
                            float *y, int m, int n) {
-  F(vec) acc[MR][NR];
+  F(tile) sums;
   const float *b = c->b;
-#pragma GCC unroll 8
-  for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++) acc[i][j] = (F(vec)){0};
-  for (int64_t k = 0; k < g->depth; k++, a += g->left_depth_stride, b += c->depth_stride) {
-    F(vec) v[NR];
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++) v[j] = F(load)(b + c->at[j]);
-#pragma GCC unroll 8
-    for (int i = 0; i < m; i++) {
-      F(vec) x = F(broadcast)(a[i * g->left_row_stride]);
-#pragma GCC unroll 4
-      for (int j = 0; j < n; j++) acc[i][j] += x * v[j];
-    }
-  }
+  F(tile_clear)(sums, m, n);
+  for (int64_t k = 0; k < g->depth; k++, a += g->left_depth_stride, b += c->depth_stride)
+    TILE_ADD_PRODUCT(sums, m, n, a[i * g->left_row_stride], b, c->at);
 #pragma GCC unroll 8
   for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < n; j++) {
       float *to = y + i * g->columns + c->to[j], part[LANES];
-      if (c->lanes == LANES) F(store)(to, acc[i][j]);
+      if (c->lanes == LANES) F(store)(to, sums[i][j]);
       else {
-        F(store)(part, acc[i][j]);
+        F(store)(part, sums[i][j]);
         for (int l = 0; l < c->lanes; l++) to[l] = part[l];
       }
     }
@@ -58,7 +48,7 @@ MATMUL_TILE(matmul_row, 1, 3)
 #endif
 #undef MATMUL_TILE
 
-/* LANES columns of `right` side by side, for all its depth; what is beyond the last is 0. */
+/* Packs LANES columns of `right` side by side for the whole depth, padded with zeros. */
 static void F(pack_columns)(const matmul_shape *g, const float *right, float *panel,
                             int64_t depth_stride) {
   int64_t lanes = g->columns < LANES ? g->columns : LANES;
@@ -82,7 +72,8 @@ typedef struct {
   float *y, *panel;
 } F(matmul_job);
 
-/* Some blocks of rows and columns of some matrices; those of the same columns follow each other. */
+/* One part: blocks of rows and columns. Blocks of the same columns follow each other, so that a
+   panel is packed once. */
 static void F(matmul_part)(void *job, int part, int parts) {
   const F(matmul_job) *c = job;
   const matmul_shape *g = c->g;
@@ -111,7 +102,7 @@ static void F(matmul_part)(void *job, int part, int parts) {
       packed = at / down;
     }
     for (; r < last; r += tall ? MR : 1) {
-      if (tall && last - r < MR) r = last - MR; /* some once more, to the same */
+      if (tall && last - r < MR) r = last - MR; /* computes some rows twice, to the same bits */
       const float *a = left + r * g->left_row_stride;
       float *y = c->y + (matrix * g->rows + r) * g->columns;
 #define RUN(n) tall ? F(matmul_rows##n)(g, a, &b, y) : F(matmul_row##n)(g, a, &b, y)
@@ -125,7 +116,7 @@ static void F(matmul_part)(void *job, int part, int parts) {
   }
 }
 
-/* panel: room for PANEL_PARTS blocks of columns, where they do not lie side by side or are few. */
+/* Columns are packed into the panel where they do not lie side by side or do not fill a vector. */
 void F(matmul)(const matmul_shape *g, const float *left, const float *right, float *y,
                float *panel) {
   F(matmul_job)

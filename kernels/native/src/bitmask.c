@@ -1,4 +1,4 @@
-/* What backward needs of a clamp in one bit an element. */
+/* Bitmasks: one bit an element tells backward where a clamp passes the gradient. */
 
 #include "abi.h"
 

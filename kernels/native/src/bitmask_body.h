@@ -1,11 +1,12 @@
-/* One instruction set's version of bitmask.c: eight elements are a byte, the first its highest bit. */
+/* One instruction set's version of bitmask.c. Eight elements are a byte, the first its highest
+   bit. */
 
 typedef float F(floats) __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t F(eight) __attribute__((vector_size(32), aligned(4), may_alias));
 
 static const F(eight) F(bit_of_lane) = {128, 64, 32, 16, 8, 4, 2, 1};
 
-/* Whether lo < y < hi, a bit an element. */
+/* Sets an element's bit where lo < y < hi. */
 void F(pack_bitmask)(const float *y, uint8_t *mask, int64_t n, float lo, float hi) {
   for (int64_t i = 0; i < n; i += 8, mask++) {
     if (n - i < 8) {

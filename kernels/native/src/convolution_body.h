@@ -1,8 +1,10 @@
-/* Sums of products over windows: one instruction set's version. See convolution.c. */
+/* One instruction set's version of convolution.c. */
 
 #include "vectors.h"
 
-/* What becomes of a result before it is stored. */
+#include "tile.h"
+
+/* What is applied to a result before it is stored. */
 typedef struct {
   const float *bias, *relu_mask;
   int clamp;
@@ -22,33 +24,23 @@ static __attribute__((noinline)) void F(epilogue_narrow)(float part[2 * MR][LANE
     }
 }
 
-/* m pixels times n vectors of units, in registers. */
+/* The results of m pixels and n vectors of units. */
 INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
                               const float *const *w, int64_t depth_stride, const int64_t *at, int m,
                               int n, float *y, const int64_t *out, const int64_t *unit, int lanes,
                               const F(epilogue) * e) {
-  F(vec) acc[2 * MR][NR];
-  for (int i = 0; i < m; i++)
-    for (int j = 0; j < n; j++) acc[i][j] = (F(vec)){0};
+  F(tile) sums;
+  F(tile_clear)(sums, m, n);
   for (int t = 0; t < taps; t++) {
     const float *x[2 * MR], *b = w[t];
     for (int i = 0; i < m; i++) x[i] = in[t * PIXELS + i];
-    for (int64_t k = 0; k < depth; k++, b += depth_stride) {
-      F(vec) v[NR];
-#pragma GCC unroll 4
-      for (int j = 0; j < n; j++) v[j] = F(load)(b + at[j]);
-#pragma GCC unroll 16
-      for (int i = 0; i < m; i++) {
-        F(vec) a = F(broadcast)(x[i][k]);
-#pragma GCC unroll 4
-        for (int j = 0; j < n; j++) acc[i][j] += a * v[j];
-      }
-    }
+    for (int64_t k = 0; k < depth; k++, b += depth_stride)
+      TILE_ADD_PRODUCT(sums, m, n, x[i][k], b, at);
   }
-  if (lanes < LANES) { /* fewer units than a vector has */
+  if (lanes < LANES) { /* fewer units than lanes */
     float part[2 * MR][LANES];
 #pragma GCC unroll 16
-    for (int i = 0; i < m; i++) F(store)(part[i], acc[i][0]);
+    for (int i = 0; i < m; i++) F(store)(part[i], sums[i][0]);
     F(epilogue_narrow)(part, m, y, out, lanes, e);
     return;
   }
@@ -56,7 +48,7 @@ INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
   for (int i = 0; i < m; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < n; j++) {
-      F(vec) v = acc[i][j];
+      F(vec) v = sums[i][j];
       if (e->bias) v += F(load)(e->bias + unit[j]);
       if (e->clamp) v = F(clamp)(v, e->lo, e->hi);
       if (e->relu_mask)
@@ -79,7 +71,7 @@ CORRELATE_TILE(3, MR)
 #endif
 #undef CORRELATE_TILE
 
-/* Weights with the units of a vector side by side: [vector][tap][depth][LANES]. */
+/* Packs the weights as (vector, tap, depth, LANES): the units of a vector side by side. */
 static void F(pack_panel)(const window_walk *g, const float *w, float *panel) {
   int64_t vectors = (g->units + LANES - 1) / LANES;
   for (int64_t j = 0; j < vectors; j++) {
@@ -156,28 +148,11 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
 INLINE void F(filter_tile)(int pixels, const float *const *in, const float *dy, int64_t units,
                            const int64_t *at, int m, int n, float *sums, int64_t unit_step,
                            const int64_t *to, int first) {
-  F(vec) acc[2 * MR][NR];
-#pragma GCC unroll 16
-  for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++)
-      acc[i][j] = first ? (F(vec)){0} : F(load)(sums + i * unit_step + to[j]);
-  for (int p = 0; p < pixels; p++, dy += units) {
-    F(vec) v[NR];
-    const float *x = in[p];
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++) v[j] = F(load)(x + at[j]);
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++) {
-      F(vec) a = F(broadcast)(dy[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < n; j++) acc[i][j] += a * v[j];
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++) F(store)(sums + i * unit_step + to[j], acc[i][j]);
+  F(tile) acc;
+  if (first) F(tile_clear)(acc, m, n);
+  else F(tile_load)(acc, sums, unit_step, to, m, n);
+  for (int p = 0; p < pixels; p++, dy += units) TILE_ADD_PRODUCT(acc, m, n, dy[i], in[p], at);
+  F(tile_store)(acc, sums, unit_step, to, m, n);
 }
 
 #define FILTER_TILE(name, m, n)                                                              \
@@ -197,7 +172,7 @@ FILTER_TILE(filter_row, 1, 3)
 #endif
 #undef FILTER_TILE
 
-/* Every unit's sums with `vectors` vectors of what `in` points to. */
+/* Adds a tile of pixels to the sums of every unit from begin_at to end_at. */
 static void F(add_filter_tiles)(int pixels, const float *const *in, const float *dy, int64_t units,
                                 int64_t begin_at, int64_t end_at, int64_t size, float *sums,
                                 int64_t unit_step, int padded, int first) {
@@ -247,7 +222,7 @@ typedef struct {
   const window_walk *g;
 } F(filter_job);
 
-/* One part's units: gathered windows have room for each part. */
+/* One part: some units. Each part gathers windows into room of its own. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
@@ -255,7 +230,7 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   int64_t out[PIXELS], begin_at = chunk_begin(g->units, part, parts),
                        end_at = chunk_begin(g->units, part + 1, parts);
   int64_t taps = g->taps_h * g->taps_w, size = g->depth, count = taps;
-  int gather = g->depth < LANES; /* a window's values side by side, to fill vectors */
+  int gather = g->depth < LANES; /* a window's values side by side fill vectors */
   if (gather) size = (taps * g->depth + LANES - 1) / LANES * LANES, count = 1;
   int64_t padded = (size + LANES - 1) / LANES * LANES;
   int direct = !gather && padded == size;
@@ -311,84 +286,4 @@ void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float
                                            : MAX_THREADS;
   if (g->depth < LANES && most > GATHER_PARTS) most = GATHER_PARTS;
   parallel_for(F(filter_sums_part), &c, parts < most ? parts : most);
-}
-
-/* y[r][u] = x[r] · w[u] for m rows and n units: vectors lie along the depth, and w needs no
-   repacking. */
-INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, float *y,
-                          int64_t depth, int64_t units, int m, int n, int64_t clamp, float lo,
-                          float hi) {
-  F(vec) acc[ROWS][UNITS];
-  int64_t whole = depth / LANES * LANES;
-#pragma GCC unroll 8
-  for (int r = 0; r < m; r++)
-#pragma GCC unroll 8
-    for (int u = 0; u < n; u++) acc[r][u] = (F(vec)){0};
-  for (int64_t k = 0; k < whole; k += LANES) {
-    F(vec) v[UNITS];
-#pragma GCC unroll 8
-    for (int u = 0; u < n; u++) v[u] = F(load)(w + u * depth + k);
-#pragma GCC unroll 8
-    for (int r = 0; r < m; r++) {
-      F(vec) a = F(load)(x + r * depth + k);
-#pragma GCC unroll 8
-      for (int u = 0; u < n; u++) acc[r][u] += a * v[u];
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < m; r++)
-#pragma GCC unroll 8
-    for (int u = 0; u < n; u++) {
-      float s = F(reduce_add)(acc[r][u]) + (bias ? bias[u] : 0);
-      for (int64_t k = whole; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
-      if (clamp) s = s < lo ? lo : s > hi ? hi : s;
-      y[r * units + u] = s;
-    }
-}
-
-#define DENSE_TILE(name, m, n)                                                                     \
-  static __attribute__((noinline)) void F(name)(const float *x, const float *w, const float *bias, \
-                                                float *y, int64_t depth, int64_t units,            \
-                                                int64_t clamp, float lo, float hi) {               \
-    F(dense_tile)(x, w, bias, y, depth, units, m, n, clamp, lo, hi);                               \
-  }
-DENSE_TILE(dense_tile_whole, ROWS, UNITS)
-DENSE_TILE(dense_tile_of_row, 1, UNITS)
-DENSE_TILE(dense_tile_of_unit, ROWS, 1)
-DENSE_TILE(dense_tile_of_one, 1, 1)
-#undef DENSE_TILE
-
-typedef struct {
-  const float *x, *w, *bias;
-  float *y;
-  int64_t rows, depth, units, clamp;
-  float lo, hi;
-} F(dense_job);
-
-static void F(dense_part)(void *job, int part, int parts) {
-  const F(dense_job) *c = job;
-  int64_t depth = c->depth, units = c->units, groups = units / UNITS;
-  int64_t u = chunk_begin(groups, part, parts) * UNITS;
-  int64_t end = part + 1 < parts ? chunk_begin(groups, part + 1, parts) * UNITS : units;
-  while (u < end) {
-    int wide = end - u >= UNITS;
-    const float *bias = c->bias ? c->bias + u : 0;
-    for (int64_t r = 0; r < c->rows;) {
-      int tall = c->rows - r >= ROWS;
-      const float *from = c->x + r * depth, *with = c->w + u * depth;
-      float *to = c->y + r * units + u;
-#define RUN(name) F(name)(from, with, bias, to, depth, units, c->clamp, c->lo, c->hi)
-      if (tall) wide ? RUN(dense_tile_whole) : RUN(dense_tile_of_unit);
-      else wide ? RUN(dense_tile_of_row) : RUN(dense_tile_of_one);
-#undef RUN
-      r += tall ? ROWS : 1;
-    }
-    u += wide ? UNITS : 1;
-  }
-}
-
-void F(dense)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
-              int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
-  F(dense_job) c = {x, w, bias, y, rows, depth, units, clamp, lo, hi};
-  parallel_for(F(dense_part), &c, parallel_parts(rows * depth * units / LANES));
 }

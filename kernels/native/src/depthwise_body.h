@@ -1,4 +1,4 @@
-/* Depthwise convolution: one instruction set's version. See depthwise.c. */
+/* One instruction set's version of depthwise.c. */
 
 #include "vectors.h"
 
@@ -86,7 +86,7 @@ typedef struct {
   const window_walk *g;
 } F(depthwise_filter_job);
 
-/* One part's channels. */
+/* One part: some channels. */
 static void F(depthwise_filter_part)(void *job, int part, int parts) {
   const F(depthwise_filter_job) *c = job;
   const window_walk *g = c->g;
@@ -126,7 +126,7 @@ static void F(depthwise_filter_part)(void *job, int part, int parts) {
   }
 }
 
-/* room: taps + 1 rows of the channels, rounded up to whole vectors. */
+/* dw, and db where it is not null; channels are summed in room first. */
 void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
                               const window_walk *g) {
   F(depthwise_filter_job) c = {dy, x, room, g};

@@ -1,9 +1,9 @@
 /* Compiles BODY once for each instruction set that the compiler knows; the names of its functions
    end in the set's, and Python takes those that the processor has.
 
-   For the body: F(name) is the name with that ending, LANES the floats of a vector register; MR × NR
-   and ROWS × UNITS are the accumulators of products, which have to stay in registers beside NR or
-   UNITS vectors of weights and one of x. */
+   For the body: F(name) is the name with the set's ending, LANES the floats of a vector register;
+   MR × NR and ROWS × UNITS are the accumulators of products, which have to stay in registers beside
+   NR or UNITS vectors of weights and one of x. */
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 

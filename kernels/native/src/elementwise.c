@@ -1,4 +1,5 @@
-/* Element by element on arrays that are stretched to one shape, and sums over what was stretched. */
+/* Elementwise kernels on arrays that are stretched to one shape; their gradients sum over the
+   stretched axes. */
 
 #include <math.h>
 

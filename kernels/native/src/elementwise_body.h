@@ -14,8 +14,8 @@ typedef struct {
   float p, q;
 } F(map_job);
 
-/* One row: the last axis. What is stretched along it becomes a block of equal values, so that each
-   loop knows one kind of input; what has to be summed is computed aside. */
+/* One row along the last axis. An input that is stretched along it becomes a chunk of equal values,
+   so that a loop has one kind of input; results that are summed are computed aside. */
 static void F(map_row)(const F(map_job) * j, float *y, const float *const *inputs, int is_first) {
   const elementwise_shape *m = j->shape;
   int64_t last = m->rank - 1, n = m->sizes[last], most = n;
@@ -42,7 +42,7 @@ static void F(map_row)(const F(map_job) * j, float *y, const float *const *input
   if (!m->y[last]) *y = is_first ? total : *y + total;
 }
 
-/* A range of the first axis. */
+/* One part: a range of the first axis. */
 static void F(map_part)(void *job, int part, int parts) {
   F(map_job) j = *(const F(map_job) *)job;
   elementwise_shape m = *j.shape;
@@ -58,7 +58,7 @@ static void F(map_part)(void *job, int part, int parts) {
     for (int64_t d = 0; d + 1 < m.rank; d++) is_first &= m.y[d] || !at[d];
     F(map_row)(&j, j.y, j.inputs, is_first);
     int64_t d = m.rank - 2;
-    for (; d >= 0; d--) { /* the next row: one further along the last axis that has not ended */
+    for (; d >= 0; d--) { /* the next row */
       int64_t steps = ++at[d] < m.sizes[d] ? 1 : 1 - m.sizes[d];
       j.y += steps * m.y[d];
       for (int k = 0; k < MAX_INPUTS; k++)
@@ -78,7 +78,8 @@ static void F(map_all)(F(loop) loop, const elementwise_shape *m, float *y, const
   parallel_for(F(map_part), &j, m->y[0] ? parallel_parts(work * 2) : 1);
 }
 
-/* Every element of y lies where the same element of an input does, or apart from it. */
+/* The kernel of a line of elementwise_maps.h. Element i of y has the address of element i of an
+   input, or overlaps none. */
 #define MAP(name, value)                                                                          \
   static void F(name##_loop)(float *y, const float *a, const float *b, const float *c, int64_t n, \
                              float p, float q) {                                                  \

@@ -1,9 +1,9 @@
-/* What is made of eˣ, in float32. NaN stays NaN. */
+/* eˣ and functions of it, in float32. NaN stays NaN. */
 
-/* The nearest whole number, for |x| < 2²²: floats from 2²³ on have no fraction. */
+/* The nearest integer, for |x| < 2²²: floats from 2²³ on have no fraction. */
 static inline float F(round_int)(float x) { return x + 12582912 - 12582912; }
 
-/* 2ⁿ for whole n from -126 to 127. */
+/* 2ⁿ for an integer n from -126 to 127. */
 static inline float F(exp2_int)(float n) {
   union {
     uint32_t bits;
@@ -12,7 +12,8 @@ static inline float F(exp2_int)(float n) {
   return power.value;
 }
 
-/* eᵛ = 2ⁿ eʳ to about one unit in the last place: gives eʳ, |r| ≤ ln 2 / 2, by Taylor's series. */
+/* eᵛ = 2ⁿ eʳ, |r| ≤ ln 2 / 2, to about one unit in the last place; returns eʳ, from Taylor's
+   series. */
 static inline float F(exp_reduced)(float v, float *n) {
   *n = F(round_int)(v * 1.44269504f);
   float r = v - *n * 0.693359375f + *n * 2.12194440e-4f; /* ln 2 in two parts */
@@ -32,7 +33,7 @@ static inline float F(exp_nonpositive)(float x) {
   return x < -87.3f ? 0 : e * F(exp2_int)(n);
 }
 
-/* eˣ for every x, down to the denormals: 2ⁿ as a product, since it may be no normal number. */
+/* eˣ for every x, down to the denormals: 2ⁿ as a product, since it may be denormal. */
 static inline float F(exp)(float x) {
   float v = x < -104 ? -104 : x, n, e = F(exp_reduced)(v > 89 ? 89 : v, &n),
         half = F(round_int)(n / 2);
@@ -45,14 +46,14 @@ static inline float F(logistic)(float x) {
   return (x > 0 ? 1 : e) / (1 + e);
 }
 
-/* By e⁻²ˣ, and near 0 by its series: there the difference of two near ones has few digits. */
+/* From e⁻²ˣ; near 0, where 1 − e⁻²ˣ loses digits, from the series. */
 static inline float F(tanh)(float x) {
   float e = F(exp_nonpositive)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
   float near = q * (-1.0f / 3 + q * (2.0f / 15 + q * (-17.0f / 315 + q * (62.0f / 2835))));
   return q < 0.09f ? x * (1 + near) : x > 0 ? far : -far;
 }
 
-/* eˣ − 1 for x ≤ 0, with all its digits near 0. */
+/* eˣ − 1 for x ≤ 0, exact near 0 too. */
 static inline float F(expm1)(float x) {
   float t = F(tanh)(x / 2);
   return 2 * t / (1 - t);

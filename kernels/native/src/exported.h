@@ -11,6 +11,8 @@ KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, 
 KERNEL(filter_sums,
        (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
         float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *room, const window_walk *walk))
+
+/* dense_body.h */
 KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
                int64_t units, int64_t clamp, float lo, float hi))

@@ -1,12 +1,12 @@
-/* The channels of each image brought to mean 0 and variance 1. */
+/* Instance normalization: each channel of each image gets mean 0 and variance 1. */
 
 #include <math.h>
 
 #include "loops.h"
 #include "team.h"
 
-#define CHANNELS 64    /* that are worked on at once, at most */
-#define SUMMED_ROWS 64 /* rows that are summed apart, so that long sums stay exact */
+#define CHANNELS 64    /* of a block, at most */
+#define SUMMED_ROWS 64 /* summed on their own, so that long sums stay exact */
 
 #define BODY "instance_norm_body.h"
 #include "each_isa.h"

@@ -7,7 +7,7 @@ typedef struct {
   float epsilon;
 } F(instance_job);
 
-/* to[c] = Σ over rows of `value`, which may speak of i, where channel c of the row lies. */
+/* to[c] = Σ over rows of `value`, an expression of i, the index of channel c in the row. */
 #define SUM_ROWS(to, value)                                           \
   for (int c = 0; c < n; c++) to[c] = 0;                              \
   for (int64_t from = 0; from < j.rows; from += SUMMED_ROWS) {        \
@@ -20,8 +20,8 @@ typedef struct {
     for (int c = 0; c < n; c++) to[c] += part[c];                     \
   }
 
-/* The channels of one image that a part works on next: n of them, from `first`; they begin at `at`
-   in x, and at `kept` in what is kept of each channel. */
+/* Declares a block of channels of one image: n of them from `first` on. They begin at `at` in x,
+   and at `kept` in mean and inv. */
 #define BLOCKS ((j.channels + CHANNELS - 1) / CHANNELS)
 #define CHANNEL_BLOCK(image, block)                                               \
   int64_t first = (block) * CHANNELS, at = (image) * j.rows * j.channels + first; \
@@ -48,7 +48,7 @@ static void F(instance_norm_part)(void *job, int part, int parts) {
   }
 }
 
-/* y = γ (x − mean) inv + β with inv = 1 / √(mean((x − mean)²) + ε), for each channel of an image. */
+/* y = γ (x − mean) inv + β, inv = 1 / √(mean((x − mean)²) + ε), for each channel of an image. */
 void F(instance_norm)(const float *x, const float *gamma, const float *beta, float *y, float *mean,
                       float *inv, int64_t images, int64_t rows, int64_t channels, float epsilon) {
   F(instance_job) j = {x, 0, gamma, beta, y, mean, inv, images, rows, channels, epsilon};

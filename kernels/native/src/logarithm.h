@@ -1,6 +1,6 @@
 /* ln x to one unit in the last place: k ln 2 + ln m for x = 2ᵏ m, m from √½ to √2. With f = m − 1
-   and s = f / (2 + f), ln m = 2 atanh s = f − s (f − R), R the series of atanh from its second term.
-   −∞ of 0; NaN of what is less. */
+   and s = f / (2 + f), ln m = 2 atanh s = f − s (f − R), where R is the series of atanh from its
+   second term on. −∞ of 0; NaN of negative numbers. */
 static inline float F(log)(float x) {
   union {
     float value;

@@ -1,11 +1,11 @@
-/* What loops over elements share. */
+/* For loops over elements. */
 
 #ifndef LOOPS_H
 #define LOOPS_H
 
-#define CHUNK 256 /* elements that are computed aside at once */
+#define CHUNK 256 /* elements that are computed aside at a time */
 
-/* Before a loop whose elements do not depend on each other. */
+/* Before a loop whose iterations are independent. */
 #ifdef __clang__
 #define IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #else

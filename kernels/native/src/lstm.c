@@ -5,8 +5,8 @@
 #include "loops.h"
 #include "team.h"
 
-#define GATES 4   /* f g o i, side by side */
-#define SAMPLES 4 /* that go through time together */
+#define GATES 4   /* forget, cell, output, input, side by side */
+#define SAMPLES 4 /* that a part computes together */
 
 #define BODY "lstm_body.h"
 #include "each_isa.h"

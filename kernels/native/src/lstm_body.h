@@ -80,7 +80,7 @@ static void F(lstm_part)(void *job, int part, int parts) {
   }
 }
 
-/* Gate k's weights (units, depth) as columns of all gates' (depth, width), transposed. */
+/* Transposes the weights (units, depth) of all gates into one matrix (depth, width). */
 static void F(columns)(const float *const *w, float *to, int64_t units, int64_t depth,
                        int64_t width) {
   for (int64_t d = 0; d < depth; d++)
@@ -90,7 +90,7 @@ static void F(columns)(const float *const *w, float *to, int64_t units, int64_t 
       for (int64_t d = 0; d < depth; d++) to[d * width + k * units + u] = w[k][u * depth + d];
 }
 
-/* room: (depth + units + 1) rows of all gates, in whole vectors. */
+/* room: (depth + units + 1) rows of all gates, rounded up to whole vectors. */
 void F(lstm)(const float *x, float *y, float *gates, float *cells, float *room, const float *wf,
              const float *wg, const float *wo, const float *wi, const float *rf, const float *rg,
              const float *ro, const float *ri, const float *bf, const float *bg, const float *bo,
@@ -147,7 +147,7 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
   }
 }
 
-/* dz may be gates. room: all gates' rows of units, in whole vectors. */
+/* dz may be gates. room: the rows of all gates, rounded up to whole vectors. */
 void F(lstm_back)(const float *dy, const float *gates, const float *cells, float *dz, float *room,
                   const float *rf, const float *rg, const float *ro, const float *ri,
                   const lstm_shape *at) {

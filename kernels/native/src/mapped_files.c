@@ -1,6 +1,6 @@
-/* Keeps the process alive when a mapped file becomes shorter: reading behind the new end is a
-   SIGBUS. In watched memory the handler puts zeros there and sets the file's mark, at which whoever
-   reads the file looks afterwards. */
+/* Keeps the process alive when a mapped file becomes shorter, where reading behind the new end
+   raises SIGBUS. The handler maps zeros there and sets the file's mark, which the reader of the
+   file checks afterwards. */
 
 #ifndef _WIN32
 
@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_FILES 1024 /* files; others are not watched */
-#define TAKEN 1        /* no address: the entry is being filled */
+#define MAX_FILES 1024 /* more are not watched */
+#define TAKEN 1        /* begin of an entry that is being filled */
 
 typedef struct {
-  atomic_int lost; /* first: its address stands for the entry */
+  atomic_int lost; /* the first field: its address is the entry's */
   _Atomic uintptr_t begin, end;
 } watched;
 
@@ -32,7 +32,7 @@ static void pass_on(int number, siginfo_t *info, void *context) {
     before.sa_handler(number);
   } else {
     signal(number, SIG_DFL);
-    raise(number); /* arrives when this handler ends */
+    raise(number); /* delivered when this handler returns */
   }
 }
 
@@ -45,7 +45,7 @@ static void fill_hole(int number, siginfo_t *info, void *context) {
     atomic_store(&f->lost, 1);
     if (last < end) last = end;
   }
-  /* All that follows is behind the end of the file, too. */
+  /* The pages that follow are behind the end of the file, too. */
   if (!last || mmap((void *)first, last - first, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                     -1, 0) == MAP_FAILED)
     pass_on(number, info, context);
@@ -59,7 +59,7 @@ static void install(void) {
   sigaction(SIGBUS, &ours, &before);
 }
 
-/* Watches whole pages from `begin`, which map a file; gives its mark, or null if it cannot. */
+/* Watches the pages of a mapped file from `begin` on; returns its mark, or null if it cannot. */
 atomic_int *watch_mapped(void *begin, int64_t bytes) {
   pthread_once(&once, install);
   for (watched *f = files; f < files + MAX_FILES; f++) {

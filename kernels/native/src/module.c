@@ -1,13 +1,13 @@
 /* A Python extension module in name only, so that a wheel's build compiles it: it is loaded with
-   ctypes, which lets go of the interpreter lock during a call. No Python header is needed. */
+   ctypes, which releases the interpreter lock during a call. No Python header is needed. */
 
 #include "abi.h"
 
-EXPORT void *PyInit__kernels(void) { return 0; } /* linkers want it; nobody imports this */
+EXPORT void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
 
 typedef struct {
-  const char *kind, *name, *arguments; /* arguments: of a kernel, as in C */
-  int64_t value;                       /* of a limit; of a struct its bytes */
+  const char *kind, *name, *arguments; /* arguments of a kernel, as in C */
+  int64_t value;                       /* of a limit; the bytes of a struct */
 } export_entry;
 
 #define LIMIT(name) {"limit", #name, 0, name}
@@ -37,7 +37,7 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
 #include "exported.h"
                                      {0}};
 
-/* The table of all that Python may use, which ends with an entry without a name. */
+/* The table; its last entry has no name. */
 EXPORT const export_entry *exports(void) { return table; }
 
 /* The best instruction set that this processor has and this library was compiled for: 0 base,

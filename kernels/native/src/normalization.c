@@ -1,4 +1,4 @@
-/* Rows, or the channels of images, divided by a norm of theirs. */
+/* Normalization of rows by their L2 norm or root mean square. */
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 
 typedef struct {
   const float *x, *dy, *gamma;
-  float *y, *kept; /* kept: a number of each row, which forward makes and backward reads */
+  float *y, *kept; /* kept: norm or inv of each row, from forward for backward */
   int64_t rows, n;
   float least;
 } F(norm_job);
@@ -39,7 +39,7 @@ static void F(l2_norm_back_part)(void *job, int part, int parts) {
   }
 }
 
-/* dx = (dy − y Σ dy y) / norm, and dy / norm of the least; dx may be dy or y. */
+/* dx = (dy − y Σ dy y) / norm, and dy / norm where the norm is `least`; dx may be dy or y. */
 void F(l2_norm_back)(const float *dy, const float *y, float *norm, float *dx, int64_t rows,
                      int64_t n, float least) {
   F(norm_job) j = {y, dy, 0, dx, norm, rows, n, least};

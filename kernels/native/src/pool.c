@@ -1,10 +1,10 @@
-/* Pooling: the greatest or the mean value of windows, and their gradients. */
+/* Max and average pooling, and their gradients. */
 
 #include <math.h>
 
 #include "window_walk.h"
 
-static const float border[1]; /* marks what lies outside; it is never read */
+static const float border[1]; /* its address marks taps outside the image; never read */
 
 #define BODY "pool_body.h"
 #include "each_isa.h"

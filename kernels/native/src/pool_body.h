@@ -17,7 +17,7 @@ void F(max_pool)(const float *x, float *y, const window_walk *g) {
     }
 }
 
-/* dx gets dy where x is the window's first maximum, and, with `relu_mask`, lies between lo and hi. */
+/* dx += dy where x is the first maximum of the window and, with relu_mask, lo < x < hi. */
 void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx, int64_t size,
                       const window_walk *g, int64_t relu_mask, float lo, float hi) {
   const float *in[MAX_TAPS * PIXELS];
@@ -43,7 +43,7 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
     }
 }
 
-/* argmax: which tap of each window is its first maximum; `none` where none is. */
+/* argmax: the tap of each window's first maximum, or `none`. */
 void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const window_walk *g,
                         int64_t none) {
   const float *in[MAX_TAPS * PIXELS];
@@ -54,7 +54,7 @@ void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const w
       const float *top = y + out[p];
       uint8_t *tap = argmax + out[p];
       for (int64_t k = 0; k < g->depth; k++) tap[k] = (uint8_t)none;
-      for (int64_t t = taps - 1; t >= 0; t--) { /* the first of equals is written last */
+      for (int64_t t = taps - 1; t >= 0; t--) { /* the first of equal values is written last */
         const float *from = in[t * PIXELS + p];
         for (int64_t k = 0; k < g->depth && from != border; k++)
           tap[k] = from[k] == top[k] ? (uint8_t)t : tap[k];
@@ -62,7 +62,7 @@ void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const w
     }
 }
 
-/* dx gets dy at the tap that was argmax. */
+/* dx += dy at the argmax. */
 void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, int64_t size,
                              const window_walk *g) {
   const float *in[MAX_TAPS * PIXELS];
@@ -81,7 +81,7 @@ void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, 
     }
 }
 
-/* inverse_counts: one over the number of inputs in each window, (OH, OW). */
+/* inverse_counts: 1 / the number of inputs in each window; padding does not count. */
 void F(average_pool)(const float *x, const float *inverse_counts, float *y, const window_walk *g) {
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;

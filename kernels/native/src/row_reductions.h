@@ -1,4 +1,4 @@
-/* What whole rows come to. */
+/* Sum, dot product and maximum of rows. */
 
 #include "vectors.h"
 
@@ -20,7 +20,7 @@ static inline float F(row_dot)(const float *a, const float *b, int64_t n) {
   return total + F(reduce_add)(lanes);
 }
 
-/* The greatest; a NaN is passed over. */
+/* The maximum; NaN is ignored. */
 static inline float F(row_max)(const float *a, int64_t n) {
   F(vec) lanes = F(broadcast)(-INFINITY);
   float top = -INFINITY;

@@ -3,7 +3,7 @@
 #include "exponential.h"
 #include "row_reductions.h"
 
-/* p = softmax(β x) of a row; gives the greatest β x, and the sum of exponentials in whole. */
+/* p = softmax(β x) of a row; returns max(β x), and sets `whole` to the sum of exponentials. */
 static inline float F(softmax_row)(const float *x, float *p, int64_t classes, float beta,
                                    float *whole) {
   for (int64_t k = 0; k < classes; k++) p[k] = x[k] * beta;

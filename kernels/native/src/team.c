@@ -1,9 +1,9 @@
-/* Threads that wait for a share of a call. They watch for work for some microseconds, since the
-   next call of a step follows at once, and then sleep. */
+/* Threads that wait for a part of a call. They poll for some microseconds, since the next call of a
+   step follows at once, and then sleep. */
 
 #include "team.h"
 
-#define MIN_PART_WORK 60000 /* work in a part: about two microseconds */
+#define MIN_PART_WORK 60000 /* about two microseconds */
 
 #ifdef _WIN32
 
@@ -19,16 +19,16 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <sched.h>
 #include <stdatomic.h>
 
-#define SPINS 4000           /* looks before a thread sleeps */
-#define MIN_WAKE_WORK 240000 /* work that takes longer than a thread takes to wake */
+#define SPINS 4000           /* polls before a thread sleeps */
+#define MIN_WAKE_WORK 240000 /* takes longer than waking a thread */
 
-static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time is shared */
+static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
-static atomic_int threads = 1;  /* for a call; trainers set it while calls of others run */
-static int started = 1;         /* threads there are, with the one that calls */
-static atomic_int asleep, left; /* left: parts that are not done */
-static _Atomic uint64_t open;   /* parts that nobody has taken; above them, the call's number */
+static atomic_int threads = 1;  /* for a call; may change during calls of other trainers */
+static int started = 1;         /* threads, with the caller's */
+static atomic_int asleep, left; /* left: unfinished parts */
+static _Atomic uint64_t open;   /* parts not yet taken; in the upper half, the call's number */
 static _Atomic(part_function) function;
 static _Atomic(void *) argument;
 static atomic_int job_parts;
@@ -41,8 +41,8 @@ static inline void pause_a_little(void) {
 #endif
 }
 
-/* Takes a part and does it; 0 if there is none. Whoever comes first takes it, also the caller: a
-   thread that the machine has no core for holds nothing up. */
+/* Takes a part and runs it; returns 0 if none is left. Threads and the caller take parts as they
+   come free, so that a thread without a core delays nothing. */
 static int take_part(void) {
   uint64_t seen = atomic_load(&open);
   while ((uint32_t)seen) {
@@ -50,7 +50,8 @@ static int take_part(void) {
     void *job = atomic_load(&argument);
     int parts = atomic_load(&job_parts);
     if (!atomic_compare_exchange_weak(&open, &seen, seen - 1)) continue;
-    f(job, (int)(uint32_t)seen - 1, parts); /* the call is still the one that was read */
+    f(job, (int)(uint32_t)seen - 1,
+      parts); /* f and job belong to this call: its number did not change */
     atomic_fetch_sub(&left, 1);
     return 1;
   }

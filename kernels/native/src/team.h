@@ -1,21 +1,21 @@
-/* Shares one call among the cores, where nothing else runs beside it. */
+/* A thread pool that runs the parts of one call on several cores. */
 
 #ifndef TEAM_H
 #define TEAM_H
 
 #include "abi.h"
 
-#define MAX_THREADS 16 /* threads, at most */
+#define MAX_THREADS 16
 
 typedef void (*part_function)(void *job, int part, int parts);
 
-/* Into how many parts a call with so much work (multiplications, or elements moved) is cut. */
+/* The number of parts for a call of so much work, in multiplications or elements moved. */
 int parallel_parts(int64_t work);
 
 /* Runs f(job, part, parts) for every part, and waits for all. */
 void parallel_for(part_function f, void *job, int parts);
 
-/* Part number `part` of a range: its beginning; its end is the next one's beginning. */
+/* Where part number `part` of a range begins; it ends where the next one begins. */
 static inline int64_t chunk_begin(int64_t size, int part, int parts) { return size * part / parts; }
 
 #endif

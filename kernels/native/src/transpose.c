@@ -1,4 +1,4 @@
-/* Axes in another order: a copy of elements of four bytes. */
+/* TRANSPOSE: copies four-byte elements with the axes in another order. */
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-/* Blocks of elements of four bytes, turned in registers. */
+/* Transposes a LANES × LANES block of four-byte elements in registers. */
 
 #include "vectors.h"
 
-/* What of two vectors a and b, of the lines i and i + h of a block, becomes line i, and line i + h. */
+/* The lanes of vectors a and b, lines i and i + h of a block, that become line i and line i + h. */
 #define UPPER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
 #define LOWER(l, h) ((l) & (h) ? LANES + (l) : (l) + (h))
 #define FOUR(m, l, h) m(l, h), m(l + 1, h), m(l + 2, h), m(l + 3, h)
@@ -24,8 +24,8 @@
     v[i] = SHUFFLE(a, b, UPPER, h), v[i + (h)] = SHUFFLE(a, b, LOWER, h);    \
   }
 
-/* A block of LANES × LANES: halves of it change places, then halves of these. The first `known`
-   lines are there already. */
+/* Exchanges halves of the block, then halves of the halves, and so on. Does not store the first
+   `known` lines. */
 INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, int64_t y_line_stride,
                               int known) {
   F(bits) v[LANES];

@@ -1,4 +1,4 @@
-/* What optimizers do to parameters, each in one loop over all of them. */
+/* Optimizer updates of a parameter, each in one loop. */
 
 #include <math.h>
 

@@ -17,12 +17,12 @@ INLINE F(vec) F(clamp)(F(vec) v, float lo, float hi) {
   return (F(vec))((high & (F(bits))F(broadcast)(hi)) | (~high & (F(bits))v));
 }
 
-/* v where lo < a < hi. */
+/* v where lo < a < hi, else 0. */
 INLINE F(vec) F(relu_masked)(F(vec) v, F(vec) a, float lo, float hi) {
   return F(masked)((a > F(broadcast)(lo)) & (a < F(broadcast)(hi)), v);
 }
 
-/* The sum of a vector's elements, halves by halves. */
+/* The sum of a vector's elements, by halves. */
 INLINE float F(reduce_add)(F(vec) v) {
 #ifdef __clang__
   float sum = 0;
@@ -40,7 +40,7 @@ INLINE float F(reduce_add)(F(vec) v) {
 #endif
 }
 
-/* Where vector j of a row begins: the last one ends with the row and may lie over the one before. */
+/* Where vector j of a row begins. The last one ends with the row and may overlap the one before. */
 INLINE int64_t F(vector_start)(int64_t j, int64_t size) {
   return (j + 1) * LANES <= size ? j * LANES : size - LANES;
 }

@@ -2,10 +2,10 @@
 
 #include "team.h"
 
-/* Whether there are tiles enough to share. */
+/* Whether there are enough tiles for the parts. */
 #define MANY_TILES(g, parts) (results(g) >= 2 * PIXELS * (parts))
 
-/* Where a walk stands. */
+/* A position in a walk. */
 typedef struct {
   int64_t image, row, col, left;
   int64_t inner_h, inner_w; /* the farthest taps */
@@ -29,7 +29,7 @@ static inline int64_t largest(const int64_t *a, int64_t n) {
 
 static inline int64_t results(const window_walk *g) { return g->images * g->rows * g->cols; }
 
-/* At the tiles of one part of a shared walk. */
+/* The begin of one part's tiles. */
 static inline walk_cursor begin(const window_walk *g, int part, int parts) {
   int64_t all = results(g), tiles = (all + PIXELS - 1) / PIXELS;
   int64_t first = chunk_begin(tiles, part, parts) * PIXELS,
@@ -47,9 +47,9 @@ static inline walk_cursor begin(const window_walk *g, int part, int parts) {
   return at;
 }
 
-/* Moves on by a tile. Gives its pixels; sets, for tap t and pixel p, in[t·PIXELS + p] to the channels
-   that are read, or to `border`, and out[p] to the offset of the result. Places up to the next
-   multiple of `fill` repeat the last pixel. */
+/* Moves on by a tile and returns its number of pixels. Sets, for tap t and pixel p,
+   in[t·PIXELS + p] to the channels that are read, or to `border`, and out[p] to the offset of the
+   result. Entries up to the next multiple of `fill` repeat the last pixel. */
 static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x,
                             const float *border, int fill, const float **in, int64_t *out) {
   int count = 0;

@@ -1,0 +1,83 @@
+/* One instruction set's version of dense.c. */
+
+#include "vectors.h"
+
+/* y[r][u] = x[r] · w[u] for m rows and n units: vectors lie along the depth, and w needs no
+   repacking. */
+INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, float *y,
+                          int64_t depth, int64_t units, int m, int n, int64_t clamp, float lo,
+                          float hi) {
+  F(vec) acc[ROWS][UNITS];
+  int64_t whole = depth / LANES * LANES;
+#pragma GCC unroll 8
+  for (int r = 0; r < m; r++)
+#pragma GCC unroll 8
+    for (int u = 0; u < n; u++) acc[r][u] = (F(vec)){0};
+  for (int64_t k = 0; k < whole; k += LANES) {
+    F(vec) v[UNITS];
+#pragma GCC unroll 8
+    for (int u = 0; u < n; u++) v[u] = F(load)(w + u * depth + k);
+#pragma GCC unroll 8
+    for (int r = 0; r < m; r++) {
+      F(vec) a = F(load)(x + r * depth + k);
+#pragma GCC unroll 8
+      for (int u = 0; u < n; u++) acc[r][u] += a * v[u];
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < m; r++)
+#pragma GCC unroll 8
+    for (int u = 0; u < n; u++) {
+      float s = F(reduce_add)(acc[r][u]) + (bias ? bias[u] : 0);
+      for (int64_t k = whole; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
+      if (clamp) s = s < lo ? lo : s > hi ? hi : s;
+      y[r * units + u] = s;
+    }
+}
+
+#define DENSE_TILE(name, m, n)                                                                     \
+  static __attribute__((noinline)) void F(name)(const float *x, const float *w, const float *bias, \
+                                                float *y, int64_t depth, int64_t units,            \
+                                                int64_t clamp, float lo, float hi) {               \
+    F(dense_tile)(x, w, bias, y, depth, units, m, n, clamp, lo, hi);                               \
+  }
+DENSE_TILE(dense_tile_whole, ROWS, UNITS)
+DENSE_TILE(dense_tile_of_row, 1, UNITS)
+DENSE_TILE(dense_tile_of_unit, ROWS, 1)
+DENSE_TILE(dense_tile_of_one, 1, 1)
+#undef DENSE_TILE
+
+typedef struct {
+  const float *x, *w, *bias;
+  float *y;
+  int64_t rows, depth, units, clamp;
+  float lo, hi;
+} F(dense_job);
+
+static void F(dense_part)(void *job, int part, int parts) {
+  const F(dense_job) *c = job;
+  int64_t depth = c->depth, units = c->units, groups = units / UNITS;
+  int64_t u = chunk_begin(groups, part, parts) * UNITS;
+  int64_t end = part + 1 < parts ? chunk_begin(groups, part + 1, parts) * UNITS : units;
+  while (u < end) {
+    int wide = end - u >= UNITS;
+    const float *bias = c->bias ? c->bias + u : 0;
+    for (int64_t r = 0; r < c->rows;) {
+      int tall = c->rows - r >= ROWS;
+      const float *from = c->x + r * depth, *with = c->w + u * depth;
+      float *to = c->y + r * units + u;
+#define RUN(name) F(name)(from, with, bias, to, depth, units, c->clamp, c->lo, c->hi)
+      if (tall) wide ? RUN(dense_tile_whole) : RUN(dense_tile_of_unit);
+      else wide ? RUN(dense_tile_of_row) : RUN(dense_tile_of_one);
+#undef RUN
+      r += tall ? ROWS : 1;
+    }
+    u += wide ? UNITS : 1;
+  }
+}
+
+void F(dense)(const float *x, const float *w, const float *bias, float *y, int64_t rows,
+              int64_t depth, int64_t units, int64_t clamp, float lo, float hi) {
+  F(dense_job) c = {x, w, bias, y, rows, depth, units, clamp, lo, hi};
+  parallel_for(F(dense_part), &c, parallel_parts(rows * depth * units / LANES));
+}
