@@ -194,20 +194,21 @@ class OpDef:
             dtypes that the file gives the outputs, since files leave such options out.
         keeps_activation: whether the fused activation is part of the formula; others have it
             split into a node of its own.
-        rebatch: attrs made for the file's batch, specs at the file's batch, and how many times
-            larger the batch is → attrs for that batch. None: attrs do not depend on the batch.
+        scale_batch: (attrs for the file's batch, specs at the file's batch, how many times larger
+            the batch is) → attrs for that batch. None: attrs do not depend on the batch.
         flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and
             an addition are two.
-        stacked: attrs for one sample and a number of samples → attrs for these, in an axis of
-            their own before all others of every input that grows; inputs are of one rank then.
-            None: the operator has no such form.
-        samples_first: attrs → attrs of the same operator with axes 0 and 1 of x and y exchanged,
-            so that axis 0 is the samples' and no longer time's; None where it is theirs already.
-        permuted: attrs and a permutation → attrs of the same operator on inputs whose axis perm[k]
-            was axis k, so that its output has its axes in the same places. None: an axis has its
-            meaning by its place.
-        mixes: whether a sample's output depends on other samples of the batch (axis 0), given
-            which inputs grow with it: a table that rows are taken from does not mix, a batch does.
+        add_batch_axis: (attrs for one sample, number of samples) → attrs for these samples in an
+            axis of their own before all others of every batched input, where the inputs have one
+            rank. None: the operator has no such form.
+        batch_first: attrs → attrs of the same operator with axes 0 and 1 of x and y exchanged, so
+            that axis 0 is the batch instead of time; None where it is the batch already.
+        permute: (attrs, permutation) → attrs of the same operator on inputs whose axis perm[k] was
+            axis k, with the same permutation of the output. None: the operator needs its axes where
+            they are.
+        mixes_samples: whether a sample's output depends on other samples of the batch (axis 0),
+            given the names of the batched inputs: a table that rows are taken from does not mix,
+            a batch does.
     """
 
     name: str
@@ -224,12 +225,12 @@ class OpDef:
     shared: Callable[[Attrs, Specs], Specs] = no_specs
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
     keeps_activation: bool = False
-    rebatch: Callable[[Attrs, Specs, int], Attrs] | None = None
-    mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
+    scale_batch: Callable[[Attrs, Specs, int], Attrs] | None = None
+    mixes_samples: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
     flops: Callable[[Attrs, Specs], int] = one_per_output
-    stacked: Callable[[Attrs, int], Attrs] | None = None
-    samples_first: Callable[[Attrs], Attrs | None] = no_change
-    permuted: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
+    add_batch_axis: Callable[[Attrs, int], Attrs] | None = None
+    batch_first: Callable[[Attrs], Attrs | None] = no_change
+    permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,9 +111,9 @@ class _BatchBuilder(GraphBuilder):
         return frozenset(n for n, i in bind_operands(row, node).items() if i in self.batched)
 
     def _attrs(self, row: OpDef, node: Node, samples: int) -> Attrs:
-        if row.rebatch is None:
+        if row.scale_batch is None:
             return node.attrs
-        return row.rebatch(node.attrs, self._specs(row, node), samples)
+        return row.scale_batch(node.attrs, self._specs(row, node), samples)
 
     def _takes_rows(self, row: OpDef, node: Node) -> bool:
         """Whether each entry of axis 0 of the outputs depends on one entry of the inputs alone."""
@@ -132,13 +132,13 @@ class _BatchBuilder(GraphBuilder):
         except ShapeError:
             return False
         wanted = {n: concatenated_spec(spec, MANY) for n, spec in made.items()}
-        return all(found[n] == wanted[n] for n in wanted) and not row.mixes(
+        return all(found[n] == wanted[n] for n in wanted) and not row.mixes_samples(
             attrs, specs, batched_names
         )
 
     def _add_samples_first(self, row: OpDef, node: Node) -> bool:
         """Adds a time-major operator, (T, 1, …), in its batch-major form (N, T, …)."""
-        attrs = row.samples_first(node.attrs)
+        attrs = row.batch_first(node.attrs)
         if attrs is None or self._batched_names(row, node) != {"x"}:
             return False
         x, (y,) = bind_operands(row, node)["x"], node.outputs
@@ -159,9 +159,9 @@ class _BatchBuilder(GraphBuilder):
 
     def _add_with_axis(self, row: OpDef, node: Node) -> None:
         """Adds a node with samples stacked along a new axis; batched operands get one rank."""
-        if row.stacked is None:
+        if row.add_batch_axis is None:
             raise ShapeError("it has no form in which samples have an axis of their own")
-        rank, repeated, found = self._layout(row, node, row.stacked(node.attrs, MANY))
+        rank, repeated, found = self._layout(row, node, row.add_batch_axis(node.attrs, MANY))
         made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.batched}
         if repeated:  # the operator wants the batch axis in every operand
             fixed = dict.fromkeys(bind_operands(row, node).values())
@@ -174,7 +174,7 @@ class _BatchBuilder(GraphBuilder):
                 places[i] = self._several(i, stacked_spec(spec, self.samples).shape)
         inputs = tuple(made.get(i, i) for i in node.inputs)
         outs = tuple(places.get(i, i) for i in node.outputs)
-        attrs = row.stacked(node.attrs, self.samples)
+        attrs = row.add_batch_axis(node.attrs, self.samples)
         self.nodes.append(replace(node, inputs=inputs, outputs=outs, attrs=attrs))
         for i, k in places.items():
             self.view(k, i, node.origin)
@@ -209,7 +209,9 @@ class _BatchBuilder(GraphBuilder):
                 found[n] in (stacked_spec(s, MANY), concatenated_spec(s, MANY))
                 for n, s in made.items()
             )
-            if whole and not row.mixes(attrs, specs, frozenset(one) if repeated else batched_names):
+            if whole and not row.mixes_samples(
+                attrs, specs, frozenset(one) if repeated else batched_names
+            ):
                 return most, repeated, found
         raise ShapeError(f"it takes no samples of {', '.join(map(str, one.values()))} side by side")
 

@@ -242,14 +242,14 @@ def _infer_node(
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
     grown = inference.batched.intersection(bound.values())
-    if at_file is not None and row.rebatch is not None and grown and not folded:
+    if at_file is not None and row.scale_batch is not None and grown and not folded:
         before = {n: at_file.specs[i] for n, i in operands.items()}
         if inference.batch % at_file.batch:
             raise ShapeError(
                 f"the batch must be a multiple of the file's, {at_file.batch}, "
                 f"but got {inference.batch}"
             )
-        attrs = row.rebatch(attrs, before, inference.batch // at_file.batch)
+        attrs = row.scale_batch(attrs, before, inference.batch // at_file.batch)
     found = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
     check_made(graph, outputs, found)
     inference.attrs[k] = attrs

@@ -91,7 +91,7 @@ class _TransposePusher(GraphBuilder):
         inputs = tuple(self._same(i) for i in node.inputs)
         node = replace(node, inputs=inputs)
         perms = {self.behind[i][1] for i in inputs if i in self.behind}
-        if len(perms) == 1 and row.permuted:
+        if len(perms) == 1 and row.permute:
             (perm,) = perms
             if isinstance(node.attrs, ReduceAttrs) and not node.attrs.keep_dims:
                 self._add_reduction(node)
@@ -130,12 +130,12 @@ class _TransposePusher(GraphBuilder):
 
     def _add_before(self, row: OpDef, node: Node, perm: Perm) -> None:
         """Adds a node in the layout that its inputs have before the transpose."""
-        assert row.permuted is not None
+        assert row.permute is not None
         (y,), operands = node.outputs, set(bind_operands(row, node).values())
         inputs = [self._before(i, perm, node) if i in operands else i for i in node.inputs]
         spec = self.tensors[y].spec
         made = self._turned(y, ordered(spec.shape, back(perm)))
-        attrs = row.permuted(node.attrs, perm)
+        attrs = row.permute(node.attrs, perm)
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(made,), attrs=attrs))
         self.behind[y] = made, perm
 

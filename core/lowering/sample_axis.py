@@ -22,7 +22,7 @@ def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
             made = [graph.tensors[i].spec.shape for i in node.outputs]
             mixes = any(not shape or shape[0] % graph.samples for shape in made)
         else:
-            mixes = row.mixes(node.attrs, specs, growing)
+            mixes = row.mixes_samples(node.attrs, specs, growing)
         if mixes:
             mixing.append(node)
     return tuple(mixing)

@@ -43,7 +43,7 @@ def infer(attrs: ArgumentAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*x.shape[:at], *x.shape[at + 1 :]), attrs.dtype)}
 
 
-def mixes(attrs: ArgumentAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: ArgumentAttrs, s: Specs, batched: Names) -> bool:
     return attrs.place(s["x"]) == 0
 
 
@@ -73,6 +73,6 @@ def argument(name: str, beats: Callable[..., Any]) -> OpDef:
         stops=("x",),
         static=("axis",),
         attrs=attrs,
-        mixes=mixes,
-        stacked=later_axis,
+        mixes_samples=mixes_samples,
+        add_batch_axis=later_axis,
     )

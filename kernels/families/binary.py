@@ -40,7 +40,7 @@ def infer_any(attrs: Attrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, a.dtype)}
 
 
-def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
     """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
     rank = max(len(s["a"].shape), len(s["b"].shape))
     return any(len(s[n].shape) < rank for n in batched)
@@ -170,7 +170,7 @@ def binary(
         infer=infer,
         forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=compiled),
         grads={"a": grad_a, "b": grad_b},
-        mixes=mixes,
-        stacked=same,
-        permuted=same,
+        mixes_samples=mixes_samples,
+        add_batch_axis=same,
+        permute=same,
     )

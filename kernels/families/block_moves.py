@@ -32,8 +32,8 @@ def moving(
     attrs: Callable[[Options, Mapping[str, Array]], Attrs],
     *,
     inputs: tuple[str, ...] = ("x",),
-    mixes: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart,
-    stacked: Callable[[Attrs, int], Attrs] | None = None,
+    mixes_samples: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart,
+    add_batch_axis: Callable[[Attrs, int], Attrs] | None = None,
 ) -> OpDef:
     """The row of an operator whose other inputs say how values are moved.
 
@@ -60,8 +60,8 @@ def moving(
         grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",))},
         static=inputs[1:],
         attrs=attrs,
-        mixes=mixes,
-        stacked=stacked,
+        mixes_samples=mixes_samples,
+        add_batch_axis=add_batch_axis,
     )
 
 

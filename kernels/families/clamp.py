@@ -61,5 +61,5 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
                 epilogue=Epilogue("relu_mask", lo, hi),
             )
         },
-        permuted=same,
+        permute=same,
     )

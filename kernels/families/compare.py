@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odt.errors import ShapeError
-from odt.kernels.families.binary import BINARY, infer_any, mixes
+from odt.kernels.families.binary import BINARY, infer_any, mixes_samples
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec
@@ -38,7 +38,7 @@ def comparison(
         forward=Kernel(forward, reads=BINARY, writes=("y",)),
         grads={},
         stops=BINARY,
-        mixes=mixes,
-        stacked=same,
-        permuted=same,
+        mixes_samples=mixes_samples,
+        add_batch_axis=same,
+        permute=same,
     )

@@ -95,5 +95,5 @@ def unary(
             )
         },
         attrs=attrs,
-        permuted=same,
+        permute=same,
     )

@@ -20,7 +20,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.recurrent import activate, by_time, fused, mixes, must_be, rows, sigmoid
+from odt.kernels.families.recurrent import (
+    activate,
+    by_time,
+    fused,
+    mixes_along_time,
+    must_be,
+    rows,
+    sigmoid,
+)
 from odt.kernels.geometry.lstm_geometry import GATES, LstmAttrs
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
@@ -96,7 +104,7 @@ def _together(s: Specs, *names: str) -> None:
 
 
 def mixes_samples(attrs: LstmAttrs, s: Specs, batched: Names) -> bool:
-    return mixes(attrs.time_axis, batched)
+    return mixes_along_time(attrs.time_axis, batched)
 
 
 def flops(attrs: LstmAttrs, s: Specs) -> int:

@@ -37,10 +37,10 @@ from odt.kernels.families.lstm import (
 )
 from odt.kernels.families.recurrent import (
     activate,
+    batch_first,
     by_time,
     inside,
     rows,
-    samples_first,
     state_before,
     times_sigmoid_slope,
     times_slope,
@@ -254,7 +254,7 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
         zero_state=("h", "c"),
         attrs=attrs,
         keeps_activation=True,
-        mixes=mixes_samples,
-        samples_first=samples_first,
+        mixes_samples=mixes_samples,
+        batch_first=batch_first,
         flops=flops,
     )

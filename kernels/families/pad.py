@@ -38,11 +38,11 @@ def infer(attrs: PadAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(attrs: PadAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: PadAttrs, s: Specs, batched: Names) -> bool:
     return bool(attrs.pads) and attrs.pads[0] != (0, 0)
 
 
-def stacked_pads(attrs: PadAttrs, samples: int) -> PadAttrs:
+def add_batch_axis_to_pads(attrs: PadAttrs, samples: int) -> PadAttrs:
     return PadAttrs(((0, 0), *attrs.pads))
 
 

@@ -34,12 +34,12 @@ def must_be(s: Specs, name: str, *shape: int) -> None:
         raise ShapeError(f"{name} must be {wanted}, but got {s[name]}, x {s['x']}")
 
 
-def mixes(time_axis: int | None, batched: Names) -> bool:
+def mixes_along_time(time_axis: int | None, batched: Names) -> bool:
     """Whether axis 0 is not the samples, or more than x grows with them."""
     return time_axis == 0 or batched != {"x"}
 
 
-def samples_first(attrs: Attrs) -> Attrs:
+def batch_first(attrs: Attrs) -> Attrs:
     return replace(attrs, time_axis=1) if attrs.time_axis == 0 else None
 
 

@@ -28,7 +28,7 @@ def infer(attrs: ReduceAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: ReduceAttrs, s: Specs, batched: Names) -> bool:
     return 0 in reduced_axes(attrs, s["x"])
 
 
@@ -91,7 +91,7 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
         },
         static=("axes",),
         attrs=reduce_attrs,
-        mixes=mixes,
-        stacked=later_axes,
-        permuted=moved_axes,
+        mixes_samples=mixes_samples,
+        add_batch_axis=later_axes,
+        permute=moved_axes,
     )

@@ -22,7 +22,7 @@ def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, stand: Any)
 def selection(
     name: str,
     infer: Callable[[Attrs, Specs], Specs],
-    mixes: Callable[[Attrs, Specs, Names], bool],
+    mixes_samples: Callable[[Attrs, Specs, Names], bool],
     stands: Callable[[Specs], tuple[int, ...]],
 ) -> OpDef:
     """The row; `stands` gives the shape in which the condition is matched with y."""
@@ -68,6 +68,6 @@ def selection(
         forward=Kernel(forward, reads=("c", "a", "b"), writes=("y",), prepare=prepare),
         grads={"a": grad("a"), "b": grad("b")},
         stops=("c",),
-        mixes=mixes,
-        stacked=same,
+        mixes_samples=mixes_samples,
+        add_batch_axis=same,
     )

@@ -60,12 +60,12 @@ def resized(
     return {"y": TensorSpec((*lead, images, *sizes, *rest), x.dtype)}
 
 
-def mixes(attrs: BatchAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: BatchAttrs, s: Specs, batched: Names) -> bool:
     """The images of a sample are not side by side in the larger batch."""
     return attrs.axis == 0 and prod(attrs.block) != 1
 
 
-def stacked(attrs: BatchAttrs, samples: int) -> BatchAttrs:
+def add_batch_axis(attrs: BatchAttrs, samples: int) -> BatchAttrs:
     return replace(attrs, axis=attrs.axis + 1)
 
 

@@ -5,7 +5,7 @@ da = dy and db = dy, each summed over the axes along which that input was stretc
 
 import numpy as np
 
-from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes, passed_on
+from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples, passed_on
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, OpDef
@@ -23,7 +23,7 @@ OP = OpDef(
         forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE, compiled=elementwise.ADD
     ),
     grads={"a": passed_on("a"), "b": passed_on("b")},
-    mixes=mixes,
-    stacked=same,
-    permuted=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
+    permute=same,
 )

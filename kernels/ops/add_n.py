@@ -35,5 +35,5 @@ OP = OpDef(
     infer=infer,
     forward=Kernel(forward, reads=("xs*",), writes=("y",)),
     grads={"xs*": grad},
-    permuted=same,
+    permute=same,
 )

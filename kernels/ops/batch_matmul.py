@@ -50,7 +50,7 @@ def infer(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*lead, m, p), a.dtype)}
 
 
-def mixes(attrs: BatchMatmulAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: BatchMatmulAttrs, s: Specs, batched: Names) -> bool:
     """A batch that is summed over, or is not axis 0 of y."""
     rank = max(len(s["a"].shape), len(s["b"].shape))
     if any(len(s[n].shape) < rank for n in batched):
@@ -177,7 +177,7 @@ OP = OpDef(
         ),
     },
     attrs=attrs,
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
     flops=flops,
 )

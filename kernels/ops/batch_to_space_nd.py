@@ -11,12 +11,12 @@ from odt.errors import ShapeError
 from odt.kernels.families.block_moves import moving
 from odt.kernels.families.space_batch import (
     BatchAttrs,
+    add_batch_axis,
     batch_attrs,
     checked,
-    mixes,
+    mixes_samples,
     places,
     resized,
-    stacked,
 )
 from odt.kernels.opdef import Array, Specs
 
@@ -46,6 +46,6 @@ OP = moving(
     infer,
     batch_attrs,
     inputs=("x", "block", "edges"),
-    mixes=mixes,
-    stacked=stacked,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

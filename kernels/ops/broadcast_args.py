@@ -17,7 +17,7 @@ def infer(attrs: None, s: Specs) -> Specs:
     return {"y": TensorSpec((max(a.shape[0], b.shape[0]),), a.dtype)}
 
 
-def mixes(attrs: None, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
     return bool(batched)
 
 
@@ -45,5 +45,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=("a", "b"), writes=("y",), workspace=masks),
     grads={},
     stops=("a", "b"),
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

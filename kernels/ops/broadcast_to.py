@@ -29,19 +29,19 @@ def infer(shape: Shape, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def rebatch(shape: Shape, s: Specs, times: int) -> Shape:
+def scale_batch(shape: Shape, s: Specs, times: int) -> Shape:
     """The target grows with x's batch."""
     grows = len(s["x"].shape) == len(shape) > 0 and s["x"].shape[0] == shape[0]
     return (shape[0] * times, *shape[1:]) if grows else shape
 
 
-def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
+def mixes_samples(shape: Shape, s: Specs, batched: Names) -> bool:
     """The batch has to stay axis 0, as long as it is."""
     x = s["x"].shape
     return bool(batched) and (len(x) != len(shape) or x[0] != shape[0])
 
 
-def stacked(shape: Shape, samples: int) -> Shape:
+def add_batch_axis(shape: Shape, samples: int) -> Shape:
     return (samples, *shape)
 
 
@@ -63,7 +63,7 @@ OP = OpDef(
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=reducer("x"))},
     static=("shape",),
     attrs=attrs,
-    rebatch=rebatch,
-    mixes=mixes,
-    stacked=stacked,
+    scale_batch=scale_batch,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

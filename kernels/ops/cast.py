@@ -50,5 +50,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=("x",), writes=("y",), view=is_same),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=is_same)},
     attrs=attrs,
-    permuted=same,
+    permute=same,
 )

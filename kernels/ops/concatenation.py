@@ -36,7 +36,7 @@ def infer(attrs: ConcatenationAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, parts[0].dtype)}
 
 
-def mixes(attrs: ConcatenationAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: ConcatenationAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["xs0"].shape)) == 0
 
 
@@ -52,7 +52,7 @@ OP = OpDef(
     forward=Kernel(join, reads=("xs*",), writes=("y",), prepare=prepare),
     grads={"xs*": partial(grad_of_part, prepare=prepare)},
     attrs=attrs,
-    mixes=mixes,
-    stacked=later_axis,
-    permuted=moved_axis,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axis,
+    permute=moved_axis,
 )

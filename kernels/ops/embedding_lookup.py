@@ -18,7 +18,7 @@ def infer(attrs: None, s: Specs) -> Specs:
     return {"y": TensorSpec((*ids.shape, *table.shape[1:]), table.dtype)}
 
 
-def mixes(attrs: None, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
     return "table" in batched
 
 
@@ -47,5 +47,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=("ids", "table"), writes=("y",), workspace=room),
     grads={"table": Kernel(grad_table, reads=("dy", "ids"), writes=("dtable",), workspace=room)},
     stops=("ids",),
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -31,7 +31,7 @@ def infer(attrs: ExpandDimsAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*x.shape[:at], 1, *x.shape[at:]), x.dtype)}
 
 
-def mixes(attrs: ExpandDimsAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: ExpandDimsAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs, s["x"]) == 0
 
 
@@ -43,5 +43,5 @@ OP = OpDef(
     grads={"x": GRAD_X},
     static=("axis",),
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

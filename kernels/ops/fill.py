@@ -26,7 +26,7 @@ def infer(shape: Shape, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, value.dtype)}
 
 
-def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
+def mixes_samples(shape: Shape, s: Specs, batched: Names) -> bool:
     return bool(batched)
 
 
@@ -46,5 +46,5 @@ OP = OpDef(
     grads={"value": Kernel(grad_value, reads=("dy",), writes=("dvalue",))},
     static=("dims",),
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -6,7 +6,7 @@ Integers are divided exactly, not by 0.
 import numpy as np
 
 from odt.errors import DataError
-from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes
+from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes_samples
 from odt.kernels.families.zero_gradient import zero
 from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef
@@ -28,7 +28,7 @@ OP = OpDef(
     infer=infer,
     forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
     grads={"a": zero("a"), "b": zero("b")},
-    mixes=mixes,
-    stacked=same,
-    permuted=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
+    permute=same,
 )

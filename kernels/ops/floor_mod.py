@@ -13,7 +13,7 @@ from odt.kernels.families.binary import (
     gradient,
     infer,
     is_whole,
-    mixes,
+    mixes_samples,
     reducer,
     sum_into,
 )
@@ -51,7 +51,7 @@ OP = OpDef(
         ),
         "b": gradient("b", d_b, reads=("dy", "a", "b")),
     },
-    mixes=mixes,
-    stacked=same,
-    permuted=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
+    permute=same,
 )

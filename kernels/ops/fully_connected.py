@@ -47,8 +47,8 @@ def infer(attrs: FullyConnectedAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*lead, units), x.dtype)}
 
 
-def mixes(attrs: FullyConnectedAttrs, s: Specs, batched: Names) -> bool:
-    """A row that is made of several samples (x (N, 2) against w (O, 4)) mixes them."""
+def mixes_samples(attrs: FullyConnectedAttrs, s: Specs, batched: Names) -> bool:
+    """A row that is made of several samples (x (N, 2) against w (O, 4)) mixes_samples them."""
     x, w = s["x"].shape, s["w"].shape
     return "w" in batched or (bool(x[0]) and (s["x"].size // x[0]) % w[1] != 0)
 
@@ -90,7 +90,7 @@ OP = OpDef(
         "b": GRAD_B,
     },
     attrs=attrs,
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
     flops=flops,
 )

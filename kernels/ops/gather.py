@@ -54,7 +54,7 @@ def infer(attrs: GatherAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(attrs: GatherAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: GatherAttrs, s: Specs, batched: Names) -> bool:
     """A table's rows are taken sample by sample; a batch's samples are not."""
     axis, dims = attrs.resolved(s)
     if dims:
@@ -116,7 +116,7 @@ def grad_x(
     np.add.at(dx.reshape(-1, width, copy=False), flat, dy.reshape(-1, width, copy=False))
 
 
-def stacked(attrs: GatherAttrs, samples: int) -> GatherAttrs:
+def add_batch_axis(attrs: GatherAttrs, samples: int) -> GatherAttrs:
     return GatherAttrs(behind(attrs.axis), behind(attrs.batch_dims))
 
 
@@ -134,6 +134,6 @@ OP = OpDef(
     },
     stops=("indices",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=stacked,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

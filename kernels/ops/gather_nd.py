@@ -20,7 +20,7 @@ def infer(attrs: None, s: Specs) -> Specs:
     return {"y": TensorSpec((*indices.shape[:-1], *x.shape[len(lead) :]), x.dtype)}
 
 
-def mixes(attrs: None, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
     """A table's entries are taken sample by sample; a batch's samples are not."""
     return "x" in batched or ("indices" in batched and len(s["indices"].shape) == 1)
 
@@ -77,5 +77,5 @@ OP = OpDef(
         )
     },
     stops=("indices",),
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -35,7 +35,7 @@ def infer(epsilon: float, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(epsilon: float, s: Specs, batched: Names) -> bool:
+def mixes_samples(epsilon: float, s: Specs, batched: Names) -> bool:
     return bool(batched - {"x"})
 
 
@@ -154,5 +154,5 @@ OP = OpDef(
     },
     aux=moments,
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -26,7 +26,7 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 
@@ -95,6 +95,6 @@ OP = OpDef(
         )
     },
     aux=row_norms,
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
 )

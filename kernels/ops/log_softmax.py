@@ -23,7 +23,7 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 
@@ -70,6 +70,6 @@ OP = OpDef(
             compiled=softmax.LOG_SOFTMAX_BACK,
         )
     },
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
 )

@@ -25,5 +25,5 @@ OP = OpDef(
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={},
     stops=("x",),
-    permuted=same,
+    permute=same,
 )

@@ -7,7 +7,7 @@ TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.reduce import infer, mixes
+from odt.kernels.families.reduce import infer, mixes_samples
 from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
     later_axes,
@@ -67,7 +67,7 @@ OP = OpDef(
     },
     static=("axes",),
     attrs=reduce_attrs,
-    mixes=mixes,
-    stacked=later_axes,
-    permuted=moved_axes,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axes,
+    permute=moved_axes,
 )

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.pad import PadAttrs, pad_attrs, stacked_pads
+from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, pad_attrs
 from odt.kernels.families.pad import infer as infer_pad
-from odt.kernels.families.pad import mixes as pad_mixes
+from odt.kernels.families.pad import mixes_samples as pad_mixes
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
 
 
@@ -45,12 +45,12 @@ def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
     return found
 
 
-def mixes(attrs: MirrorAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: MirrorAttrs, s: Specs, batched: Names) -> bool:
     return pad_mixes(attrs.pad, s, batched)
 
 
-def stacked(attrs: MirrorAttrs, samples: int) -> MirrorAttrs:
-    return replace(attrs, pad=stacked_pads(attrs.pad, samples))
+def add_batch_axis(attrs: MirrorAttrs, samples: int) -> MirrorAttrs:
+    return replace(attrs, pad=add_batch_axis_to_pads(attrs.pad, samples))
 
 
 def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
@@ -98,6 +98,6 @@ OP = OpDef(
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=whole_like_y)},
     static=("paddings",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=stacked,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

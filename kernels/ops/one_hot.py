@@ -48,7 +48,7 @@ def infer(attrs: OneHotAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, on.dtype)}
 
 
-def mixes(attrs: OneHotAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: OneHotAttrs, s: Specs, batched: Names) -> bool:
     return attrs.place(len(s["indices"].shape)) == 0 or bool(batched - {"indices"})
 
 
@@ -90,5 +90,5 @@ OP = OpDef(
     stops=("indices", "on", "off"),
     static=("depth",),
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

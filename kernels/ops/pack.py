@@ -39,7 +39,7 @@ def infer(attrs: PackAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((*shape[:at], len(parts), *shape[at:]), parts[0].dtype)}
 
 
-def mixes(attrs: PackAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: PackAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs, len(s["xs0"].shape)) == 0
 
 
@@ -67,6 +67,6 @@ OP = OpDef(
     forward=Kernel(forward, reads=("xs*",), writes=("y",), prepare=prepare),
     grads={"xs*": grad_xs},
     attrs=attrs,
-    mixes=mixes,
-    stacked=later_axis,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axis,
 )

@@ -8,11 +8,11 @@ import numpy as np
 from odt.kernels.families.pad import (
     GRAD_X,
     PadAttrs,
+    add_batch_axis_to_pads,
     fill_border,
     infer,
-    mixes,
+    mixes_samples,
     pad_attrs,
-    stacked_pads,
 )
 from odt.kernels.opdef import Array, Kernel, OpDef
 
@@ -30,6 +30,6 @@ OP = OpDef(
     grads={"x": GRAD_X},
     static=("paddings",),
     attrs=pad_attrs,
-    mixes=mixes,
-    stacked=stacked_pads,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis_to_pads,
 )

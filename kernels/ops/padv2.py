@@ -7,7 +7,14 @@ a maximum), and has no gradient.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.pad import GRAD_X, PadAttrs, fill_border, mixes, pad_attrs, stacked_pads
+from odt.kernels.families.pad import (
+    GRAD_X,
+    PadAttrs,
+    add_batch_axis_to_pads,
+    fill_border,
+    mixes_samples,
+    pad_attrs,
+)
 from odt.kernels.families.pad import infer as infer_pad
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs
 
@@ -32,6 +39,6 @@ OP = OpDef(
     stops=("value",),
     static=("paddings",),
     attrs=pad_attrs,
-    mixes=mixes,
-    stacked=stacked_pads,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis_to_pads,
 )

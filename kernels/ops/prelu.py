@@ -76,5 +76,5 @@ OP = OpDef(
             compiled=elementwise.kernel("prelu_back", "dalpha", ("dy", "x")),
         ),
     },
-    permuted=same,
+    permute=same,
 )

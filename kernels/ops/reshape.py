@@ -46,7 +46,7 @@ def infer(attrs: ReshapeAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, s["x"].dtype)}
 
 
-def rebatch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
+def scale_batch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
     """The target's leading entry grows with the batch, also where it is written as a number."""
     shape = resolve(attrs.shape, s["x"].size)
     if not shape:
@@ -54,7 +54,7 @@ def rebatch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
     return ReshapeAttrs((shape[0] * times, *shape[1:]))
 
 
-def mixes(attrs: ReshapeAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: ReshapeAttrs, s: Specs, batched: Names) -> bool:
     """y's leading axis must be made of whole samples."""
     shape = resolve(attrs.shape, s["x"].size)
     return not shape or shape[0] % s["x"].shape[0] != 0
@@ -68,6 +68,6 @@ OP = OpDef(
     grads={"x": GRAD_X},
     static=("shape",),
     attrs=attrs,
-    rebatch=rebatch,
-    mixes=mixes,
+    scale_batch=scale_batch,
+    mixes_samples=mixes_samples,
 )

@@ -31,7 +31,7 @@ def infer(axes: Axes, s: Specs) -> Specs:
     return {"y": TensorSpec(s["x"].shape, s["x"].dtype)}
 
 
-def mixes(axes: Axes, s: Specs, batched: Names) -> bool:
+def mixes_samples(axes: Axes, s: Specs, batched: Names) -> bool:
     return 0 in resolved(axes, len(s["x"].shape))
 
 
@@ -40,8 +40,16 @@ def parts(axes: Axes, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     yield x[tuple(slice(None, None, -1 if k in turned else 1) for k in range(x.ndim))], y
 
 
-def stacked(axes: Axes, samples: int) -> Axes:
+def add_batch_axis(axes: Axes, samples: int) -> Axes:
     return tuple(map(behind, axes))
 
 
-OP = moving("REVERSE_V2", parts, infer, attrs, inputs=("x", "axes"), mixes=mixes, stacked=stacked)
+OP = moving(
+    "REVERSE_V2",
+    parts,
+    infer,
+    attrs,
+    inputs=("x", "axes"),
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
+)

@@ -32,7 +32,7 @@ def infer(epsilon: float, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(epsilon: float, s: Specs, batched: Names) -> bool:
+def mixes_samples(epsilon: float, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1 or "gamma" in batched
 
 
@@ -111,6 +111,6 @@ OP = OpDef(
     },
     aux=inverses,
     attrs=attrs,
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
 )

@@ -39,7 +39,7 @@ def infer(mode: int, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(mode: int, s: Specs, batched: Names) -> bool:
+def mixes_samples(mode: int, s: Specs, batched: Names) -> bool:
     return any(len(s[n].shape) != 4 for n in batched)
 
 
@@ -91,5 +91,5 @@ OP = OpDef(
     grads={"x": Kernel(grad_x, reads=("dy", "sin", "cos"), writes=("dx",), workspace=signs)},
     stops=("sin", "cos"),
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -18,5 +18,5 @@ OP = OpDef(
     infer=float_like_x,
     forward=Kernel(forward, reads=("x",), writes=("y",), may_alias=IN_PLACE),
     grads={"x": zero("x")},
-    permuted=same,
+    permute=same,
 )

@@ -33,7 +33,7 @@ def infer(shape: Shape, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, updates.dtype)}
 
 
-def mixes(shape: Shape, s: Specs, batched: Names) -> bool:
+def mixes_samples(shape: Shape, s: Specs, batched: Names) -> bool:
     return bool(batched)
 
 
@@ -95,5 +95,5 @@ OP = OpDef(
     stops=("indices",),
     static=("shape",),
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -32,10 +32,10 @@ def stands(s: Specs) -> tuple[int, ...]:
     return s["c"].shape
 
 
-def mixes(attrs: Attrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
     """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
     rank = max(len(s[n].shape) for n in ("c", "a", "b"))
     return any(len(s[n].shape) < rank for n in batched)
 
 
-OP = replace(selection("SELECT_V2", infer, mixes, stands), permuted=same)
+OP = replace(selection("SELECT_V2", infer, mixes_samples, stands), permute=same)

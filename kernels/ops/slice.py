@@ -48,18 +48,18 @@ def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
     return bool(at) and at[0] != slice(0, s["x"].shape[0])
 
 
-def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
+def scale_batch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
     """What takes all of axis 0 takes all of a larger batch."""
     if not attrs.size or cuts_samples(attrs, s):
         return attrs
     return SliceAttrs(attrs.begin, (-1, *attrs.size[1:]))
 
 
-def stacked(attrs: SliceAttrs, samples: int) -> SliceAttrs:
+def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:
     return SliceAttrs((0, *attrs.begin), (-1, *attrs.size))
 
 
-def mixes(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
     return cuts_samples(attrs, s)
 
 
@@ -84,7 +84,7 @@ OP = OpDef(
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare)},
     static=("begin", "size"),
     attrs=attrs,
-    rebatch=rebatch,
-    mixes=mixes,
-    stacked=stacked,
+    scale_batch=scale_batch,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

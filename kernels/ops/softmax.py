@@ -36,7 +36,7 @@ def infer(attrs: SoftmaxAttrs, s: Specs) -> Specs:
     return {"y": x}
 
 
-def mixes(attrs: SoftmaxAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: SoftmaxAttrs, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 
@@ -84,6 +84,6 @@ OP = OpDef(
         )
     },
     attrs=attrs,
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
 )

@@ -35,7 +35,7 @@ def infer(attrs: SplitAttrs, s: Specs) -> Specs:
     return {f"ys{k}": TensorSpec(shape, x.dtype) for k in range(attrs.parts)}
 
 
-def mixes(attrs: SplitAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: SplitAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["x"].shape)) == 0
 
 
@@ -54,6 +54,6 @@ OP = OpDef(
     static=("axis",),
     outputs=("ys*",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=later_axis,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axis,
 )

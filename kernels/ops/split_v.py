@@ -45,7 +45,7 @@ def infer(attrs: SplitVAttrs, s: Specs) -> Specs:
     return {f"ys{k}": TensorSpec((*before, n, *after), x.dtype) for k, n in parts}
 
 
-def mixes(attrs: SplitVAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: SplitVAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["x"].shape)) == 0
 
 
@@ -63,6 +63,6 @@ OP = OpDef(
     static=("sizes", "axis"),
     outputs=("ys*",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=later_axis,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axis,
 )

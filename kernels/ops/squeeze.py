@@ -33,7 +33,7 @@ def infer(attrs: SqueezeAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(attrs: SqueezeAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: SqueezeAttrs, s: Specs, batched: Names) -> bool:
     return any(a in (0, -len(s["x"].shape)) for a in attrs.axes)
 
 
@@ -44,5 +44,5 @@ OP = OpDef(
     forward=FORWARD,
     grads={"x": GRAD_X},
     attrs=attrs,
-    mixes=mixes,
+    mixes_samples=mixes_samples,
 )

@@ -105,7 +105,7 @@ def is_all(entry: Entry, size: int) -> bool:
     return isinstance(entry, slice) and range(*entry.indices(size)) == range(size)
 
 
-def rebatch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
+def scale_batch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
     """What takes all of axis 0 takes all of a larger batch."""
     if cuts_samples(attrs, s) or not attrs.begin or attrs.ellipsis_mask & 1:
         return attrs
@@ -116,7 +116,7 @@ def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
     return not is_all(index(attrs, s["x"])[0], s["x"].shape[0])
 
 
-def stacked(attrs: SliceAttrs, samples: int) -> SliceAttrs:
+def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:
     """All of the axis before the others."""
     masks = [getattr(attrs, f"{m}_mask") << 1 for m in MASKS]
     masks[0] |= 1
@@ -124,7 +124,7 @@ def stacked(attrs: SliceAttrs, samples: int) -> SliceAttrs:
     return SliceAttrs((0, *attrs.begin), (0, *attrs.end), (1, *attrs.strides), *masks)
 
 
-def mixes(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: SliceAttrs, s: Specs, batched: Names) -> bool:
     return cuts_samples(attrs, s)
 
 
@@ -153,7 +153,7 @@ OP = OpDef(
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=back_prepare)},
     static=("begin", "end", "strides"),
     attrs=attrs,
-    rebatch=rebatch,
-    mixes=mixes,
-    stacked=stacked,
+    scale_batch=scale_batch,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

@@ -5,7 +5,15 @@ da = dy and db = −dy, each summed over the axes along which that input was str
 
 import numpy as np
 
-from odt.kernels.families.binary import BINARY, IN_PLACE, infer, mixes, passed_on, reducer, sum_into
+from odt.kernels.families.binary import (
+    BINARY,
+    IN_PLACE,
+    infer,
+    mixes_samples,
+    passed_on,
+    reducer,
+    sum_into,
+)
 from odt.kernels.geometry.axes import same
 from odt.kernels.native import elementwise
 from odt.kernels.opdef import Array, Kernel, OpDef
@@ -46,7 +54,7 @@ OP = OpDef(
             compiled=elementwise.sums("b", -1),
         ),
     },
-    mixes=mixes,
-    stacked=same,
-    permuted=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
+    permute=same,
 )

@@ -5,7 +5,7 @@ Source: ReducerOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.reduce import infer, mixes
+from odt.kernels.families.reduce import infer, mixes_samples
 from odt.kernels.geometry.reduce_geometry import (
     ReduceAttrs,
     later_axes,
@@ -39,7 +39,7 @@ OP = OpDef(
     },
     static=("axes",),
     attrs=reduce_attrs,
-    mixes=mixes,
-    stacked=later_axes,
-    permuted=moved_axes,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axes,
+    permute=moved_axes,
 )

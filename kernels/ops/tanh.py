@@ -41,5 +41,5 @@ OP = OpDef(
             compiled=elementwise.kernel("tanh_back", "dx", ("dy", "y")),
         )
     },
-    permuted=same,
+    permute=same,
 )

@@ -27,11 +27,11 @@ def infer(multiples: Multiples, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, x.dtype)}
 
 
-def mixes(multiples: Multiples, s: Specs, batched: Names) -> bool:
+def mixes_samples(multiples: Multiples, s: Specs, batched: Names) -> bool:
     return bool(multiples) and multiples[0] != 1
 
 
-def stacked(multiples: Multiples, samples: int) -> Multiples:
+def add_batch_axis(multiples: Multiples, samples: int) -> Multiples:
     return (1, *multiples)
 
 
@@ -58,6 +58,6 @@ OP = OpDef(
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",))},
     static=("multiples",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=stacked,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

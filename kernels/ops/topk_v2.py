@@ -31,7 +31,7 @@ def infer(k: int, s: Specs) -> Specs:
     return {"values": TensorSpec(shape, x.dtype), "indices": TensorSpec(shape, INT32)}
 
 
-def mixes(k: int, s: Specs, batched: Names) -> bool:
+def mixes_samples(k: int, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 
@@ -105,6 +105,6 @@ OP = OpDef(
     },
     static=("k",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=same,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
 )

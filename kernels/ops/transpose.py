@@ -37,12 +37,12 @@ def infer(attrs: TransposeAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec(tuple(x.shape[p] for p in attrs.axes(x)), x.dtype)}
 
 
-def mixes(attrs: TransposeAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: TransposeAttrs, s: Specs, batched: Names) -> bool:
     axes = attrs.axes(s["x"])
     return bool(axes) and axes[0] != 0
 
 
-def stacked(attrs: TransposeAttrs, samples: int) -> TransposeAttrs:
+def add_batch_axis(attrs: TransposeAttrs, samples: int) -> TransposeAttrs:
     return TransposeAttrs((0, *map(behind, attrs.perm)))
 
 
@@ -90,6 +90,6 @@ OP = OpDef(
     },
     static=("perm",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=stacked,
+    mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

@@ -58,7 +58,7 @@ def infer(attrs: TransposeConvAttrs, s: Specs) -> Specs:
     return {"y": y}
 
 
-def rebatch(attrs: TransposeConvAttrs, s: Specs, times: int) -> TransposeConvAttrs:
+def scale_batch(attrs: TransposeConvAttrs, s: Specs, times: int) -> TransposeConvAttrs:
     batch, *rest = attrs.output_shape
     return replace(attrs, output_shape=(batch * times, *rest))
 
@@ -130,5 +130,5 @@ OP = OpDef(
     },
     static=("output_shape",),
     attrs=attrs,
-    rebatch=rebatch,
+    scale_batch=scale_batch,
 )

@@ -18,12 +18,12 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     activate,
+    batch_first,
     by_time,
     fused,
-    mixes,
+    mixes_along_time,
     must_be,
     rows,
-    samples_first,
     state_before,
     times_slope,
 )
@@ -52,7 +52,7 @@ def infer(attrs: RnnAttrs, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: RnnAttrs, s: Specs, batched: Names) -> bool:
-    return mixes(attrs.time_axis, batched)
+    return mixes_along_time(attrs.time_axis, batched)
 
 
 def one_step(attrs: RnnAttrs, s: Specs) -> Specs:
@@ -134,7 +134,7 @@ OP = OpDef(
     zero_state=("h",),
     attrs=attrs,
     keeps_activation=True,
-    mixes=mixes_samples,
-    samples_first=samples_first,
+    mixes_samples=mixes_samples,
+    batch_first=batch_first,
     flops=flops,
 )

@@ -34,7 +34,7 @@ def infer(attrs: UnpackAttrs, s: Specs) -> Specs:
     return {f"ys{k}": entry for k in range(attrs.entries)}
 
 
-def mixes(attrs: UnpackAttrs, s: Specs, batched: Names) -> bool:
+def mixes_samples(attrs: UnpackAttrs, s: Specs, batched: Names) -> bool:
     return place(attrs.axis, len(s["x"].shape)) == 0
 
 
@@ -52,6 +52,6 @@ OP = OpDef(
     grads=GRADS,
     outputs=("ys*",),
     attrs=attrs,
-    mixes=mixes,
-    stacked=later_axis,
+    mixes_samples=mixes_samples,
+    add_batch_axis=later_axis,
 )

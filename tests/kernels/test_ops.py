@@ -208,11 +208,11 @@ def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> N
     attrs = row.attrs(sample.options, sample.statics)
     file = draw(info, sample, np.float64)
     specs = {n: TensorSpec(a.shape, a.dtype) for n, a in file.items()}
-    attrs3 = attrs if row.rebatch is None else row.rebatch(attrs, specs, times)
+    attrs3 = attrs if row.scale_batch is None else row.scale_batch(attrs, specs, times)
     whole = Case.make(row, attrs3, grown(sample, file, times))
     known = {n: whole.specs[n] for n in file}
     grows = [n for n in file if n not in sample.constants]
-    mixes = row.mixes(attrs3, known, frozenset(grows))
+    mixes = row.mixes_samples(attrs3, known, frozenset(grows))
     assert mixes == sample.mixes, "mixes does not say what the sample says"
     if sample.mixes:
         return
@@ -221,7 +221,7 @@ def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> N
         if info.name not in loss_names():
             wanted = (one[0] * times, *one[1:])
             assert whole.specs[name].shape == wanted, f"{name} at batch ×{times}: rebatch or mixes"
-    count = times if row.rebatch is not None else whole.arrays[grows[0]].shape[0]
+    count = times if row.scale_batch is not None else whole.arrays[grows[0]].shape[0]
     made, dys = whole.forward(), whole.seed_gradients()
     made = made | {f"d{n}": whole.gradient(n) for n in whole.gradients()}
     given = {n: whole.arrays[n] for n in file}
