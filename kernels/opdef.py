@@ -1,7 +1,7 @@
-"""How an operator is declared: formula and kernels as functions, their use of memory as data.
+"""Declarations of operators: formulas and kernels as functions, their use of memory as data.
 
-The planner, the executor and the tests read only these rows. What backward must keep of the
-forward pass is nobody's decision: it is the union of the gradients' `reads`.
+The planner, the executor and the tests read only these rows. What backward must save of the
+forward pass follows from them: it is the union of the gradients' `reads`.
 
 Names bind arrays: the inputs and outputs of the operator, `d` before a name for its gradient,
 auxiliary values and workspace under their own names. In `inputs`, `b?` may be absent and `xs*`
@@ -24,7 +24,7 @@ Update: TypeAlias = Callable[[float, int, Array], None]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The shape and dtype of a tensor, known before any memory is."""
+    """Shape and dtype of a tensor, known before memory is reserved."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -79,7 +79,7 @@ def always(attrs: Attrs, specs: Specs) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function that computes into given memory, and all that it may touch.
+    """A function that computes into given memory, and the arrays that it reads and writes.
 
     run(attrs, **arrays) gets one array for each name in reads, writes and the workspace, and what
     `prepare` made. It allocates nothing whose size grows with a tensor, writes every element of
@@ -87,7 +87,7 @@ class Kernel:
 
     Attributes:
         run: the computation.
-        reads: names of the arrays it reads; of forward values, backward keeps these.
+        reads: names of the arrays it reads; of forward values, these are saved.
         writes: names of the arrays it fills.
         workspace: scratch by name, dead when run returns.
         may_alias: pairs (written, read) that may be the very same memory.
@@ -95,7 +95,7 @@ class Kernel:
             another shape; then no call is made for it.
         prepare: keyword arguments for run that follow from attrs and specs alone (geometry,
             index tables); made once, when the program is bound.
-        compiled: the same computation in compiled code, where there is any for these specs.
+        compiled: the same computation in compiled code.
         epilogue: what the kernel before this one may do to its own result in this one's place.
         digest: of a gradient, a second form that reads a digest of the forward values.
     """
@@ -155,7 +155,7 @@ class Compiled:
     Attributes:
         bind: (attrs, **arrays and what `prepare` made) → a call on those very arrays. For a kind
             that it takes also the keyword clamp=(lo, hi), relu_mask=(y, lo, hi) or db=db.
-        fits: whether it can, for these specs.
+        fits: whether it can be used for these specs.
         workspace, prepare: as of a Kernel.
         takes: kinds of Epilogue that it can apply.
     """
@@ -169,7 +169,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
-    """One operator: one row that says everything the rest of odt needs to know of it.
+    """One operator: a row with everything that the rest of odt needs to know about it.
 
     Every input is in exactly one of grads, stops, static and zero_state.
 
@@ -182,13 +182,13 @@ class OpDef:
         stops: inputs that have no gradient by definition.
         static: inputs whose values must be known when the graph is lowered; they are handed to
             `attrs` and never bound to a kernel.
-        zero_state: variable tensors that hold what is remembered: zero before each run and never
+        zero_state: variable tensors that hold the state: zero before each run and never
             bound to a kernel.
         outputs: in schema order.
-        aux: what forward leaves for backward beside the outputs.
-        backward: fills what the gradients share, before the first of them; they read it. None
-            where they share nothing.
-        shared: the specs of what it fills.
+        aux: values that forward saves for backward beside the outputs.
+        backward: computes values that the gradients read, before the first gradient; None where
+            there are none.
+        shared: the specs of those values.
         attrs: the schema's options (snake case, enumerations as integers) and the values of the
             static inputs → a frozen dataclass, or None. Among the options are `output_types`, the
             dtypes that the file gives the outputs, since files leave such options out.

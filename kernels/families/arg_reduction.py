@@ -1,4 +1,4 @@
-"""ARG_MAX and ARG_MIN: where along an axis the greatest or smallest x is; no gradient.
+"""ARG_MAX and ARG_MIN: the index of the largest or smallest x along an axis; no gradient.
 
 x (P…, K, Q…)    y (P…, Q…) integers; among equals the first. Source: ArgMaxOptions and
 ArgMinOptions in the TFLite schema, tf.argmax.

@@ -1,4 +1,4 @@
-"""The gradient by a bias, which the rows with one share: dy summed over all axes but the last.
+"""The gradient by a bias: dy summed over all axes but the last.
 
 dy (…, O)    db (O,)
 """

@@ -1,4 +1,4 @@
-"""Two inputs of different shapes, as NumPy and TFLite match them: from the last axis on."""
+"""Binary operators that broadcast their inputs, as in NumPy and TFLite."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -41,13 +41,13 @@ def infer_any(attrs: Attrs, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
-    """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
+    """Whether a batched input has fewer axes than y: its axis 0 is not the batch axis of y then."""
     rank = max(len(s["a"].shape), len(s["b"].shape))
     return any(len(s[n].shape) < rank for n in batched)
 
 
 def summed_axes(y: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes of y along which x was stretched."""
+    """Axes of y along which x was broadcast."""
     lead = len(y) - len(x)
     return tuple(range(lead)) + tuple(
         k for k in range(lead, len(y)) if x[k - lead] == 1 and y[k] != 1
@@ -69,7 +69,7 @@ def reducer(name: str) -> Any:
 
 
 def product_like_y(name: str) -> Any:
-    """Workspace for a gradient that has to be summed: as large as y; none where shapes agree."""
+    """Workspace for a gradient before it is summed: as large as y; none where shapes agree."""
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         return {"whole": s["y"]} if s["y"].shape != s[name].shape else {}
@@ -78,7 +78,7 @@ def product_like_y(name: str) -> Any:
 
 
 def sum_into(whole: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> None:
-    """Adds up what an input got wherever it was stretched to."""
+    """dx = the sums over the axes along which x was broadcast."""
     np.sum(whole, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
 
 
@@ -92,7 +92,7 @@ def is_whole(name: str) -> Any:
 
 
 def passed_on(name: str) -> Kernel:
-    """The gradient of an input that is dy, summed over what the input was stretched along."""
+    """The kernel of a gradient that is dy, summed over the axes along which x was broadcast."""
 
     def run(attrs: Attrs, *, axes: tuple[int, ...], kept: tuple[int, ...], **arrays: Array) -> None:
         sum_into(arrays["dy"], arrays[f"d{name}"], axes, kept)
@@ -118,7 +118,7 @@ def gradient(
     workspace: Callable[[Attrs, Specs], Specs] = no_specs,
     compiled: Compiled | None = None,
 ) -> Kernel:
-    """The kernel of an input's gradient, made of what gives it before anything is summed.
+    """The kernel of an input's gradient, from the function that computes it before the sums.
 
     Args:
         name: of the input.
@@ -163,7 +163,7 @@ def binary(
     grad_b: Kernel,
     compiled: Compiled | None = None,
 ) -> OpDef:
-    """The row of y = f(a, b), element by element; y may take the place of either."""
+    """The row of an elementwise operator y = f(a, b); y may alias a or b."""
     return OpDef(
         name,
         inputs=BINARY,

@@ -1,4 +1,4 @@
-"""What operators share that only move values: each of y comes from one of x, or is 0.
+"""Operators that only move values: each value of y is one of x, or 0.
 
 A row says which parts of y and of x hold the same values; forward copies them one way, the
 gradient the other way.
@@ -35,7 +35,7 @@ def moving(
     mixes_samples: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart,
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None,
 ) -> OpDef:
-    """The row of an operator whose other inputs say how values are moved.
+    """The row of an operator whose other inputs determine how values move.
 
     Args:
         parts: no value of x or of y may be in two of them.

@@ -1,4 +1,4 @@
-"""What operators that keep values between two bounds share."""
+"""Clamps: RELU, RELU6 and the other operators that limit values to two bounds."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What comparisons and logical operators share: two inputs stretched to match, a bool output.
+"""Comparisons and logical operators: two inputs broadcast to one shape, a bool output.
 
 There is no gradient by either input.
 """
@@ -26,7 +26,7 @@ def infer_logical(attrs: Attrs, s: Specs) -> Specs:
 def comparison(
     name: str, f: Callable[..., Any], infer: Callable[[Attrs, Specs], Specs] = infer
 ) -> OpDef:
-    """The row of y = f(a, b), element by element."""
+    """The row of an elementwise comparison y = f(a, b)."""
 
     def forward(attrs: Attrs, *, a: Array, b: Array, y: Array) -> None:
         f(a, b, out=y)

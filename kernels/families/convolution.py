@@ -1,4 +1,4 @@
-"""What convolutions share: their three sums over windows.
+"""Convolutions by columns: three sums over windows.
 
 A convolution, its gradient by the input and its gradient by the filters each go through tiles of
 columns (kernels/geometry/im2col.py) with one matrix product a tile. A transposed convolution is
@@ -12,12 +12,12 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.geometry.conv_geometry import Axes, Pairs
-from odt.kernels.geometry.im2col import Source, column_size, tiles, tiling
+from odt.kernels.geometry.im2col import PaddedImages, column_size, tiles, tiling
 from odt.kernels.opdef import Array, Specs, TensorSpec
 
 
 def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
-    """x and w, if they and b have shapes and dtypes that go together.
+    """x and w, checked against each other and b.
 
     Raises:
         ShapeError: if they have not.
@@ -32,8 +32,8 @@ def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
     return x, w
 
 
-def window_scratch(axes: Axes, source: Source, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
-    """For `correlate`: one tile's columns, and its images with their border."""
+def window_scratch(axes: Axes, source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
+    """Workspace of `correlate`: the columns of a tile, and its padded images."""
     h, v = (a.reading for a in axes)
     size = column_size(source, h, v, dtype.itemsize)
     found = {"columns": TensorSpec((size,), dtype)}
@@ -49,7 +49,7 @@ def correlate(
     b: Array | None,
     *,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     columns: Array,
     padded: Array | None = None,
 ) -> None:
@@ -77,7 +77,7 @@ def filter_sums(
     dw: Array,
     *,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     columns: Array,
     part: Array,
     padded: Array | None = None,
@@ -103,9 +103,9 @@ def filter_sums(
 
 
 def phase_scratch(
-    source: Source, pairs: Pairs, units: int, channels: int, dtype: np.dtype[Any]
+    source: PaddedImages, pairs: Pairs, units: int, channels: int, dtype: np.dtype[Any]
 ) -> dict[str, TensorSpec]:
-    """For `sum_phases`: the largest tile's columns, taps and product, and its padded images."""
+    """Workspace of `sum_phases`: columns, taps, product and padded images of the largest tile."""
     size, images, results, taps = 0, 1, 0, 1
     for a, b in pairs:
         if not a.taps or not b.taps:
@@ -131,7 +131,7 @@ def sum_phases(
     dx: Array,
     *,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     pairs: Pairs,
     columns: Array,
     filters: Array,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
+from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, source_of
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.native import bitmask, pool
@@ -16,7 +16,7 @@ TILE = 16384  # elements packed or unpacked at once: NumPy allocates for them
 
 
 def clamp_bits(lo: float, hi: float) -> Digest:
-    """Of a clamp: whether y lies between the bounds, in bits; dx = dy where it does, else 0."""
+    """The digest of a clamp: a bit an element, lo < y < hi. dx = dy where it is set, else 0."""
 
     def make(attrs: None, *, y: Array, digest: Array, mask: Array, other: Array) -> None:
         flat = y.reshape(-1, copy=False)
@@ -58,7 +58,7 @@ def clamp_bits(lo: float, hi: float) -> Digest:
     )
 
 
-def _images(attrs: PoolAttrs, s: Specs) -> tuple[Source, int]:
+def _images(attrs: PoolAttrs, s: Specs) -> tuple[PaddedImages, int]:
     source = source_of(attrs, s["x"])
     return source, fitting_images(source, s["x"].dtype.itemsize)
 
@@ -72,9 +72,9 @@ def _make_room(attrs: PoolAttrs, s: Specs) -> Specs:
 
 
 def _tiles(
-    x: Array, source: Source, at_once: int, padded: Array | None
+    x: Array, source: PaddedImages, at_once: int, padded: Array | None
 ) -> Iterator[tuple[slice, Array]]:
-    """A few images at a time, with their border."""
+    """A tile of images at a time, with their border."""
     if padded is not None:
         yield from image_tiles(x, source, padded, -np.inf)
         return
@@ -91,7 +91,7 @@ def _make_argmax(
     digest: Array,
     wins: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
+    source: PaddedImages,
     at_once: int,
     padded: Array | None = None,
 ) -> None:
@@ -127,7 +127,7 @@ def _argmax_back(
     wins: Array,
     share: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
+    source: PaddedImages,
     at_once: int,
     dpadded: Array | None = None,
 ) -> None:
@@ -150,7 +150,7 @@ def _argmax_back(
 
 
 def _do_not_overlap(attrs: PoolAttrs, s: Specs) -> bool:
-    """Windows that share no input: an input's gradient is then no sum, whose order would count."""
+    """Whether windows do not overlap: then no gradient is a sum, whose order would change bits."""
     (h, v), (step_h, step_v) = attrs.window, attrs.stride
     return h <= step_h and v <= step_v and h * v < NO_TAP
 

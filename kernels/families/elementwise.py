@@ -1,4 +1,4 @@
-"""What operators that work element by element share."""
+"""Elementwise operators: shape inference, workspace and the row of unary ones."""
 
 from collections.abc import Callable
 
@@ -63,7 +63,7 @@ def unary(
     compiled: Compiled | None = None,
     compiled_back: Compiled | None = None,
 ) -> OpDef:
-    """The row of y = f(x), where y may always take x's place.
+    """The row of an elementwise operator y = f(x), where y may alias x.
 
     Args:
         reads: what grad_x reads beside dy: x or y.

@@ -1,4 +1,4 @@
-"""The error function, which NumPy does not have, on given memory.
+"""The error function erf, which NumPy lacks, on given memory.
 
 Rational approximations: near 0 erf x = x R(x²), further out erf x = 1 − exp(−x²) S(x). Exact to
 some 1e-15. Source: the coefficients of W. J. Cody, "Rational Chebyshev approximations for the

@@ -1,4 +1,4 @@
-"""What GATHER_ND and SCATTER_ND share: rows of a table, named by an index for each of its axes."""
+"""GATHER_ND and SCATTER_ND: rows of a table, selected by an index tuple each."""
 
 from collections.abc import Mapping
 from math import prod
@@ -61,7 +61,7 @@ def take(table: Array, at: Array, width: int, out: Array) -> None:
 
 
 def put(table: Array, at: Array, width: int, values: Array) -> None:
-    """Fills the table with 0, and adds the values to their rows."""
+    """Scatter-add: fills the table with 0 and adds each value to its row."""
     table.fill(0)
     rows = table.reshape(-1, width, copy=False)
     np.add.at(rows, at, values.reshape(-1, width, copy=False))

@@ -1,4 +1,4 @@
-"""The long short-term memory, of many steps or one: what its two operators share.
+"""The long short-term memory (LSTM), of many steps or one.
 
 Inputs, by gate: f forget, g cell, o output, i input; I units go in, O are in the cell, P go out.
 wf … (O, I)    rf … (O, P)    bf … (O,)    pf, po, pi (O,): peepholes, all or none
@@ -82,7 +82,7 @@ def infer(attrs: LstmAttrs, s: Specs) -> Specs:
 
 
 def _complete(s: Specs) -> None:
-    """Refuses sets of inputs that make no LSTM."""
+    """Raises ShapeError for sets of inputs that make no LSTM."""
     missing = [n for n in (*W, *R, *BIASES) if not n.endswith("?") and n not in s]
     if missing:
         raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
@@ -118,12 +118,12 @@ def names_of(given: Mapping[str, object]) -> str:
 
 
 def part(a: Array, gate: int, units: int) -> Array:
-    """One gate of what lies side by side."""
+    """The part of one gate where all gates lie side by side."""
     return a[..., gate * units : (gate + 1) * units]
 
 
 def stack(out: Array, kind: str, given: Mapping[str, Array]) -> None:
-    """All gates' weights of one kind below each other."""
+    """Concatenates the weights of one kind of all gates along axis 0."""
     np.concatenate([given[kind + gate] for gate in names_of(given)], out=out)
 
 
@@ -204,7 +204,7 @@ def step(
     work: Array,
     given: Mapping[str, Array],
 ) -> None:
-    """Gates in place, the cell and the output, from sums of products and the cell before."""
+    """One step: gates in place, cell and output, from sums of products and the last cell."""
     units = c_now.shape[-1]
     f, g, o, i = (part(z, k, units) for k in range(4))
     own, other = part(work, 0, units), part(work, 1, units)

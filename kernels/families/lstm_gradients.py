@@ -66,7 +66,7 @@ def backward(
     dp: Array | None = None,
     **given: Array,
 ) -> None:
-    """dz, and dp, the gradient by what the projection gave; from the last step to the first."""
+    """dz and dp, the gradient by the projected output, from the last step to the first."""
     stack(r, "r", given)
     axis = attrs.time_axis
     z, c, d, dzs = (by_time(axis, a) for a in (gates, cells, dy, dz))
@@ -170,7 +170,7 @@ def grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, ones: Array, **db: Array) 
 
 
 def grad_peephole(gate: int, attrs: LstmAttrs, *, dz: Array, cells: Array, **dp: Array) -> None:
-    """The output gate looks at its own step's cell, the others at that of the step before."""
+    """Peephole gradients: the output gate reads the cell of its own step, the others the last."""
     (out,) = dp.values()
     d = part(by_time(attrs.time_axis, dz), gate, len(out))
     c = by_time(attrs.time_axis, cells)
@@ -193,7 +193,7 @@ def grad_bp(attrs: LstmAttrs, *, dp: Array, dbp: Array) -> None:
 def by_gate(
     kind: str, run: Callable[..., None], *reads: str, workspace: Workspace = no_specs
 ) -> dict[str, Kernel]:
-    """One kernel for each gate that has an input of this kind."""
+    """The kernels of the gradients by one kind of weights, a gate each."""
     return {
         f"{kind}{gate}": Kernel(partial(run, k), ("dz", *reads), (f"d{kind}{gate}",), workspace)
         for k, gate in enumerate(GATES)
@@ -214,7 +214,7 @@ def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
 
 
 def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
-    """The row of an operator; inputs but x are optional, and `infer` says what is missing."""
+    """The row of an operator; inputs but x are optional, and `infer` reports what is missing."""
     return OpDef(
         name,
         inputs=INPUTS,

@@ -1,4 +1,4 @@
-"""Gradients by some of a filter's output channels, made of the kernels of those by all.
+"""Gradients by some output channels of a filter, from the kernels of the gradients by all.
 
 With dy' the chosen entries of dy's last axis, dw' = dw(dy', x): the product is smaller by as much.
 """
@@ -57,7 +57,7 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
 
 
 def counted(row: OpDef, count: int) -> OpDef:
-    """The row, whose arithmetic is that of `count` output channels."""
+    """The row with the flops of `count` output channels."""
 
     def flops(attrs: Attrs, specs: Specs) -> int:
         return row.flops(attrs, {n: narrowed(n, s, count) for n, s in specs.items()})

@@ -1,4 +1,4 @@
-"""What padding operators share."""
+"""Padding operators: attributes, shape inference, the border and the gradient."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from odt.kernels.opdef import Array, Kernel, Names, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class PadAttrs:
-    """How many values go before and after, for each axis."""
+    """The number of values before and after x, for each axis."""
 
     pads: tuple[tuple[int, int], ...]
 
     def inside(self, shape: tuple[int, ...]) -> tuple[slice, ...]:
-        """Where x lies in y."""
+        """The slices of y that hold x."""
         return tuple(slice(lo, lo + n) for (lo, _), n in zip(self.pads, shape, strict=True))
 
 
@@ -47,7 +47,7 @@ def add_batch_axis_to_pads(attrs: PadAttrs, samples: int) -> PadAttrs:
 
 
 def fill_border(attrs: PadAttrs, y: Array, value: float) -> None:
-    """Fills what lies before and after x, axis by axis."""
+    """Fills the border around x, axis by axis."""
     for k, (lo, hi) in enumerate(attrs.pads):
         before = (slice(None),) * k
         y[(*before, slice(0, lo))] = value

@@ -1,9 +1,9 @@
-"""What pooling operators share."""
+"""Shape inference, workspace and backward pass of pooling operators."""
 
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.geometry.im2col import Source, fitting_images
+from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.pool_geometry import PoolAttrs, source_of
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.opdef import Array, Specs, TensorSpec
@@ -24,7 +24,7 @@ def flops(attrs: PoolAttrs, s: Specs) -> int:
 
 
 def room(attrs: PoolAttrs, s: Specs) -> Specs:
-    """A tile's images with their border, where there is one."""
+    """Workspace for a tile of padded images; none without padding."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     if not source.is_padded:
         return {}
@@ -32,7 +32,7 @@ def room(attrs: PoolAttrs, s: Specs) -> Specs:
 
 
 def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
-    """For a tile of images: what each input of a window gets, and dx with its border."""
+    """Workspace for a tile of images: the gradient of each window, and dx with its border."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
     found = {"part": TensorSpec((images, *s["y"].shape[1:]), dtype)}
@@ -42,9 +42,9 @@ def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
 
 
 def spread(
-    gains: Array, dx: Array, axes: tuple[Axis, Axis], source: Source, dpadded: Array | None
+    gains: Array, dx: Array, axes: tuple[Axis, Axis], source: PaddedImages, dpadded: Array | None
 ) -> None:
-    """Fills dx of a tile of images: every input of a window gets the window's gain.
+    """Fills dx of a tile of images: every input of a window gets the gradient of the window.
 
     Args:
         gains: (N, OH, OW, C).

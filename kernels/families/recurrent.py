@@ -1,4 +1,4 @@
-"""What recurrent operators share: walking along time, activations and their slopes.
+"""Recurrent operators: views along time, activations and their derivatives.
 
 An operator's arrays are (N, T, …), or (T, N, …) if time_major; one that makes a single step has
 (N, …). The state before the first step is zero. Products over all steps are made at once; only
@@ -17,7 +17,7 @@ BOUNDS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}  # RELU, RELU_N1_TO_1
 
 
 def fused(options: Options) -> int:
-    """The activation, checked."""
+    """The code of the fused activation; ShapeError if it is unknown."""
     code = int(options.get("fused_activation_function", 0))
     if code not in (0, TANH, *BOUNDS):
         raise ShapeError(
@@ -28,14 +28,14 @@ def fused(options: Options) -> int:
 
 
 def must_be(s: Specs, name: str, *shape: int) -> None:
-    """Holds an input against the shape that x and the others ask for; absent is right."""
+    """Raises ShapeError if an input is present and has another shape or dtype."""
     wanted = TensorSpec(shape, s["x"].dtype)
     if name in s and s[name] != wanted:
         raise ShapeError(f"{name} must be {wanted}, but got {s[name]}, x {s['x']}")
 
 
 def mixes_along_time(time_axis: int | None, batched: Names) -> bool:
-    """Whether axis 0 is not the samples, or more than x grows with them."""
+    """Whether axis 0 is time, or inputs other than x are batched."""
     return time_axis == 0 or batched != {"x"}
 
 
@@ -56,14 +56,14 @@ def rows(a: Array) -> Array:
 
 
 def state_before(time_axis: int | None, state: Array, out: Array) -> None:
-    """The state that each step began with: that of the step before, zero for the first."""
+    """The state before each step: that of the last step, zero for the first."""
     after, before = by_time(time_axis, state), by_time(time_axis, out)
     before[:1] = 0
     before[1:] = after[:-1]
 
 
 def activate(code: int, a: Array) -> None:
-    """In place."""
+    """Applies an activation in place."""
     if code == TANH:
         np.tanh(a, out=a)
     elif code in BOUNDS:
@@ -86,7 +86,7 @@ def times_sigmoid_slope(y: Array, dy: Array, work: Array) -> None:
 
 
 def times_slope(code: int, y: Array, dy: Array, work: Array) -> None:
-    """dy ← dy times the activation's slope where it gave y: 0 at both ends of a clamp."""
+    """dy ← dy times the derivative of the activation at y: 0 at the bounds of a clamp."""
     if code == TANH:
         np.multiply(y, y, out=work)
         np.subtract(1, work, out=work)

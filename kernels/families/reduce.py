@@ -1,4 +1,4 @@
-"""What reductions share: the shape of y, and the row of REDUCE_MAX and REDUCE_MIN."""
+"""Reductions: the shape of y, and the row of REDUCE_MAX and REDUCE_MIN."""
 
 from collections.abc import Callable
 

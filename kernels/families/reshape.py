@@ -1,4 +1,4 @@
-"""Kernels of operators whose output is their input in another shape: views, no memory is moved."""
+"""Kernels of operators that change only the shape: views, which move no memory."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What resizing operators share: one matrix for each axis.
+"""Image resizing as a product with one matrix for each axis.
 
 y = rows · x · colsᵀ for each image and channel, where a row of a matrix says how much of each
 input an output takes. So the gradient is the same with the matrices transposed: no scatter, and
@@ -50,7 +50,7 @@ def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
 
 
 def step(attrs: ResizeAttrs, size: int, out: int) -> float:
-    """Inputs between neighbouring outputs."""
+    """The distance of neighbouring outputs, in inputs."""
     if attrs.align_corners and out > 1:
         return (size - 1) / (out - 1)
     return size / out
@@ -87,7 +87,7 @@ def resize(name: str, weigh: Weigh) -> OpDef:
 
 
 def room(attrs: ResizeAttrs, s: Specs) -> Specs:
-    """A tile of images as high as x and as wide as y."""
+    """Workspace for a tile of images with the height of x and the width of y."""
     n, height, _, channels = s["x"].shape
     dtype = s["x"].dtype
     image = height * attrs.size[1] * channels

@@ -1,4 +1,4 @@
-"""What SELECT and SELECT_V2 share: y is a where the condition holds, else b.
+"""SELECT and SELECT_V2: y = a where the condition holds, else b.
 
 da = dy where it holds, db = dy where it does not; each summed over the axes along which that
 input was stretched.

@@ -1,4 +1,4 @@
-"""Softmax over the last axis, and what cross-entropies share."""
+"""Softmax over the last axis, and parts of the cross-entropies."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ SMALLEST = 1e-20  # onert's floor for a probability before its logarithm
 
 
 def saved_probabilities(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """What forward leaves for backward: p, where it had to be computed."""
+    """The specs of what forward saves for backward: p, if it was computed from logits."""
     return {"p": s["x"]} if attrs.from_logits else {}
 
 

@@ -61,7 +61,7 @@ def resized(
 
 
 def mixes_samples(attrs: BatchAttrs, s: Specs, batched: Names) -> bool:
-    """The images of a sample are not side by side in the larger batch."""
+    """Always: the images of a sample are not neighbours in the larger batch."""
     return attrs.axis == 0 and prod(attrs.block) != 1
 
 
@@ -70,7 +70,7 @@ def add_batch_axis(attrs: BatchAttrs, samples: int) -> BatchAttrs:
 
 
 def places(attrs: BatchAttrs, space: Array, batch: Array) -> Iterator[tuple[Array, Array]]:
-    """Parts of the images in space and of those in the batch that are the same.
+    """Pairs of equal parts of the large images and of the batch of small ones.
 
     Element k of the image at `offset` in the block is element k·b + offset − before.
     """

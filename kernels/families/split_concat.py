@@ -1,4 +1,4 @@
-"""What operators that cut along one axis, or join, share: where each part lies."""
+"""Splitting and concatenation along one axis: the slices of the parts, and the kernels."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,14 +21,14 @@ def place(axis: int, rank: int) -> int:
 
 
 def check_outputs(name: str, parts: int, options: Options) -> None:
-    """Compares an option with the number of outputs that the file lists."""
+    """Raises ShapeError unless an option is the number of outputs that the file lists."""
     listed = options.get("output_types")
     if listed is not None and len(listed) != parts:
         raise ShapeError(f"{name} must be the number of outputs, {len(listed)}, but got {parts}")
 
 
 def places(axis: int, sizes: tuple[int, ...]) -> Places:
-    """What to index the whole with for each part; sizes along the axis."""
+    """The index of each part in the whole, from the sizes along the axis."""
     ends = accumulate(sizes)
     before = (slice(None),) * axis
     return tuple((*before, slice(end - n, end)) for n, end in zip(sizes, ends, strict=True))
@@ -52,7 +52,7 @@ def part_of_dy(k: int, attrs: Attrs, *, dy: Array, at: Places, **dxs: Array) -> 
 
 
 def grad_of_part(k: int, prepare: Any) -> Kernel:
-    """The gradient of a join by its k-th part."""
+    """The gradient of a concatenation by its k-th part."""
     run = partial(part_of_dy, k)
     return Kernel(run, reads=("dy",), writes=(f"dxs{k}",), prepare=prepare)
 
@@ -68,6 +68,6 @@ def join_gradients(attrs: Attrs, *, dx: Array, at: Places, **dys: Array) -> None
 
 
 def cutting(prepare: Any) -> tuple[Kernel, Mapping[str, Kernel]]:
-    """Forward and gradients of an operator that cuts x into ys*."""
+    """Forward and gradients of an operator that splits x into ys*."""
     forward = Kernel(cut, reads=("x",), writes=("ys*",), prepare=prepare)
     return forward, {"x": Kernel(join_gradients, reads=("dys*",), writes=("dx",), prepare=prepare)}

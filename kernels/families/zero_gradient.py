@@ -1,4 +1,4 @@
-"""The gradient of operators that are flat between their jumps: 0, as in TensorFlow and PyTorch."""
+"""Zero gradients, of operators that are piecewise constant, as in TensorFlow and PyTorch."""
 
 from odt.kernels.opdef import Array, Attrs, Kernel
 

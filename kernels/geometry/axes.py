@@ -1,7 +1,7 @@
-"""What becomes of attrs that name axes, when the axes of an operator's inputs change.
+"""Attributes that name axes, adapted when the axes of an operator's inputs change.
 
-Either the samples get an axis of their own before all others (core/lowering/batch_samples.py), or
-the axes change places (core/lowering/push_transposes.py): axis k becomes axis perm[k].
+Either a batch axis is added before all others (core/lowering/batch_samples.py), or the axes are
+permuted (core/lowering/push_transposes.py): axis k of the inputs becomes axis perm[k].
 """
 
 from dataclasses import replace
@@ -10,12 +10,12 @@ from odt.kernels.opdef import Attrs
 
 
 def same(attrs: Attrs, change: object) -> Attrs:
-    """Of an operator that counts axes from the last one on, or names none."""
+    """Attributes that name no axis, or count axes from the last one: unchanged."""
     return attrs
 
 
 def behind(axis: int) -> int:
-    """Where an axis is, once there is one before it."""
+    """The number of an axis after an axis was added before it."""
     return axis + 1 if axis >= 0 else axis
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from odt.kernels.geometry.im2col import Source
-from odt.kernels.geometry.window import SAME, Axis, Phase, axis, phases
+from odt.kernels.geometry.im2col import PaddedImages
+from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 Axes = tuple[Axis, Axis]
-Pairs = tuple[tuple[Phase, Phase], ...]
+Pairs = tuple[tuple[StridePhase, StridePhase], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,20 @@ def conv_attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
 
 
 def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
-    """x as the images that windows read."""
+    """The axes, and x as the images that windows read: keyword arguments of kernels."""
     x = s["x"]
     h, v = attrs.axes(x, s["w"])
-    return {"axes": (h, v), "source": Source(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])}
+    return {
+        "axes": (h, v),
+        "source": PaddedImages(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:]),
+    }
 
 
 def back_geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
-    """dy as the images that windows read, and the phases of dx."""
+    """The axes, dy as the images that windows read, and the stride phases of dx."""
     h, v = attrs.axes(s["dx"], s["w"])
     h_lo, h_hi, h_phases = phases(h)
     v_lo, v_hi, v_phases = phases(v)
-    source = Source(s["dy"].shape[0], (h_lo, h_hi), (v_lo, v_hi), *s["dy"].shape[1:])
+    source = PaddedImages(s["dy"].shape[0], (h_lo, h_hi), (v_lo, v_hi), *s["dy"].shape[1:])
     pairs = tuple((a, b) for a in h_phases for b in v_phases)
     return {"axes": (h, v), "source": source, "pairs": pairs}

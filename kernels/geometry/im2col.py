@@ -1,4 +1,4 @@
-"""Convolutions as matrix products: windows copied to columns, a tile of images at a time.
+"""im2col: windows of images copied to columns for a matrix product, a tile of images at a time.
 
 A tile's columns stay in the cache, so the workspace does not grow with the batch. Whole runs of
 neighbouring values are copied, and each product has a long dimension.
@@ -16,7 +16,7 @@ TILE_BYTES = 2**21  # of columns: smaller ones make so many calls that workers w
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PaddedImages:
     """A batch of images that windows read.
 
     Attributes:
@@ -37,20 +37,20 @@ class Source:
         return any((*self.h, *self.w))
 
     def padded(self, images: int, dtype: np.dtype[np.generic]) -> TensorSpec:
-        """Room for some images with their border."""
+        """The spec of some images with their border."""
         height, width = self.height + sum(self.h), self.width + sum(self.w)
         return TensorSpec((images, height, width, self.channels), dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How many images, or rows of windows of one image, are columns at once."""
+    """The number of images, or of rows of windows of one image, in a tile of columns."""
 
     images: int
     rows: int
 
 
-def tiling(source: Source, h: Reading, w: Reading, itemsize: int) -> Tiling:
+def tiling(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> Tiling:
     row = w.count * h.taps * w.taps * source.channels * itemsize
     image = max(row * h.count, 1)
     if image <= TILE_BYTES:
@@ -58,14 +58,14 @@ def tiling(source: Source, h: Reading, w: Reading, itemsize: int) -> Tiling:
     return Tiling(1, max(TILE_BYTES // row, 1))
 
 
-def column_size(source: Source, h: Reading, w: Reading, itemsize: int) -> int:
-    """Elements of the largest tile's columns."""
+def column_size(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> int:
+    """The number of elements of the largest tile of columns."""
     tile = tiling(source, h, w, itemsize)
     return tile.images * tile.rows * w.count * h.taps * w.taps * source.channels
 
 
 def tiles(
-    a: Array, source: Source, h: Reading, w: Reading, padded: Array | None, columns: Array
+    a: Array, source: PaddedImages, h: Reading, w: Reading, padded: Array | None, columns: Array
 ) -> Iterator[tuple[slice, slice, Array]]:
     """Columns of a batch, tile after tile.
 
@@ -107,14 +107,14 @@ def _runs(view: Array) -> Array:
     )
 
 
-def fitting_images(source: Source, itemsize: int) -> int:
-    """How many images with their border fit into a tile; at least one."""
+def fitting_images(source: PaddedImages, itemsize: int) -> int:
+    """The number of padded images that fit into a tile; at least one."""
     image = source.padded(1, np.dtype(np.uint8)).size * itemsize
     return max(min(TILE_BYTES // max(image, 1), source.images), 1)
 
 
 def image_tiles(
-    a: Array, source: Source, padded: Array | None, border: float = 0
+    a: Array, source: PaddedImages, padded: Array | None, border: float = 0
 ) -> Iterator[tuple[slice, Array]]:
     """A batch with its border, some images at a time; all at once where it has none.
 

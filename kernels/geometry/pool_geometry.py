@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, axis
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
@@ -37,9 +37,9 @@ def pool_attrs(options: Options, statics: Mapping[str, Array]) -> PoolAttrs:
     )
 
 
-def source_of(attrs: PoolAttrs, x: TensorSpec) -> Source:
+def source_of(attrs: PoolAttrs, x: TensorSpec) -> PaddedImages:
     h, v = attrs.axes(x)
-    return Source(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])
+    return PaddedImages(x.shape[0], (h.lo, h.hi), (v.lo, v.hi), *x.shape[1:])
 
 
 def geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
@@ -47,8 +47,8 @@ def geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
     return {"axes": attrs.axes(x), "source": source_of(attrs, x)}
 
 
-def shares(attrs: PoolAttrs, x: TensorSpec) -> Array:
-    """(OH, OW, 1): one over the number of inputs in each window, padding not counted."""
+def inverse_counts(attrs: PoolAttrs, x: TensorSpec) -> Array:
+    """1 / the number of inputs in each window (OH, OW, 1); padding does not count."""
 
     def counts(a: Axis) -> Array:
         first = np.arange(a.out) * a.stride - a.lo
@@ -58,5 +58,5 @@ def shares(attrs: PoolAttrs, x: TensorSpec) -> Array:
     return (1 / np.multiply.outer(counts(h), counts(v)))[:, :, np.newaxis].astype(x.dtype)
 
 
-def share_geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
-    return {**geometry(attrs, s), "shares": shares(attrs, s["x"])}
+def average_geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return {**geometry(attrs, s), "inverse_counts": inverse_counts(attrs, s["x"])}

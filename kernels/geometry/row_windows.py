@@ -1,4 +1,4 @@
-"""Rows of windows as one window each, for sums that keep channels apart.
+"""Rows of windows as one window each, for depthwise sums.
 
 With stride 1 and filters that do not mix channels, neighbouring windows of a row read
 neighbouring values: a row of W windows of C channels is one window of W · C channels, if the
@@ -14,7 +14,7 @@ LONG = 256  # channels from which a loop over them is long enough
 
 
 def joins(w: Reading, channels: int, units: int) -> bool:
-    """Whether rows of windows of these channels, with as many results, are taken as one."""
+    """Whether a row of windows of so many channels and units is treated as one window."""
     return w.stride == 1 and channels == units < LONG
 
 

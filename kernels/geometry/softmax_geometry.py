@@ -28,7 +28,7 @@ def cross_entropy_attrs(options: Options, statics: Mapping[str, Array]) -> Cross
 
 
 def positions(attrs: CrossEntropyAttrs, x: TensorSpec) -> int:
-    """What a sample's sum over its distributions is divided by."""
+    """The divisor of a sample's sum over its distributions."""
     if not attrs.mean_over_positions:
         return 1
     return max(x.size // (x.shape[0] * x.shape[-1]), 1) if x.size else 1

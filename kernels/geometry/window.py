@@ -1,4 +1,4 @@
-"""Where windows lie: convolution and pooling geometry, forward and backward.
+"""Windows of convolution and pooling: their geometry, forward and backward.
 
 One axis at a time. Output o of a window with K taps reads the input at o·stride + k·dilation − lo.
 
@@ -63,7 +63,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class StridePhase:
     """Inputs first, first + stride, … and how their gradient reads the output gradient.
 
     Attributes:
@@ -107,7 +107,7 @@ def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Ax
     return Axis(size, kernel, stride, dilation, 0, 0, (size - span) // stride + 1)
 
 
-def phases(a: Axis) -> tuple[int, int, tuple[Phase, ...]]:
+def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
     """The backward pass of an axis.
 
     Returns:
@@ -131,7 +131,8 @@ def phases(a: Axis) -> tuple[int, int, tuple[Phase, ...]]:
         lo,
         hi,
         tuple(
-            Phase(f, t, Reading(r.start + lo, r.count, 1, r.taps, r.dilation)) for f, t, r in found
+            StridePhase(f, t, Reading(r.start + lo, r.count, 1, r.taps, r.dilation))
+            for f, t, r in found
         ),
     )
 
@@ -158,7 +159,7 @@ def windows(a: Array, h: Reading, w: Reading, first: int = 0, stop: int | None =
 
 
 def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int], value: float = 0) -> None:
-    """Fills what lies around the inside of (N, H, W, C), which `fill_inside` fills.
+    """Fills the border of padded images (N, H, W, C); `fill_inside` fills the rest.
 
     Args:
         h, w: how wide the border is, before and after.
@@ -171,7 +172,7 @@ def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int], value: f
 
 
 def fill_inside(padded: Array, a: Array, h_lo: int, w_lo: int) -> Array:
-    """Copies a inside the border; gives the part of padded for a's images."""
+    """Copies a inside the border; returns the part of padded that holds a's images."""
     images, height, width, _ = a.shape
     inside = padded[:images]
     np.copyto(inside[:, h_lo : h_lo + height, w_lo : w_lo + width], a)

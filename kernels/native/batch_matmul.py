@@ -1,4 +1,4 @@
-"""The kernels of BATCH_MATMUL in compiled code: many small products, whose factors may be turned.
+"""Compiled kernels of BATCH_MATMUL: many small products, whose factors may be transposed.
 
 Where b is one matrix for all rows of a, y and da are one long product each, and db is the gradient
 of FULLY_CONNECTED's weights.
@@ -22,7 +22,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> MatmulShape:
-    """Of what is made, the names of the factors and whether they are transposed."""
+    """The struct of a product, from its result and its factors, each with whether to transpose."""
     y = shapes[made]
     (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
     rows, columns = y[-2:]
@@ -42,7 +42,7 @@ def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shape
 
 
 def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
-    """What is multiplied for y, da or db, and whether it is turned."""
+    """The factors of y, da or db by name, and whether each is transposed."""
     if made == "y":
         return ("a", attrs.adj_x), ("b", attrs.adj_y)
     if made == "da":
@@ -73,7 +73,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
         return {"w": TensorSpec(s["b"].shape[-2:], s["b"].dtype)}
 
     def fits(attrs: Attrs, s: Specs) -> bool:
-        """Whether these are float32, and none is stretched but a factor that is one matrix."""
+        """Whether these are float32, and no factor is broadcast but one that is a single matrix."""
         if any(s[n].dtype != FLOAT or not s[n].size for n in "aby"):
             return False
         if sums_rows(attrs, s):

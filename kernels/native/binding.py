@@ -39,7 +39,7 @@ def argument_types(name: str) -> tuple[Any, ...]:
 
 
 def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
-    """What a compiled function takes for it, of the type that the table says; keeps arrays alive.
+    """The ctypes value of an argument, of the type in the table; it keeps an array alive.
 
     Raises:
         TypeError: if it is of another type.
@@ -78,7 +78,7 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
 
 
 def in_order(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """One call that makes several."""
+    """One call that makes several calls, one after the other."""
     if len(calls) == 1:
         return calls[0]
 

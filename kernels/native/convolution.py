@@ -1,10 +1,10 @@
-"""The kernels of CONV_2D in compiled code, and the products over windows that others share."""
+"""Compiled kernels of CONV_2D, and the products over windows that other kernels use."""
 
 from collections.abc import Callable
 from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
-from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
@@ -16,13 +16,13 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
 def panel_room(depth: int, units: int) -> Specs:
-    """Room for repacked weights, whatever the instruction set."""
+    """Workspace for packed weights, enough for every instruction set."""
     lanes = limit("MAX_LANES")
     return {"panel": TensorSpec((depth * -(-units // lanes) * lanes,), FLOAT)}
 
 
 def sums_room(units: int, taps: int, depth: int) -> Specs:
-    """Room in which the gradient of filters is summed, whatever the instruction set."""
+    """Workspace for the sums of the filter gradient, enough for every instruction set."""
     lanes, gathered = limit("MAX_LANES"), 0
     if depth < lanes:
         gathered = limit("GATHER_PARTS") * limit("PIXELS") * (taps * depth + lanes)
@@ -41,7 +41,7 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """y = windows of x times w, plus b, as convolution.c says."""
+    """y = windows of x times w, plus b, with an epilogue: see src/convolution.c."""
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     return bind(
         "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)
@@ -66,7 +66,7 @@ def forward(
     y: Array,
     panel: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     **more: Any,
 ) -> Callable[[], None]:
     walk = forward_walk(x, w, y, axes)
@@ -74,7 +74,7 @@ def forward(
 
 
 def back_room(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Weights are repacked where a pixel of dx does not fill a vector."""
+    """Weights are packed where the channels of dx do not fill a vector."""
     w = s["w"]
     narrow = w.shape[3] < limit("MAX_LANES")
     return panel_room(w.size // w.shape[3], w.shape[3]) if narrow else {}
@@ -87,7 +87,7 @@ def grad_x(
     w: Array,
     dx: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     pairs: Pairs,
     panel: Array | None = None,
     relu_mask: ReluMask | None = None,
@@ -109,7 +109,7 @@ def grad_w(
     dw: Array,
     room: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     db: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)

@@ -1,4 +1,4 @@
-"""The kernels of FULLY_CONNECTED in compiled code: rows are images of one pixel."""
+"""Compiled kernels of FULLY_CONNECTED: rows are pixels of an image."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
 
 
 def forward_room(attrs: Attrs, s: Specs) -> Specs:
-    """Weights are repacked where rows are many, or short: then that is the smaller part."""
+    """Weights are packed where rows are many or short, so that packing takes little of the time."""
     units, depth = s["w"].shape
     enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
     return panel_room(depth, units) if enough and units >= limit("MAX_LANES") else {}

@@ -1,10 +1,10 @@
-"""The kernels of DEPTHWISE_CONV_2D in compiled code, for a multiplier of 1."""
+"""Compiled kernels of DEPTHWISE_CONV_2D with a depth multiplier of 1."""
 
 from collections.abc import Callable
 from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
-from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
@@ -29,13 +29,13 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """Each channel's windows of x times its own taps, plus b, as depthwise.c says."""
+    """y = windows of each channel times its taps, plus b, with an epilogue: see src/depthwise.c."""
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     return bind("depthwise", x, w, b, opened, y, walk, int(clamp is not None), float(lo), float(hi))
 
 
 def forward(
-    attrs: ConvAttrs, *, x: Array, w: Array, y: Array, axes: Axes, source: Source, **more: Any
+    attrs: ConvAttrs, *, x: Array, w: Array, y: Array, axes: Axes, source: PaddedImages, **more: Any
 ) -> Callable[[], None]:
     walk = forward_walk(x, w, y, axes)
     return correlate(x, w, y, walk, **more)
@@ -48,7 +48,7 @@ def grad_x(
     w: Array,
     dx: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     pairs: Pairs,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
@@ -70,7 +70,7 @@ def grad_w(
     dw: Array,
     room: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     db: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)

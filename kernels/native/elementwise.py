@@ -1,6 +1,6 @@
-"""Element by element on arrays that are stretched to one shape, in compiled code.
+"""Compiled elementwise kernels on arrays that are broadcast to one shape.
 
-Where the result is smaller than that shape, what it was stretched along is summed.
+A result that is smaller than that shape is the sum over the axes that it lacks.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Number = float | Callable[[Attrs], float]
 
 
 def elementwise_shape(axes: Axes) -> ElementwiseShape:
-    """The axes as the kernels take them."""
+    """The axes as the struct that the kernels take."""
     shape = ElementwiseShape(rank=len(axes))
     for k, (size, (y, *inputs)) in enumerate(axes):
         shape.sizes[k], shape.y[k] = size, y
@@ -29,10 +29,10 @@ def elementwise_shape(axes: Axes) -> ElementwiseShape:
     return shape
 
 
-def walk(shapes: Sequence[tuple[int, ...]]) -> Axes:
-    """The axes of the common shape, each with every array's stride, as few as do.
+def broadcast_strides(shapes: Sequence[tuple[int, ...]]) -> Axes:
+    """The axes of the broadcast shape, each with its size and the stride of every array.
 
-    Neighbouring axes that every array walks alike are one.
+    Neighbouring axes that are contiguous in every array are merged.
     """
     whole = np.broadcast_shapes(*shapes)
     padded = [(1,) * (len(whole) - len(s)) + s for s in shapes]
@@ -52,7 +52,7 @@ def call(
     name: str, y: Array, inputs: Sequence[Array], p: float = 1.0, q: float = 1.0
 ) -> Callable[[], None]:
     """A call of the map `name` of elementwise_body.h, whose numbers are p and q."""
-    shape = elementwise_shape(walk([a.shape for a in (y, *inputs)]))
+    shape = elementwise_shape(broadcast_strides([a.shape for a in (y, *inputs)]))
     absent = [None] * (MAX_INPUTS - len(inputs))
     return bind(f"map_{name}", shape, y, *inputs, *absent, float(p), float(q))
 
@@ -81,13 +81,13 @@ def kernel(
 
 
 def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
-    """Whether these are float32, hold something and need no more axes than there are."""
+    """Whether these arrays are float32, not empty, and need at most MAX_RANK merged axes."""
 
     def check(attrs: Attrs, s: Specs) -> bool:
         found = [s[n] if n in s else s[n[1:]] for n in names]  # dx is as x
         if any(spec.dtype != FLOAT or not spec.size for spec in found):
             return False
-        return len(walk([spec.shape for spec in found])) <= MAX_RANK
+        return len(broadcast_strides([spec.shape for spec in found])) <= MAX_RANK
 
     return check
 
@@ -119,12 +119,12 @@ COLUMN_SUMS = Compiled(_column_sums, lambda attrs, s: is_float32(s))
 
 
 def sums(name: str, p: float = 1.0) -> Compiled:
-    """p · dy, summed over what the input `name` was stretched along."""
+    """p · dy, summed over the axes along which the input `name` was broadcast."""
     return kernel("scale", f"d{name}", ("dy",), p)
 
 
 def reduction(*, mean: bool, back: bool) -> Compiled:
-    """The sum or the mean over some axes; or, back, its gradient, stretched over them."""
+    """The sum or the mean over some axes; with back, its gradient, broadcast over them."""
     made, given = ("dx", "dy") if back else ("y", "x")
 
     def to_call(

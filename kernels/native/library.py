@@ -1,4 +1,4 @@
-"""Kernels compiled from C: used where the package was built with a compiler, and never needed.
+"""The library of kernels compiled from C, which is there if the package was built with a compiler.
 
 `ODT_KERNELS=numpy` leaves them out; `avx512`, `avx2` and `base` choose an instruction set.
 """
@@ -45,7 +45,7 @@ class Exports:
 
 @cache
 def _open() -> tuple[ctypes.CDLL | None, str]:
-    """The library, and what is wrong with it."""
+    """The library, and in what it differs from this package."""
     folder = Path(__file__).parent
     for suffix in EXTENSION_SUFFIXES:
         path = folder / f"_kernels{suffix}"
@@ -101,7 +101,7 @@ def load() -> ctypes.CDLL | None:
 
 @cache
 def exports() -> Exports:
-    """What the compiled kernels offer. Only where there are some."""
+    """The table of the loaded library, which must exist."""
     library = load()
     assert library is not None, "nothing is compiled"
     return read_exports(library)
@@ -114,7 +114,7 @@ def limit(name: str) -> int:
 
 @cache
 def instruction_sets() -> tuple[str, ...]:
-    """What this machine can run, the best last; nothing without a library."""
+    """The instruction sets that this machine can run, the best last; none without a library."""
     library = load()
     return SETS[: library.instruction_set() + 1] if library else ()
 
@@ -134,7 +134,7 @@ def kernels_in_use() -> str:
 
 
 def describe_kernels() -> str:
-    """What computes, in a line.
+    """The kernels in use, as a line for the user.
 
     Raises:
         OptionError: if ODT_KERNELS names what this machine cannot run.
@@ -149,7 +149,7 @@ def is_available() -> bool:
 
 
 def set_threads(count: int) -> None:
-    """How many cores share a call, from now on and for the whole process."""
+    """Sets the number of cores for a call, from now on and for the whole process."""
     library = load()
     if library is not None:
         library.set_threads(count)

@@ -1,6 +1,6 @@
-"""The long short-term memory in compiled code: four gates, tanh, neither peepholes nor projection.
+"""Compiled LSTM: four gates, tanh, neither peepholes nor projection.
 
-All steps of some samples are one walk, whose values stay in the cache.
+A part computes all steps of some samples, so that their values stay in the cache.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
 def lstm_shape(attrs: LstmAttrs, lead: tuple[int, ...], depth: int, units: int) -> LstmShape:
-    """The axes of samples and steps as they lie; one of samples only is one step."""
+    """The struct, from axes of samples and steps in either order; without time it is one step."""
     if attrs.time_axis == 0:
         steps, samples, rows = *lead, (1, lead[1])
     else:

@@ -1,4 +1,4 @@
-"""Mapped files that become shorter while they are read: the watch of src/mapped_files.c."""
+"""Watches mapped files that may become shorter while they are read: see src/mapped_files.c."""
 
 import ctypes
 import os
@@ -14,7 +14,8 @@ def watch_mapped(memory: Array) -> ctypes.c_int | None:
         memory: of the whole map, as bytes.
 
     Returns:
-        What is 1 once there was a hole; None where nothing watches, and a hole ends the process.
+        A mark that becomes 1 once a hole was filled; None where files cannot be watched, and a hole
+        ends the process.
     """
     library = load()
     if library is None or os.name == "nt":

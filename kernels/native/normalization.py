@@ -1,4 +1,4 @@
-"""Rows, or the channels of images, divided by a norm of theirs, in compiled code."""
+"""Compiled L2, RMS and instance normalization."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def l2(smallest: float) -> tuple[Compiled, Compiled]:
-    """Of L2_NORMALIZATION, forward and back, where no norm is below the smallest."""
+    """The kernels of L2_NORMALIZATION, forward and back; norms are at least `smallest`."""
 
     def forward(attrs: Attrs, *, x: Array, y: Array, norm: Array) -> Callable[[], None]:
         return bind("l2_norm", x, y, norm, norm.size, x.shape[-1], smallest)
@@ -38,7 +38,7 @@ RMS, RMS_BACK = Compiled(_rms, fits), Compiled(_rms_back, fits)
 
 
 def _sizes(x: Array) -> tuple[int, int, int]:
-    """Images, rows of an image, channels."""
+    """The numbers of images, rows of an image, and channels."""
     return x.shape[0], x.size // (x.shape[0] * x.shape[-1]), x.shape[-1]
 
 

@@ -1,10 +1,10 @@
-"""The kernels of MAX_POOL_2D and AVERAGE_POOL_2D in compiled code."""
+"""Compiled kernels of MAX_POOL_2D and AVERAGE_POOL_2D."""
 
 from collections.abc import Callable
 
 from odt.kernels.geometry.conv_geometry import Axes
-from odt.kernels.geometry.im2col import Source
-from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry, share_geometry
+from odt.kernels.geometry.im2col import PaddedImages
+from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, average_geometry, geometry
 from odt.kernels.native.binding import bind
 from odt.kernels.native.epilogue import ReluMask
 from odt.kernels.native.float32 import is_float32
@@ -24,13 +24,13 @@ def fits(attrs: PoolAttrs, s: Specs) -> bool:
 
 
 def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
-    """Windows of x, and where y lies."""
+    """The walk over windows of x that writes y."""
     h, v = axes
     return window_walk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
 
 
 def max_forward(
-    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: Source
+    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
     return bind("max_pool", x, y, walk(x, y, axes))
 
@@ -43,35 +43,41 @@ def max_back(
     y: Array,
     dx: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """With a ReLU mask, x is what it looks at, and y where x wins: the same value."""
+    """The ReLU mask tests x, which equals y at the maximum, so that C tests y."""
     masked, (lo, hi) = int(relu_mask is not None), relu_mask[1:] if relu_mask else (0.0, 0.0)
     there = walk(x, y, axes)
     return bind("max_pool_back", dy, x, y, dx, dx.size, there, masked, float(lo), float(hi))
 
 
 def mean_forward(
-    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: Source, shares: Array
+    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: PaddedImages, inverse_counts: Array
 ) -> Callable[[], None]:
-    return bind("average_pool", x, shares, y, walk(x, y, axes))
+    return bind("average_pool", x, inverse_counts, y, walk(x, y, axes))
 
 
 def mean_back(
-    attrs: PoolAttrs, *, dy: Array, dx: Array, axes: Axes, source: Source, shares: Array
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    dx: Array,
+    axes: Axes,
+    source: PaddedImages,
+    inverse_counts: Array,
 ) -> Callable[[], None]:
-    return bind("average_pool_back", dy, shares, dx, dx.size, walk(dx, dy, axes))
+    return bind("average_pool_back", dy, inverse_counts, dx, dx.size, walk(dx, dy, axes))
 
 
 def argmax(
-    attrs: PoolAttrs, *, x: Array, y: Array, digest: Array, axes: Axes, source: Source
+    attrs: PoolAttrs, *, x: Array, y: Array, digest: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
     return bind("max_pool_argmax", x, y, digest, walk(x, y, axes), NO_TAP)
 
 
 def argmax_back(
-    attrs: PoolAttrs, *, dy: Array, digest: Array, dx: Array, axes: Axes, source: Source
+    attrs: PoolAttrs, *, dy: Array, digest: Array, dx: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
     return bind("max_pool_argmax_back", dy, digest, dx, dx.size, walk(dx, dy, axes))
 
@@ -84,5 +90,5 @@ ARGMAX = Compiled(argmax, fits_argmax, prepare=geometry)
 ARGMAX_BACK = Compiled(argmax_back, fits_argmax, prepare=geometry)
 MAX_FORWARD = Compiled(max_forward, fits, prepare=geometry)
 MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"relu_mask"}))
-MEAN_FORWARD = Compiled(mean_forward, fits, prepare=share_geometry)
-MEAN_BACK = Compiled(mean_back, fits, prepare=share_geometry)
+MEAN_FORWARD = Compiled(mean_forward, fits, prepare=average_geometry)
+MEAN_BACK = Compiled(mean_back, fits, prepare=average_geometry)

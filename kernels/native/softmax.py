@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, and categorical cross-entropy of logits, in compiled code."""
+"""Compiled softmax, log-softmax and categorical cross-entropy of logits."""
 
 from collections.abc import Callable
 

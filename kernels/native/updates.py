@@ -1,4 +1,4 @@
-"""Updates of parameters in one pass over them, in compiled code."""
+"""Compiled optimizer updates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from odt.kernels.opdef import Array
 
 
 def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:
-    """A compiled update of p, with slots: what it takes is the gradient and numbers.
+    """A compiled update of p and its slots; it is called with the gradient and numbers.
 
     Args:
         name: of the function, whose arguments are p, the gradient, the slots, their size and the

@@ -3,8 +3,8 @@
 import ctypes
 from collections.abc import Sequence
 
-from odt.kernels.geometry.im2col import Source
-from odt.kernels.geometry.window import Axis, Phase
+from odt.kernels.geometry.im2col import PaddedImages
+from odt.kernels.geometry.window import Axis, StridePhase
 from odt.kernels.native.float32 import is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
@@ -14,7 +14,7 @@ from odt.kernels.opdef import Array, Specs
 def window_walk(
     row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
 ) -> WindowWalk:
-    """The walk of these sizes, and for each tap of an axis its offset and that of its weights."""
+    """The struct, from sizes and, for each tap of an axis, the offsets of its input and weights."""
     lists = [
         (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
         for taps in (row_taps, col_taps)
@@ -32,13 +32,13 @@ def window_walk(
 
 
 def images(a: Array) -> tuple[int, int, int, int]:
-    """(N, H, W, C)."""
+    """The shape (N, H, W, C)."""
     n, h, w, c = a.shape
     return n, h, w, c
 
 
 def reading(a: Array) -> dict[str, int]:
-    """A walk's sizes that say where its images are."""
+    """The fields that describe the images that are read."""
     n, h, w, c = images(a)
     return {
         "images": n,
@@ -52,7 +52,7 @@ def reading(a: Array) -> dict[str, int]:
 
 
 def weights(w: Array, *, forward: bool) -> dict[str, int]:
-    """How the filters (O, KH, KW, C) are read: along C forward, along O backward."""
+    """The strides of filters (O, KH, KW, C): depth is C forward and O backward."""
     whole = w.size // w.shape[0]
     depth, unit = (1, whole) if forward else (whole, 1)
     return {"depth_stride": depth, "unit_stride": unit}
@@ -63,7 +63,7 @@ def taps(a: Axis, weight: int) -> list[tuple[int, int]]:
 
 
 def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
-    """A walk's sizes that say where forward windows begin and what they give lies."""
+    """The fields that describe where forward windows begin and where results go."""
     h, v = axes
     _, rows, cols, units = images(y)
     return {
@@ -81,14 +81,14 @@ def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
 
 
 def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> WindowWalk:
-    """Windows of x that give y."""
+    """The walk over windows of x that writes y."""
     row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
     return window_walk(
         row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes)
     )
 
 
-def phase_taps(p: Phase, weight: int) -> list[tuple[int, int]]:
+def phase_taps(p: StridePhase, weight: int) -> list[tuple[int, int]]:
     return [(t * p.reading.dilation, k * weight) for t, k in enumerate(p.taps)]
 
 
@@ -98,9 +98,9 @@ def backward_walk(
     dx: Array,
     strides: tuple[int, int],
     border: tuple[int, int],
-    pair: tuple[Phase, Phase],
+    pair: tuple[StridePhase, StridePhase],
 ) -> WindowWalk:
-    """Windows of dy that give one phase of dx.
+    """The walk over windows of dy that writes one stride phase of dx.
 
     Args:
         border: zeros before dy, in the coordinates of the phase's reading.
@@ -131,10 +131,10 @@ def phase_walks(
     w: Array,
     dx: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
-    pairs: Sequence[tuple[Phase, Phase]],
+    source: PaddedImages,
+    pairs: Sequence[tuple[StridePhase, StridePhase]],
 ) -> list[WindowWalk]:
-    """For each phase of dx, the windows of dy that give it."""
+    """For each stride phase of dx, the walk that writes it."""
     strides, border = (axes[0].stride, axes[1].stride), (source.h[0], source.w[0])
     return [backward_walk(dy, w, dx, strides, border, pair) for pair in pairs]
 

@@ -3,14 +3,14 @@
 x (N, H, W, C)    y (N, OH, OW, C)
 
 dx: every input of a window gets dy divided by the window's number of inputs. Padding counts
-neither forward nor backward. Source: Pool2DOptions in the TFLite schema.
+neither forward nor backward. PaddedImages: Pool2DOptions in the TFLite schema.
 """
 
 import numpy as np
 
 from odt.kernels.families.pool import back_room, flops, infer, room, spread
-from odt.kernels.geometry.im2col import Source, image_tiles
-from odt.kernels.geometry.pool_geometry import PoolAttrs, pool_attrs, share_geometry
+from odt.kernels.geometry.im2col import PaddedImages, image_tiles
+from odt.kernels.geometry.pool_geometry import PoolAttrs, average_geometry, pool_attrs
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.native import pool as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef
@@ -22,15 +22,15 @@ def forward(
     x: Array,
     y: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
-    shares: Array,
+    source: PaddedImages,
+    inverse_counts: Array,
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
     for images, inside in image_tiles(x, source, padded):
         out = y[images]
         np.einsum("nhwijc->nhwc", windows(inside, h, v), out=out)
-        np.multiply(out, shares, out=out)
+        np.multiply(out, inverse_counts, out=out)
 
 
 def grad_x(
@@ -39,15 +39,15 @@ def grad_x(
     dy: Array,
     dx: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
-    shares: Array,
+    source: PaddedImages,
+    inverse_counts: Array,
     part: Array,
     dpadded: Array | None = None,
 ) -> None:
     for n in range(0, source.images, part.shape[0]):
         images = slice(n, min(n + part.shape[0], source.images))
         gains = part[: images.stop - n]
-        np.multiply(dy[images], shares, out=gains)
+        np.multiply(dy[images], inverse_counts, out=gains)
         spread(gains, dx[images], axes, source, dpadded)
 
 
@@ -60,7 +60,7 @@ OP = OpDef(
         reads=("x",),
         writes=("y",),
         workspace=room,
-        prepare=share_geometry,
+        prepare=average_geometry,
         compiled=compiled.MEAN_FORWARD,
     ),
     grads={
@@ -69,7 +69,7 @@ OP = OpDef(
             reads=("dy",),
             writes=("dx",),
             workspace=back_room,
-            prepare=share_geometry,
+            prepare=average_geometry,
             compiled=compiled.MEAN_BACK,
         )
     },

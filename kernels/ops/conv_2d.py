@@ -7,7 +7,7 @@ y = columns wᵀ + b      dw = dyᵀ columns      db = Σ dy
 dx: for each phase (kernels/window.py), windows of dy as columns times the taps of that phase.
 
 A 1×1 convolution with stride 1 is a product of x itself. Backward makes the columns again: x is
-there anyway, and columns are KH·KW times larger. Source: Conv2DOptions in the TFLite schema.
+there anyway, and columns are KH·KW times larger. PaddedImages: Conv2DOptions in the TFLite schema.
 
 Over 150 lines because each kernel has a short form for products.
 """
@@ -31,7 +31,7 @@ from odt.kernels.geometry.conv_geometry import (
     conv_attrs,
     geometry,
 )
-from odt.kernels.geometry.im2col import Source
+from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import Axis
 from odt.kernels.native import convolution
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
@@ -64,7 +64,7 @@ def forward(
     w: Array,
     y: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     b: Array | None = None,
     **scratch: Array,
 ) -> None:
@@ -89,7 +89,7 @@ def grad_w(
     x: Array,
     dw: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     **scratch: Array,
 ) -> None:
     if scratch:
@@ -112,7 +112,7 @@ def grad_x(
     w: Array,
     dx: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     pairs: Pairs,
     **scratch: Array,
 ) -> None:

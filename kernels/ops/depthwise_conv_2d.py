@@ -6,7 +6,7 @@ y[…, cM+m] = Σᵢⱼ window(x)[i, j, c] w[i, j, cM+m] + b
 dw[i, j, cM+m] = Σ window(x)[i, j, c] dy[…, cM+m]      db = Σ dy
 dx: for each phase (kernels/window.py), windows of dy with the taps of that phase, summed over m.
 
-M follows from the shapes: files are known to say something else in depth_multiplier. Source:
+M follows from the shapes: files are known to say something else in depth_multiplier. PaddedImages:
 DepthwiseConv2DOptions in the TFLite schema.
 
 For M = 1 a row of windows is taken as one (kernels/runs.py) where that makes loops longer.
@@ -27,7 +27,7 @@ from odt.kernels.geometry.conv_geometry import (
     conv_attrs,
     geometry,
 )
-from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
+from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
 from odt.kernels.geometry.row_windows import joined, joined_windows, joins, spread
 from odt.kernels.geometry.window import windows
 from odt.kernels.native import depthwise
@@ -51,7 +51,7 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), x.dtype)}
 
 
-def room(source: Source, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
+def room(source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
     """A tile's images with their border, where there is one."""
     if not source.is_padded:
         return {}
@@ -79,7 +79,7 @@ def forward(
     w: Array,
     y: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     b: Array | None = None,
     filters: Array | None = None,
     padded: Array | None = None,
@@ -116,7 +116,7 @@ def grad_w(
     x: Array,
     dw: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     part: Array,
     row: Array | None = None,
     padded: Array | None = None,
@@ -166,7 +166,7 @@ def grad_x(
     w: Array,
     dx: Array,
     axes: Axes,
-    source: Source,
+    source: PaddedImages,
     pairs: Pairs,
     filters: Array | None = None,
     result: Array | None = None,

@@ -4,14 +4,14 @@ x (N, H, W, C)    y (N, OH, OW, C)
 
 y = √(Σ window(x)² / n), n the window's number of inputs inside the image: padding does not count.
 dx = x Σ dy / (n y) over the windows that x is in. Where y is 0, so is all its window, and dx gets
-nothing from it: 0 is among the subgradients. Source: Pool2DOptions in the TFLite schema.
+nothing from it: 0 is among the subgradients. PaddedImages: Pool2DOptions in the TFLite schema.
 """
 
 import numpy as np
 
 from odt.kernels.families.pool import back_room, flops, infer, room, spread
-from odt.kernels.geometry.im2col import Source, image_tiles
-from odt.kernels.geometry.pool_geometry import PoolAttrs, pool_attrs, share_geometry
+from odt.kernels.geometry.im2col import PaddedImages, image_tiles
+from odt.kernels.geometry.pool_geometry import PoolAttrs, average_geometry, pool_attrs
 from odt.kernels.geometry.window import Axis, windows
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
@@ -22,15 +22,15 @@ def forward(
     x: Array,
     y: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
-    shares: Array,
+    source: PaddedImages,
+    inverse_counts: Array,
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
     for images, inside in image_tiles(x, source, padded):
         view, out = windows(inside, h, v), y[images]
         np.einsum("nhwijc,nhwijc->nhwc", view, view, out=out)
-        np.multiply(out, shares, out=out)
+        np.multiply(out, inverse_counts, out=out)
     np.sqrt(y, out=y)
 
 
@@ -47,8 +47,8 @@ def grad_x(
     y: Array,
     dx: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
-    shares: Array,
+    source: PaddedImages,
+    inverse_counts: Array,
     part: Array,
     positive: Array,
     dpadded: Array | None = None,
@@ -57,7 +57,7 @@ def grad_x(
         images = slice(n, min(n + part.shape[0], source.images))
         gains, mask = part[: images.stop - n], positive[: images.stop - n]
         np.greater(y[images], 0, out=mask)
-        np.multiply(dy[images], shares, out=gains)
+        np.multiply(dy[images], inverse_counts, out=gains)
         np.divide(gains, y[images], out=gains, where=mask)  # elsewhere every x is 0
         spread(gains, dx[images], axes, source, dpadded)
     np.multiply(dx, x, out=dx)
@@ -67,14 +67,14 @@ OP = OpDef(
     "L2_POOL_2D",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=share_geometry),
+    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=average_geometry),
     grads={
         "x": Kernel(
             grad_x,
             reads=("dy", "x", "y"),
             writes=("dx",),
             workspace=back_scratch,
-            prepare=share_geometry,
+            prepare=average_geometry,
         )
     },
     flops=flops,

@@ -4,7 +4,7 @@ x (N, H, W, C)    y (N, OH, OW, C)
 
 dx gets dy where x is the window's maximum: among equals the first in scan order, as in PyTorch
 and onert. Backward finds it again from x and y, which their other readers keep anyway.
-Source: Pool2DOptions in the TFLite schema.
+PaddedImages: Pool2DOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ import numpy as np
 
 from odt.kernels.families.digests import POOL_ARGMAX
 from odt.kernels.families.pool import flops, infer
-from odt.kernels.geometry.im2col import Source, fitting_images, image_tiles
+from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry, pool_attrs, source_of
 from odt.kernels.geometry.window import Axis, clear_border, windows
 from odt.kernels.native import pool as compiled
@@ -38,7 +38,7 @@ def forward(
     x: Array,
     y: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
+    source: PaddedImages,
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
@@ -78,7 +78,7 @@ def grad_x(
     y: Array,
     dx: Array,
     axes: tuple[Axis, Axis],
-    source: Source,
+    source: PaddedImages,
     at_once: int,
     wins: Array,
     done: Array,
