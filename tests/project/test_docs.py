@@ -1,18 +1,18 @@
 """Every command in README.md, docs/ and the other pages runs, in order, in a folder of its own.
 
-Blocks marked `sh` are run whole; of blocks marked `console`, the lines after `$ `. A comment right
-before a block changes what is run, and must say why:
-
-    <!-- first, because REASON:        commands to run before the block
-    <!-- instead, because REASON:      commands to run in its place; the same, but smaller
+Blocks marked `sh` are run whole; of blocks marked `console`, the commands after `$ `. What a block
+needs to run in the tests is in doc_blocks.toml, by page, heading and number of the block.
 """
 
 import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -22,35 +22,56 @@ from odt.cli.main import main
 
 TOP = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(
-    r"(?:<!-- (?P<how>first|instead), because (?P<why>[^\n]{10,}):\n(?P<other>.*?)-->\n)?"
-    r"^```(?P<kind>sh|console)\n(?P<text>.*?)^```$",
-    re.DOTALL | re.MULTILINE,
+FENCE = re.compile(
+    r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$|^#+ (?P<heading>[^\n]+)$", re.DOTALL | re.MULTILINE
 )
+CHANGES: list[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("doc_blocks.toml").read_text(encoding="utf-8")
+)["block"]
+TERMS = ("resume", "early stopping", "transfer learning", "fine-tuning", "multi-label")
 SECONDS = 120  # one block; far more than any takes
 
 
 @dataclass(frozen=True)
 class Block:
-    """Commands of a page, as they are run."""
+    """Commands of a page, as they are run.
+
+    Attributes:
+        heading: the heading it stands under.
+        number: of the block under this heading, from 1.
+    """
 
     line: int
+    heading: str
+    number: int
     script: str
 
 
 def blocks_of(text: str) -> list[Block]:
-    found = []
-    for match in BLOCK.finditer(text):
+    found: list[Block] = []
+    heading, counts = "", Counter[str]()
+    for match in FENCE.finditer(text):
+        if match["heading"]:
+            heading = match["heading"]
+        if match["kind"] not in ("sh", "console"):
+            continue
         script = match["text"]
         if match["kind"] == "console":
-            lines = [line for line in script.splitlines() if line.startswith("$ ")]
-            script = "".join(f"{line[2:]}\n" for line in lines)
-        if match["how"] == "first":
-            script = match["other"] + script
-        elif match["how"] == "instead":
-            script = match["other"]
-        found.append(Block(text.count("\n", 0, match.start("text")), script))
+            lines = re.findall(r"^\$ ((?:.*\\\n)*.*\n)", script, re.MULTILINE)
+            script = "".join(lines)
+        counts[heading] += 1
+        line = text.count("\n", 0, match.start("text"))
+        found.append(Block(line, heading, counts[heading], script))
     return found
+
+
+def script_of(page: str, block: Block, changes: list[dict[str, Any]] = CHANGES) -> str:
+    """The commands of a block, with what doc_blocks.toml says of it."""
+    for change in changes:
+        place = change["page"], change["heading"], change.get("block", 1)
+        if place == (page, block.heading, block.number):
+            return f"{change.get('first', '')}{change.get('instead', block.script)}"
+    return block.script
 
 
 def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -71,28 +92,61 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path) -> None:
     for path in ROOT.iterdir():
         if not path.name.startswith(".") and path.name != "demo-out":
             (tmp_path / path.name).symlink_to(path)
+    name = page.relative_to(ROOT).as_posix()
     for block in blocks_of(page.read_text(encoding="utf-8")):
-        result = run(block.script, tmp_path)
-        where = f"{page.relative_to(ROOT)}, block at line {block.line}"
-        assert result.returncode == 0, f"{where}:\n{block.script}\n{result.stderr}"
+        script = script_of(name, block)
+        result = run(script, tmp_path)
+        where = f"{name}, block at line {block.line}"
+        assert result.returncode == 0, f"{where}:\n{script}\n{result.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_command_hides_from_the_test(page: Path) -> None:
-    """A block of commands under another mark, or a comment that is no directive, is not run."""
+    """A block of commands under another mark is not run."""
     text = page.read_text(encoding="utf-8")
-    blocks = BLOCK.findall(text)
-    assert text.count("<!-- instead") + text.count("<!-- first") == sum(bool(b[0]) for b in blocks)
-    left = BLOCK.sub("", text)
-    for body in re.findall(r"^```\w*\n(.*?)^```$", left, re.DOTALL | re.MULTILINE):
-        hidden = re.search(r"^(\$ )?(odt|make|pip|python3?) .*", body, re.MULTILINE)
+    for match in FENCE.finditer(text):
+        if match["heading"] or match["kind"] in ("sh", "console"):
+            continue
+        hidden = re.search(r"^(\$ )?(odt|make|pip|python3?) .*", match["text"], re.MULTILINE)
         assert hidden is None, f"mark the block sh or console, so that it runs: {hidden[0]}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_pages_hold_no_comments(page: Path) -> None:
+    assert "<!--" not in page.read_text(encoding="utf-8"), "what tests need is in doc_blocks.toml"
+
+
+def test_every_entry_of_doc_blocks_has_its_block_and_a_reason() -> None:
+    for change in CHANGES:
+        blocks = blocks_of((ROOT / change["page"]).read_text(encoding="utf-8"))
+        places = {(b.heading, b.number) for b in blocks}
+        assert (change["heading"], change.get("block", 1)) in places, change
+        assert len(change["why"]) >= 10
+        assert ("first" in change) != ("instead" in change)
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_readme_and_docs_have_the_terms_that_people_search_for(term: str) -> None:
+    readme, *docs = (page.read_text(encoding="utf-8").lower() for page in PAGES)
+    assert term in readme
+    assert any(term in text for text in docs)
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name}" in index, page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", page.read_text("utf-8")):
+        linked = page.parent / target
+        assert linked.exists(), f"{page.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", linked.read_text("utf-8"), re.MULTILINE)
+            names = {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+            assert anchor in names, f"{page.name} links to {target}#{anchor}"
 
 
 def test_every_command_is_in_the_documentation() -> None:
@@ -103,13 +157,17 @@ def test_every_command_is_in_the_documentation() -> None:
 
 def test_blocks_are_read_as_documented() -> None:
     page = (
-        "```sh\na\nb\n```\n"
-        "```console\n$ c\noutput\n$ d\n```\n"
-        "<!-- instead, because it is long:\ne\n-->\n```sh\nf\n```\n"
-        "<!-- first, because it is bare:\ng\n-->\n```sh\nh\n```\n"
+        "# A\n```sh\na\n# b\n```\n"
+        "```console\n$ c \\\n  more\noutput\n$ d\n```\n"
+        "## B\n```sh\ne\n```\n"
         "```\npicture\n```\n"
     )
-    assert [b.script for b in blocks_of(page)] == ["a\nb\n", "c\nd\n", "e\n", "g\nh\n"]
+    changes: list[dict[str, Any]] = [
+        {"page": "p.md", "heading": "A", "block": 2, "first": "g\n"},
+        {"page": "p.md", "heading": "B", "instead": "f\n"},
+    ]
+    scripts = [script_of("p.md", block, changes) for block in blocks_of(page)]
+    assert scripts == ["a\n# b\n", "g\nc \\\n  more\nd\n", "f\n"]
 
 
 def test_a_failing_command_fails_its_block(tmp_path: Path) -> None:
