@@ -160,7 +160,7 @@ def describe_memory(
         slots: its state.
         cache: what is kept of the frozen part; empty where nothing is.
     """
-    apart = found.memory.separate * found.schedule.workers
+    separate = found.memory.separate * found.schedule.workers
     rows = [
         ("parameters", found.parameters, ""),
         ("optimizer", found.slots, f"{optimizer}: {', '.join(slots) or 'no state'}"),
@@ -171,7 +171,7 @@ def describe_memory(
             if found.gradients
             else "in the arena: immediate update",
         ),
-        ("arenas", found.arena, f"{apart:,} bytes without reuse"),
+        ("arenas", found.arena, f"{separate:,} bytes without reuse"),
         ("constants", found.constants, "weights that are not trained, in the mapped model file"),
         ("data", found.data, "pages of the mapped data files; more without a budget"),
         ("other", found.overhead, "Python objects and libraries, estimated"),

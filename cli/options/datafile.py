@@ -137,7 +137,7 @@ output_options = combine(
     option(OUTPUT, "--output-format", type=click.Choice(list(OUTPUTS)), default="raw",
            show_default=True, help="File format: raw for onert_train, HDF5 or NPZ."),
     option(OUTPUT, "--on-error", type=click.Choice(["stop", "skip"]), default="stop",
-           show_default=True, help="What to do with a sample that cannot be read."),
+           show_default=True, help="Handling of samples that cannot be read."),
     option(OUTPUT, "--workers", type=click.IntRange(1),
            help="Number of threads.  [default: all cores]"),
 )  # fmt: skip

@@ -110,7 +110,7 @@ def test_first_losses_are_the_same_where_systems_pad_alike(
     found += [result("LiteRT, forward", 1.0, work=work) | {"first_loss": 9.0}] * 2
     assert other_losses(found) == expected
     page = text(found, MORE)
-    assert "the same loss, to 0.1%" + (f", but for {expected[0]}" if expected else ".") in page
+    assert "equal padding agrees to 0.1%" + (f", except {expected[0]}" if expected else ".") in page
 
 
 def test_a_failure_is_listed_where_no_run_succeeded() -> None:

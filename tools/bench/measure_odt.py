@@ -14,7 +14,7 @@ measurement = Measurement()
 
 from odt.core.model.reader import read_model  # noqa: E402
 from odt.core.model.training_info import TrainingInfo  # noqa: E402
-from odt.core.training.frozen_cache import Keep  # noqa: E402
+from odt.core.training.frozen_cache import CachePolicy  # noqa: E402
 from odt.core.training.trainer import Trainer  # noqa: E402
 
 
@@ -38,7 +38,7 @@ info = TrainingInfo(
 )
 # A budget does not count odt's own modules, which the goal of 100 MB does.
 budget = 90_000_000 if how == "budget" else None
-keep = Keep(batch) if how == "cache" else None
+keep = CachePolicy(batch) if how == "cache" else None
 trainer = Trainer(graph, info, budget=budget, keep=keep)
 data = Memory()
 if keep:  # the first step fills it; those that are timed are of later epochs

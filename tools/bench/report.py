@@ -135,7 +135,7 @@ def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[K
                 best_cell(memory, work.name, marked, " MB"),
             ]
         )
-    head = ("work", "odt", "best peer", "share of its time", "odt's memory", "least of the peers")
+    head = ("work", "odt", "fastest peer", "ratio of time", "memory of odt", "lowest of the peers")
     return table(head, rows)
 
 
@@ -158,7 +158,7 @@ def ways(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[Ke
                 cell(memory, key, marked, " MB") + goal,
             ]
         )
-    return table(("work", "step", "against", "share of its time", "memory"), rows)
+    return table(("work", "step", "against", "ratio of time", "memory"), rows)
 
 
 def all_systems(values: Mapping[Key, float], systems: Sequence[str], marked: Set[Key]) -> list[str]:
@@ -199,22 +199,23 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "# Benchmarks",
         "",
         "Written by `make bench`: Adam, float32, two threads, random data, the same weights for",
-        "all. Each figure is the median over processes that took turns, each the median of its",
-        "steps; runs that other processes disturbed are left out where there are others, and",
-        f"`*` marks figures without: other processes took {MOST_OTHERS} cores or more in all runs.",
-        "Memory is the peak of resident memory above a process that holds Python, NumPy and a",
-        "batch, in MB of 2²⁰ bytes. With a cached frozen part, steps are those of later epochs.",
-        "Layers of stride 2 pad as TFLite does in odt, onert and LiteRT, and on both sides alike",
-        "in PyTorch and ONNX Runtime, as their users have it: as much arithmetic, but another",
-        f"loss. All systems that pad alike begin a row with the same loss, to {SAME_LOSS:.1%}"
-        + (f", but for {'; '.join(others)}." if others else "."),
+        "all systems. Processes take turns. Each figure is the median over the processes of a",
+        "system, and each process gives the median of its steps. Runs that other processes",
+        "disturbed are left out if undisturbed ones exist. `*` marks figures without undisturbed",
+        f"runs: other processes used {MOST_OTHERS} cores or more in all of them. Memory is the",
+        "peak of resident memory, less that of a process with Python, NumPy and a batch, in MB",
+        "of 2²⁰ bytes. With cached frozen layers, steps are those of later epochs. Layers of",
+        "stride 2 are padded as in TFLite by odt, onert and LiteRT, and equally on both sides by",
+        "PyTorch and ONNX Runtime, as is usual there: the arithmetic is the same, but the loss",
+        f"differs. The first loss of systems with equal padding agrees to {SAME_LOSS:.1%}"
+        + (f", except {'; '.join(others)}." if others else "."),
         "",
         "![Step time and memory](benchmarks.png)",
         "",
-        "## Against the best peer",
+        "## Comparison with the fastest peer",
         "",
         *goals(steps, memory, marked),
-        "## With a memory budget, and with the frozen part cached",
+        "## Memory budget, and cached frozen layers",
         "",
         *ways(steps, memory, marked),
         "## Step time, ms",
@@ -225,12 +226,11 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         *all_systems(memory, trains, marked),
         "## From start to the first loss, ms",
         "",
-        "Imports, reading the model, planning and one step. This is where a peer in C++ stays",
-        "ahead: odt's part of it is Python that imports and plans. (Goals: 300 ms for the CNN,",
-        "400 ms for MobileNetV2.)",
+        "Imports, reading the model, planning and one step. A peer in C++ is faster, because odt",
+        "imports and plans in Python. (Goals: 300 ms for the CNN, 400 ms for MobileNetV2.)",
         "",
         *all_systems(first, trains, marked),
-        "## Physics",
+        "## Arithmetic throughput",
         "",
         f"A product of 2048 × 2048 matrices ran at {more['peak_gflops']:.0f} GFLOP/s.",
         "",
