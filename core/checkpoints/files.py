@@ -201,7 +201,7 @@ def _trainer(model: Model, fields: Callable[[Graph], Mapping[str, Any]]) -> Trai
     """Holds what trains; the loss matters to nothing here, so any will do where none is known.
 
     Args:
-        model: whose weights they are.
+        model: model of the checkpoint.
         fields: gives the fields of TrainingInfo that the checkpoint stores.
     """
     recipe = prepare(model, checkpoint=fields)

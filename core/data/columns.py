@@ -93,7 +93,7 @@ class Column:
             self._read(samples, wide)
             self._narrow(samples, wide, out)
         else:
-            with np.errstate(over="ignore"):  # infinity is found by whoever looks at the values
+            with np.errstate(over="ignore"):  # checks of the values find infinity
                 self._read(samples, out)
 
     def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
@@ -239,7 +239,7 @@ def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> C
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
-    """What makes samples of such rows, or which loss wants them."""
+    """Advice for rows of the wrong form: a conversion, or the loss that takes them."""
     shape, classes = rows.shape[1:], math.prod(spec.shape[-1:])
     if rows.shape and sorted(shape) == sorted(spec.shape):
         axes = [0]

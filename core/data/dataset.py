@@ -1,4 +1,4 @@
-"""Samples for training: columns side by side, split, ordered and looked at as they are read."""
+"""Data sets for training: columns of inputs and targets, checks of values, splits, orders."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ CHECK_BYTES = 1 << 20
 
 
 def check_finite(rows: Array) -> tuple[int, str] | None:
-    """NaN or infinity: both show in the least or the greatest value."""
+    """Checks that values are finite."""
     if rows.dtype.kind != "f" or not rows.size or _finite(rows):
         return None
     for k, row in enumerate(rows):
@@ -35,7 +35,7 @@ def _finite(rows: Array) -> bool:
 
 
 def check_distributions(classes: int) -> Check:
-    """Rows of probabilities, one-hot or not, each run of `classes` adding up to 1."""
+    """Checks rows of probabilities: each run of `classes` values must add up to 1."""
 
     def check(rows: Array) -> tuple[int, str] | None:
         problem = check_finite(rows)
@@ -62,7 +62,7 @@ def check_distributions(classes: int) -> Check:
 
 
 def check_unit_interval(rows: Array) -> tuple[int, str] | None:
-    """Values from 0 to 1, each by itself."""
+    """Checks that values are in 0 … 1."""
     problem = check_finite(rows)
     if problem is not None or not rows.size or (rows.min() >= 0 and rows.max() <= 1):
         return problem
@@ -73,7 +73,7 @@ def check_unit_interval(rows: Array) -> tuple[int, str] | None:
 
 
 def check_labels(classes: int) -> Check:
-    """Class numbers from 0 to classes − 1."""
+    """Checks class numbers: 0 to classes − 1."""
 
     def check(rows: Array) -> tuple[int, str] | None:
         if not rows.size or (rows.min() >= 0 and rows.max() < classes):
@@ -88,11 +88,11 @@ def check_labels(classes: int) -> Check:
 
 
 def target_check(loss: str, output: TensorSpec) -> Check:
-    """What a loss asks of its targets.
+    """The check of targets for a loss.
 
     Args:
-        loss: as in kernels/losses.
-        output: of the model; its last axis counts classes.
+        loss: name of the loss.
+        output: spec of the model's output, whose last axis counts classes.
     """
     classes = output.shape[-1] if output.shape else 1
     if loss == "categorical_crossentropy":

@@ -1,4 +1,4 @@
-"""How a model is trained: loss, optimizer, batch size, what trains.
+"""Training info: loss, optimizer, batch size and trainable operators of a model.
 
 A circle+ carries this as a flatbuffer of its own, in the buffer that its metadata names
 CIRCLE_TRAINING. Schema: schemas/circle_traininfo.fbs.
@@ -35,21 +35,21 @@ _LOSS_OPTIONS = dict(zip(_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 
 @dataclass(frozen=True, slots=True)
 class TrainingInfo:
-    """All that training needs to know beside model and data; the defaults are odt's.
+    """Options of training that belong to a model. The defaults are odt's.
 
     Attributes:
         optimizer: one of OPTIMIZERS.
-        hyper_parameters: of the optimizer, by name; those left out have its defaults.
-        learning_rate: of the optimizer.
-        loss: one of LOSSES; None lets the output say.
-        output_losses: of single outputs, by name or number: one of LOSSES, or none.
-        loss_weights: of single outputs, by name or number; 1 for the others.
+        hyper_parameters: hyper-parameters of the optimizer by name; missing ones have defaults.
+        learning_rate: learning rate of the optimizer.
+        loss: one of LOSSES; None for the loss that fits the output.
+        output_losses: losses of single outputs, by name or number: one of LOSSES, or none.
+        loss_weights: weights of the losses of single outputs, by name or number; else 1.
         reduction: one of REDUCTIONS.
-        from_logits: what the file says; the graph decides.
+        from_logits: value in the file, for information; the graph decides.
         batch_size: samples in a step.
         trainable_ops: positions of the operators that train; None for all.
-        trainable_tensors: of their weights those that train; None for all.
-        sparse: of these filters, by tensor, only these output channels train.
+        trainable_tensors: weights of these operators that train; None for all.
+        sparse: filters, by tensor, of which only the given output channels train.
     """
 
     optimizer: str = "adam"
@@ -68,10 +68,11 @@ class TrainingInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredInfo:
-    """What a circle+ says; None where it says nothing. Attributes are those of TrainingInfo.
+    """Training info stored in a circle+; None for fields that are absent.
 
-    Optimizer, loss and reduction are always said: a field that is not there means the first of
-    the schema's values. No trainable_ops means, as in onert, that none trains.
+    The attributes are those of TrainingInfo. Optimizer, loss and reduction are always present: an
+    absent field means the first of the schema's values. Without trainable_ops no operator trains,
+    as in onert.
     """
 
     optimizer: str
@@ -84,16 +85,16 @@ class StoredInfo:
     trainable_ops: tuple[int, ...]
 
     def given(self) -> dict[str, Any]:
-        """The fields that are said, by name."""
+        """Name → value of the fields that are present."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def stored_training_info(model: Model) -> StoredInfo | None:
-    """What a circle+ says of its training; None for a model that says nothing.
+    """Reads the training info of a circle+; None for a model without training info.
 
     Raises:
-        ModelError: if what it says breaks a rule.
+        ModelError: if the training info breaks a rule.
     """
     buffer = model.metadata.get(METADATA_NAME)
     if buffer is None:
@@ -103,14 +104,15 @@ def stored_training_info(model: Model) -> StoredInfo | None:
 
 
 def decode_training_info(data: memoryview | bytes, name: str, operators: int) -> StoredInfo:
-    """The flatbuffer of a circle+.
+    """Decodes the training info of a circle+.
 
     Args:
-        name: how messages name it.
-        operators: how many the model has.
+        data: flatbuffer of the training info.
+        name: its name in messages.
+        operators: number of operators of the model.
 
     Raises:
-        ModelError: if it is none, or breaks a rule.
+        ModelError: if the bytes are no training info, or break a rule.
     """
     source = FlatBuffer(name, memoryview(data))
     if bytes(source.data[4:8]) != schema.IDENTIFIER:
@@ -166,7 +168,7 @@ def _union(root: Table, name: str, wanted: str, names: tuple[str, ...]) -> Table
 
 
 def _numbers(table: Table, name: str) -> dict[str, float]:
-    """The numbers that are there, as the shortest decimals that mean the same float32."""
+    """The numbers of a table, as the shortest decimals of the same float32."""
     found = {}
     for slot, field_name in enumerate(schema.SLOTS[name]):
         value = table.real(slot)
@@ -190,7 +192,8 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     """The flatbuffer of a circle+.
 
     Args:
-        operators: how many the model has; all that train are listed.
+        info: resolved training info.
+        operators: number of operators of the model; all that train are listed.
 
     Raises:
         OptionError: for what a circle+ cannot say.

@@ -51,8 +51,9 @@ def read_training_json(
     """A file of JSON.
 
     Args:
-        operators: how many the model has.
-        warn: takes a line about what is read as another word than it is.
+        path: the file.
+        operators: number of operators of the model.
+        warn: called with a warning about a misspelled word that is accepted.
 
     Raises:
         OptionError: if it cannot be read or says what cannot be.
@@ -66,7 +67,7 @@ def read_training_json(
 def parse_training_json(
     text: str, where: str, operators: int, warn: Callable[[str], None] = _no_warning
 ) -> TrainingInfo:
-    """The same from text; where is how messages name it."""
+    """Parses training info in JSON; `where` is its name in messages."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -132,7 +133,7 @@ def _trainable(fields: Mapping[str, Any], where: str, operators: int) -> tuple[i
 
 
 def format_training_json(info: StoredInfo, operators: int) -> str:
-    """What a circle+ says, as JSON; what it leaves open is left out."""
+    """Formats the training info of a circle+ as JSON, without absent fields."""
     args = {"learningRate": info.learning_rate}
     args |= {name: info.hyper_parameters.get(key) for name, key in HYPER_PARAMETERS.items()}
     loss_args = {"fromLogits": info.from_logits, "reduction": REDUCTION_WORDS[info.reduction][0]}
@@ -165,7 +166,7 @@ def _plain(word: str) -> str:
 def _fields(
     value: Any, where: str, legal: tuple[str, ...], required: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """An object's fields under their legal names."""
+    """The fields of a JSON object, by their names in TrainingInfo."""
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
     names = {_plain(name): name for name in legal}

@@ -30,17 +30,17 @@ def adding_seconds(plan: Plan) -> float:
     return 3 * sum(plan.gradient_nbytes.values()) / BYTES
 
 
-def samples_worth_a_run(one: Plan, two: Plan, share: float) -> int:
+def samples_worth_a_run(one: Plan, two: Plan, fraction: float) -> int:
     """The number of samples that keeps a run's overhead below a fraction of its time.
 
     Args:
         one: the plan for one sample.
         two: the plan for two samples.
-        share: the fraction.
+        fraction: limit of the overhead, relative to the time of the samples.
     """
     beside = adding_seconds(one) + len(one.entries) * BOUND_CALL
     a_sample = run_seconds(two) - run_seconds(one)
-    return ceil(beside / (share * a_sample)) if a_sample > 0 else 1
+    return ceil(beside / (fraction * a_sample)) if a_sample > 0 else 1
 
 
 def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:

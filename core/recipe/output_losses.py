@@ -1,4 +1,4 @@
-"""Which loss an output gets, and what it reads."""
+"""Chooses the loss of each output and the tensor that it reads."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -27,7 +27,7 @@ _DEFAULTS = {"SOFTMAX": CROSS_ENTROPIES[0], "LOGISTIC": BINARY}
 
 
 def ends_in_softmax(graph: Graph, output: int) -> bool:
-    """Whether an output is a distribution: a SOFTMAX, perhaps in another shape."""
+    """Whether an output is the result of a SOFTMAX, possibly reshaped."""
     return _ending_op(graph, output) == "SOFTMAX"
 
 
@@ -37,29 +37,29 @@ def _ending_op(graph: Graph, output: int) -> str:
 
 
 def default_loss(graph: Graph, output: int) -> str | None:
-    """The loss that an output asks for; None if it does not say."""
+    """The loss that fits the final activation of an output; None without a final activation."""
     return _DEFAULTS.get(_ending_op(graph, output))
 
 
 def output_loss(
     graph: Graph, output: int, name: str | None, reduction: str, moved: Collection[int] = ()
 ) -> Loss:
-    """The loss on an output of the file's graph.
+    """The loss of an output of the file's graph.
 
-    Cross-entropy on a final SOFTMAX reads the SOFTMAX's input, and binary cross-entropy that of a
-    final LOGISTIC, also through operators behind it that only change the shape: one function of
-    the logits, stable where the two apart are not. Outputs that are no probabilities are taken
-    for logits.
+    Cross-entropy reads the input of a final SOFTMAX, and binary cross-entropy that of a final
+    LOGISTIC, also through operators behind it that only change the shape: activation and loss are
+    one function of the logits, which is numerically stable. Outputs that are no probabilities are
+    taken for logits.
 
     Args:
         graph: as in the file.
         output: tensor index.
-        name: of the loss; None where neither the user nor the file named one.
+        name: name of the loss; None if neither the user nor the file gives one.
         reduction: sum_over_batch_size or sum.
-        moved: outputs whose SOFTMAX or LOGISTIC lowering puts last.
+        moved: outputs whose final activation lowering moves last.
 
     Raises:
-        OptionError: if no loss is named and the output does not say which one it wants.
+        OptionError: if no loss is given and the output has no final activation.
     """
     name = name or default_loss(graph, output)
     if name is None:
@@ -80,7 +80,7 @@ def output_loss(
 
 
 def _moved(graph: Graph) -> Collection[int]:
-    """Outputs whose SOFTMAX or LOGISTIC lowering puts behind what changes the shape."""
+    """Outputs whose final activation lowering moves behind operators that change the shape."""
     nodes = (producer(graph, i) for i in graph.outputs)
     if not any(node and node.op in SHAPE_ONLY for node in nodes):
         return ()
@@ -88,13 +88,13 @@ def _moved(graph: Graph) -> Collection[int]:
 
 
 def output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
-    """The losses, in the order of the outputs they are on.
+    """The losses, in the order of their outputs.
 
-    Outputs that are no floats have none, nor have those that info says so of.
+    Outputs that are not float have no loss, nor have outputs with the loss `none`.
 
     Raises:
-        UnsupportedError: if the graph cannot be computed, whatever the loss.
-        OptionError: if an output does not say which loss it wants, or none has one.
+        UnsupportedError: if the graph has unsupported operators.
+        OptionError: if an output needs an explicit loss, or no output has a loss.
     """
     if not graph.outputs:
         lower(graph, file_batch(graph))  # says so
@@ -133,13 +133,13 @@ def _output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
 
 
 def _spec(graph: Graph, output: int) -> TensorSpec:
-    """Of an output, computed if the file gives it no shape."""
+    """The spec of an output, inferred if the file gives no shape."""
     spec = graph.tensors[output].spec
     return spec if spec.shape else lower(graph, file_batch(graph)).tensors[output].spec
 
 
 def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
-    """What was given for single outputs, by their position; the last counts.
+    """Output position → the last value given for this output.
 
     Raises:
         OptionError: if there is no such output.

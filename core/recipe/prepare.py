@@ -1,4 +1,4 @@
-"""One training run, resolved: what the user asks, a checkpoint, the model file and defaults."""
+"""Prepares a training run: resolves request, checkpoint, model file and defaults to a recipe."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,16 +18,16 @@ from odt.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asks of a training run; None leaves a value to the file or the defaults.
+    """Options of a training run that the user gave; None for the value of the file or the default.
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, batch_size: as in
             TrainingInfo.
-        hyper_parameters: of the optimizer, by name.
-        last: how many operators train, counted from the end of the file; -1 for all.
+        hyper_parameters: hyper-parameters of the optimizer, by name.
+        last: number of last operators of the file that train; -1 for all.
         operators: positions of the operators that train, as numbers and ranges: 0-3,7.
-        selection: weights that train, by patterns.
-        sparse: patterns of filters, and the share of their output channels that trains.
+        selection: selection of the weights that train.
+        sparse: patterns of filters, and the fraction of their output channels that trains.
     """
 
     loss: str | None = None
@@ -62,13 +62,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A training run with nothing left open.
+    """A resolved training run.
 
     Attributes:
-        model: the file.
+        model: the model file.
         dequantized: its graph with all weights in float32.
-        info: loss, optimizer, batch size, what trains.
-        origins: where each value comes from: command line, checkpoint, circle+ or default.
+        info: loss, optimizer, batch size, trainable operators.
+        origins: origin of each value: command line, checkpoint, circle+ or default.
     """
 
     model: Model
@@ -97,15 +97,17 @@ def prepare(
     request: Request | None = None,
     checkpoint: Callable[[Graph], Mapping[str, Any]] | None = None,
 ) -> Recipe:
-    """Resolves what a training run is.
+    """Resolves a training run.
 
     Args:
-        model: the file.
-        request: what the user asks; it counts before the checkpoint, and that before the file.
-        checkpoint: gives the fields of TrainingInfo that a checkpoint stores, for the graph.
+        model: the model file.
+        request: options of the user, which precede those of the checkpoint, and these the file's.
+        checkpoint: returns the fields of TrainingInfo that a checkpoint holds, for the graph.
 
     Raises:
-        OptionError, ModelError, UnsupportedError: if the model cannot be trained so.
+        OptionError: if an option is not possible for the model.
+        ModelError: if the training info of file or checkpoint is invalid.
+        UnsupportedError: if the model has unsupported operators.
     """
     request = request or Request()
     dequantized = dequantize_weights(model)

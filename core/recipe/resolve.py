@@ -1,4 +1,4 @@
-"""Puts training info together: command line before the model's own, and that before defaults."""
+"""Resolves training info: options of the user precede those of the model, and these defaults."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
     """Positions of the last operators of a file; None, for all, if count is −1.
 
     Raises:
-        OptionError: if the file has fewer.
+        OptionError: if the file has fewer operators.
     """
     total = len(graph.nodes)
     if count == -1:
@@ -30,10 +30,10 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
 
 
 def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
-    """Positions of operators from a list of numbers and ranges: 0-3,7.
+    """Parses positions of operators given as numbers and ranges: 0-3,7.
 
     Raises:
-        OptionError: if the text is no such list, or names operators that the file has not.
+        OptionError: if the text is no such list, or a position is not in the file.
     """
     total, found = len(graph.nodes), set()
     for part in text.split(","):
@@ -49,7 +49,7 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
 
 
 def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
-    """The reverse: how many at the end train, −1 for all; −2 where they are no such set."""
+    """The number of last operators that a set consists of: −1 for all, −2 for another set."""
     total = len(graph.nodes)
     if operators is None or set(operators) == set(range(total)):
         return -1
@@ -65,17 +65,17 @@ def resolve(
     hyper_parameters: Mapping[str, Any],
     num_of_trainable_ops: int | None = None,
 ) -> TrainingInfo:
-    """Training info with nothing left open but a loss that the output decides.
+    """Resolves training info; only the loss may stay None, to be chosen by the output.
 
     Args:
         graph: as in the file.
-        stored: fields of TrainingInfo that the model carries.
-        options: fields the user gave; None where not.
-        hyper_parameters: of the optimizer, as the user gave them; None where not.
-        num_of_trainable_ops: as the user gave it.
+        stored: fields of TrainingInfo that the model holds.
+        options: fields that the user gave; None for others.
+        hyper_parameters: hyper-parameters that the user gave; None for others.
+        num_of_trainable_ops: number of last operators that train, if the user gave it.
 
     Raises:
-        OptionError: for a value that cannot be.
+        OptionError: for an invalid value.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if num_of_trainable_ops is not None:
@@ -102,10 +102,10 @@ def resolve(
 
 
 def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
-    """Field of TrainingInfo → where its value comes from.
+    """Field of TrainingInfo → origin of its value.
 
     Args:
-        stored: fields that the model carries.
+        stored: fields that the model holds.
         given: fields that the user gave.
     """
     return {
@@ -115,7 +115,7 @@ def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
 
 
 def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
-    """What is wrong with a stored from_logits; the graph wins."""
+    """A warning if the stored from_logits contradicts the graph, which decides; else None."""
     if info.from_logits is None or info.loss not in CROSS_ENTROPIES:
         return None
     for output in graph.outputs:
@@ -132,7 +132,7 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
 
 
 def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
-    """The same with what was left to defaults and to the graph said, as a circle+ stores it."""
+    """Training info with explicit defaults and from_logits, as a circle+ stores it."""
     attrs = find_optimizer(info.optimizer).attrs(**info.hyper_parameters)
     logits = not all(ends_in_softmax(graph, output) for output in graph.outputs)
     return replace(

@@ -101,32 +101,32 @@ def select(
 
 
 def choose_channels(
-    graph: Graph, info: TrainingInfo, shares: Sequence[tuple[str, float]]
+    graph: Graph, info: TrainingInfo, fractions: Sequence[tuple[str, float]]
 ) -> TrainingInfo:
     """Restricts training of some filters to their output channels of largest norm.
 
     Args:
         graph: as in the file.
         info: resolved training info.
-        shares: patterns, and the fraction of channels that train; later ones take precedence.
+        fractions: patterns, and the fraction of channels that train; later ones take precedence.
 
     Raises:
         OptionError: if a pattern matches no filter that trains.
     """
-    if not shares:
+    if not fractions:
         return info
     lowered = lower(graph, file_batch(graph))
     trained = trainable_tensors(lowered, trainable_operators(graph, info), info.trainable_tensors)
     known = filters(lowered)
     names = {i: each for i, each in weight_names(graph).items() if i in known and i in trained}
     chosen: dict[int, tuple[int, ...]] = {}
-    for pattern, share in shares:
+    for pattern, fraction in fractions:
         check_pattern("--sparse", pattern, names)
         for i in names:
             if matches(names[i], pattern):
                 data = lowered.tensors[i].data
                 assert data is not None
-                chosen[i] = strongest(data, share)
+                chosen[i] = strongest(data, fraction)
     sizes = {i: lowered.tensors[i].spec.shape[0] for i in chosen}
     return replace(
         info, sparse=tuple((i, c) for i, c in sorted(chosen.items()) if len(c) < sizes[i])

@@ -25,15 +25,15 @@ def filters(lowered: LoweredGraph) -> set[int]:
     return found - other
 
 
-def strongest(w: Array, share: float) -> tuple[int, ...]:
+def strongest(w: Array, fraction: float) -> tuple[int, ...]:
     """The output channels of largest norm, at least one; of equal norms the first.
 
     Args:
         w: filter (O, …).
-        share: fraction of the O channels, rounded up.
+        fraction: fraction of the O channels, rounded up.
     """
     norms = np.linalg.norm(w.reshape(len(w), -1).astype(np.float64), axis=1)
-    count = max(int(np.ceil(share * len(w))), 1)
+    count = max(int(np.ceil(fraction * len(w))), 1)
     return tuple(sorted(np.argsort(-norms, kind="stable")[:count].tolist()))
 
 

@@ -82,16 +82,16 @@ class Engine:
         *,
         keep_gradients: bool = False,
     ) -> None:
-        """Binds.
+        """Binds programs to the arenas.
 
         Args:
             computation: what is computed.
-            parameters: shared by all engines of a model.
+            parameters: parameters, shared by all engines of a model.
             schedule: micro-batches and workers.
-            team: the workers' threads.
-            arenas: one for each worker.
-            plans: of the model.
-            keep_gradients: whether gradients are kept until `apply`, whatever the schedule.
+            team: threads of the workers.
+            arenas: one arena for each worker.
+            plans: plans of the model.
+            keep_gradients: keep gradients until `apply`, whatever the schedule.
         """
         self.computation = computation
         self.parameters = parameters
@@ -110,7 +110,7 @@ class Engine:
         return {i: aligned_copy(self.parameters.trained[i]) for i in tensors}
 
     def tensor(self, name: str) -> int:
-        """The index of a parameter, by its value's name."""
+        """The tensor index of a parameter, by the name of its value."""
         tensor = self.plan.values[name].tensor
         assert tensor is not None
         return tensor
@@ -152,9 +152,9 @@ class Engine:
         return loss
 
     def accumulate(self, samples: int, scales: Sequence[float], fill: Fill) -> float:
-        """Adds the gradients of a batch to those that `apply` has not used yet.
+        """Accumulates the gradients of a batch until `apply`; an error discards all of them.
 
-        Args and what is returned are those of `run`. An error discards all gradients.
+        Arguments and result are those of `run`.
         """
         assert not self.at_once, "each weight is updated as soon as its gradient is whole"
         kept, self._accumulated = self._accumulated, False
@@ -163,7 +163,7 @@ class Engine:
         return loss
 
     def apply(self) -> None:
-        """Updates the parameters by the accumulated gradients, which are zero after that."""
+        """Updates the parameters by the accumulated gradients, and resets these to zero."""
         if self._accumulated:
             self.parameters.step += 1
             self._update()
@@ -171,7 +171,7 @@ class Engine:
 
     @property
     def gradients(self) -> Mapping[int, Array]:
-        """The accumulated gradients by tensor; nothing where there are none."""
+        """The accumulated gradients by tensor index; empty if there are none."""
         return self.totals.arrays if self._accumulated else {}
 
     def _compute(
@@ -183,7 +183,7 @@ class Engine:
         *,
         keep: bool = False,
     ) -> float:
-        """The loss of a batch; its gradients are added up, or used at once."""
+        """Computes the loss of a batch, and adds its gradients up or uses them immediately."""
         parts = self.schedule.parts(samples)
         active = self._workers[: len(parts)]
         self.totals.start(len(active), keep)

@@ -22,8 +22,8 @@ def merged(
     A delivery between the two is no obstacle, unless its gradient lies where the second writes.
 
     Args:
-        entries: of a plan.
-        arrays: by value.
+        entries: entries of a plan.
+        arrays: value → array.
     """
     found: dict[int, tuple[int, dict[str, Any]]] = {}
     calls = [(k, s) for k, s in enumerate(entries) if isinstance(s, Call)]
