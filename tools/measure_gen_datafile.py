@@ -16,9 +16,10 @@ from PIL import Image
 
 from odt.core.datasets.folders import PICTURES
 from odt.core.datasets.generate import Request, generate
-from odt.core.datasets.open_source import Opening, open_source
+from odt.core.datasets.open_source import open_source
 from odt.core.datasets.pictures import Resize
 from odt.core.datasets.preprocess import Preprocessing, Targets
+from odt.core.datasets.source_format import Opening
 from odt.core.datasets.splits import Wanted
 
 ROUNDS = 3

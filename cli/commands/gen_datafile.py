@@ -26,13 +26,14 @@ from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
 from odt.core.datasets.labels import parse_label_map, relabel
 from odt.core.datasets.model_signature import ModelSignature, read_signature
-from odt.core.datasets.open_source import Opening, open_source
+from odt.core.datasets.open_source import open_source
 from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import Resize, parse_augmentation
 from odt.core.datasets.preprocess import Preprocessing, Targets, numbers
 from odt.core.datasets.published import PUBLISHED, open_published
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
+from odt.core.datasets.source_format import Opening
 from odt.core.datasets.splits import Division, Wanted
 from odt.core.datasets.synthetic import Randomness, synthetic_data
 from odt.core.datasets.tables import TableOptions

@@ -24,9 +24,10 @@ from odt.core.checkpoints.resume import progress_of, read_checkpoint, read_resum
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.sidecar import Sidecar, read_sidecar
-from odt.core.datasets.open_source import Opening, open_source
+from odt.core.datasets.open_source import open_source
 from odt.core.datasets.published import open_published
 from odt.core.datasets.source import EndOfSamplesError, Source
+from odt.core.datasets.source_format import Opening
 from odt.core.datasets.statistics import column_statistics, label_names, open_any
 from odt.core.datasets.tables import TableOptions
 from odt.core.model.dequantize import dequantize_weights

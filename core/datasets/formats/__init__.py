@@ -1,0 +1,1 @@
+"""Formats of sources, found by file; each module ends in `FORMATS`. Knows no preprocessing."""

@@ -1,0 +1,20 @@
+"""NumPy, HDF5 and raw files."""
+
+from odt.core.datasets.arrays import open_arrays
+from odt.core.datasets.source import Source
+from odt.core.datasets.source_format import Opening, SourceFormat
+from odt.core.storage.reading import reading
+
+
+def open_file(opening: Opening) -> Source:
+    """Opens a file of arrays."""
+    with reading(opening.text, "must be arrays that can be read"):
+        return open_arrays(opening.path, opening.arrays, opening.targets)
+
+
+FORMATS = (
+    SourceFormat("npy", open_file, (".npy",), place=6),
+    SourceFormat("npz", open_file, (".npz",), place=7),
+    SourceFormat("hdf5", open_file, (".h5", ".hdf5"), place=8),
+    SourceFormat("raw", open_file, (".bin", ".raw"), place=9),
+)

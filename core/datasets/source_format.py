@@ -1,0 +1,58 @@
+"""How a format of sources is declared, and the options for opening a source."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from odt.core.datasets.arrays import ArrayOptions
+from odt.core.datasets.pictures import Resize
+from odt.core.datasets.sounds import Sound
+from odt.core.datasets.source import Source
+from odt.core.datasets.tables import TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Options for opening a source.
+
+    Attributes:
+        text: path, module:function, tfds:NAME or hf:NAME.
+        targets: path of a second file with the targets.
+        data_dir: folder of data for TensorFlow Datasets and Hugging Face.
+        skip: leave out files and lines that cannot be used.
+        resize: size of pictures, if no other step precedes the resizing.
+    """
+
+    text: str
+    format: str = "auto"
+    targets: Path | None = None
+    data_dir: Path | None = None
+    table: TableOptions = field(default_factory=TableOptions)
+    arrays: ArrayOptions = field(default_factory=ArrayOptions)
+    sound: Sound = field(default_factory=Sound)
+    skip: bool = False
+    resize: Resize | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file or folder."""
+        return Path(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFormat:
+    """A format of sources.
+
+    Attributes:
+        name: as --format takes it.
+        open: opens a source of this format; raises DataError if it is not valid.
+        suffixes: file name suffixes that select the format, in lower case, such as ".csv".
+        is_path: whether the source is a file or folder, which must exist.
+        place: position in lists; formats of one place are sorted by name.
+    """
+
+    name: str
+    open: Callable[[Opening], Source]
+    suffixes: tuple[str, ...] = ()
+    is_path: bool = True
+    place: int = 100
