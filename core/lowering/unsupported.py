@@ -51,8 +51,7 @@ def unsupported_error(graph: Graph, found: Sequence[UnsupportedNode]) -> Unsuppo
     left = len(reasons) - shown
     more = f"; and {left} more. odt -v names them" * (left > 0)
     return UnsupportedError(
-        f"{graph.name}: operators must be ones odt computes, "
-        f"but got {'; '.join(reasons[:shown])}{more}.",
+        f"{graph.name}: operators must be supported, but got {'; '.join(reasons[:shown])}{more}.",
         "\n".join(reasons),
     )
 
@@ -144,9 +143,9 @@ def _without_row(op: str) -> str:
     if kind == "CUSTOM":
         return "is a custom operator, which only its own library computes"
     if op in _CONTROL_FLOW:
-        return "is control flow, which has no plan of memory and no gradient here"
+        return "is control flow, which odt does not support"
     if op in _STATE:
-        return "keeps weights in a variable, which is no constant of the file"
+        return "keeps weights in a variable instead of a constant"
     if op in _TABLES:
         return "keeps a table between runs"
-    return "has no row"
+    return "is not supported"

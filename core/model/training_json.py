@@ -56,7 +56,7 @@ def read_training_json(
         warn: called with a warning about a misspelled word that is accepted.
 
     Raises:
-        OptionError: if it cannot be read or says what cannot be.
+        OptionError: if the file cannot be read or has invalid values.
     """
     data = read_input(path, "a file of JSON", OptionError)
     with reading(str(path), "must be a file of JSON", OptionError):

@@ -172,10 +172,10 @@ class _Builder:
     def _delivered(
         self, needed: Sequence[Node], reached: Sequence[Node]
     ) -> dict[tuple[int, ...], list[int]]:
-        """By the outputs of each node that has a backward: what is delivered behind that.
+        """Outputs of each node with a backward → the parameters that are delivered behind it.
 
-        No node before it reads these parameters, not even one without a gradient: what such a
-        node makes may be computed again for a node behind it.
+        No earlier node reads these parameters, not even one without a gradient, whose result may
+        be recomputed for a later node.
         """
         found: dict[tuple[int, ...], list[int]] = {}
         with_backward = {node.outputs for node in reached}

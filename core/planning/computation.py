@@ -1,4 +1,4 @@
-"""What a batch computes, and the plans for it by batch size."""
+"""Computations of a batch, and their plans by number of samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from odt.core.storage.mapped_files import mapped_files
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """What a batch computes: losses and gradients, losses only, or outputs only.
+    """The computation of a batch: losses and gradients, losses only, or outputs only.
 
     Attributes:
         losses: one for each output that has a loss.

@@ -1,1 +1,1 @@
-"""What a training run is: losses, optimizer, what trains. Knows no runtime."""
+"""Training runs: losses, optimizer and trainable weights, resolved. Knows no runtime."""
