@@ -1,35 +1,90 @@
 """Finds rows by name: the folders are the lists, and a row is loaded when it is asked for."""
 
 import importlib
-import pkgutil
-from collections.abc import Callable
-from functools import cache
-from typing import cast
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
+from typing import Protocol, TypeVar, cast
 
-import odt.kernels.losses
-import odt.kernels.ops
-import odt.kernels.optimizers
-from odt.kernels.opdef import OpDef, TensorSpec, UpdateRule
+from odt.kernels.lossdef import LossDef
+from odt.kernels.opdef import OpDef, UpdateRule
 
 
-def _modules(path: list[str]) -> frozenset[str]:
-    return frozenset(m.name for m in pkgutil.iter_modules(path))
+class Row(Protocol):
+    """What has a name and a place in lists."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def place(self) -> int: ...
+
+    @property
+    def onert(self) -> int | None: ...
+
+
+R = TypeVar("R", bound=Row)
+
+
+def _modules(folder: str) -> frozenset[str]:
+    names = os.listdir(os.path.join(os.path.dirname(__file__), folder))
+    return frozenset(n[:-3] for n in names if n.endswith(".py") and n != "__init__.py")
+
+
+class Rows(Mapping[str, R]):
+    """The rows of a folder by name, one module a row, in the order of their places.
+
+    Whether there is a row of a name is told without loading any; to list them loads them all.
+
+    Args:
+        folder: of kernels.
+        attribute: the row's name in each module.
+    """
+
+    def __init__(self, folder: str, attribute: str) -> None:
+        self._folder, self._attribute = folder, attribute
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return _modules(self._folder)
+
+    @cached_property
+    def _sorted(self) -> tuple[str, ...]:
+        return tuple(sorted(self._names, key=lambda name: (self[name].place, name)))
+
+    @cached_property
+    def onert_numbers(self) -> Mapping[str, str]:
+        """onert_train's numbers → names, in the order of the numbers."""
+        known = {row.onert: name for name, row in self.items() if row.onert is not None}
+        return {str(number): known[number] for number in sorted(known)}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> R:
+        if name not in self._names:
+            raise KeyError(name)
+        module = importlib.import_module(f"odt.kernels.{self._folder}.{name}")
+        return cast(R, getattr(module, self._attribute))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sorted)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+LOSSES: Rows[LossDef] = Rows("losses", "LOSS")
+
+
+def loss_names() -> tuple[str, ...]:
+    return tuple(LOSSES)
 
 
 @cache
 def operator_names() -> tuple[str, ...]:
     """All operators that have a row, sorted."""
-    return tuple(sorted(name.upper() for name in _modules(list(odt.kernels.ops.__path__))))
-
-
-@cache
-def loss_names() -> tuple[str, ...]:
-    return tuple(sorted(_modules(list(odt.kernels.losses.__path__))))
-
-
-@cache
-def optimizer_names() -> tuple[str, ...]:
-    return tuple(sorted(_modules(list(odt.kernels.optimizers.__path__))))
+    return tuple(sorted(name.upper() for name in _modules("ops")))
 
 
 @cache
@@ -40,14 +95,9 @@ def find_operator(name: str) -> OpDef | None:
     return cast(OpDef, importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)
 
 
-def find_loss(name: str) -> OpDef:
-    return cast(OpDef, importlib.import_module(f"odt.kernels.losses.{name}").LOSS)
-
-
-def find_target(name: str) -> Callable[[TensorSpec], TensorSpec]:
-    """From the spec of an output to the spec of a loss's target for it."""
-    module = importlib.import_module(f"odt.kernels.losses.{name}")
-    return cast(Callable[[TensorSpec], TensorSpec], module.target)
+@cache
+def optimizer_names() -> tuple[str, ...]:
+    return tuple(sorted(_modules("optimizers")))
 
 
 def find_optimizer(name: str) -> UpdateRule:

@@ -28,7 +28,6 @@ from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.recipe.computations import trainable_operators
-from odt.core.recipe.output_losses import BINARY, CROSS_ENTROPIES
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
@@ -36,6 +35,7 @@ from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, one_line
+from odt.kernels.registry import LOSSES
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
@@ -103,8 +103,8 @@ def command(
         data: Data
         if load_input is None and load_expected is None:
             runtime = trainer.runtime
-            classes = [name in (*CROSS_ENTROPIES, BINARY) for name, _ in runtime.losses]
-            data = RandomData(runtime.input_specs, runtime.target_specs, classes, seed)
+            draws = [LOSSES[name].draw for name, _ in runtime.losses]
+            data = RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
         else:
             data = open_data(load_input, load_expected, trainer.runtime)
     tested = replace(trainer.info, batch_size=min(trainer.info.batch_size, TESTED))

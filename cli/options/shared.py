@@ -17,20 +17,20 @@ from odt.cli.options.sections import (
 from odt.cli.options.types import GlobFraction, Interval, OfOutput, Property, Size, Word
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, target_check
-from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.core.model.training_info import OPTIMIZERS, REDUCTIONS
 from odt.core.recipe.samples import SampleSpecs
 from odt.core.runtime.runtime import Runtime
-from odt.core.training.metrics import ACCURACY, METRICS
+from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
 from odt.errors import OptionError
+from odt.kernels.registry import LOSSES
 
 T = TypeVar("T")
 
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # onert_train's numbers.
-LOSS_IDS = {"1": "mean_squared_error", "2": "categorical_crossentropy"}
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
-METRIC_IDS = {"0": "categorical_accuracy"}
+METRIC_IDS = {str(row.onert): row.name for row in METRIC_ROWS if row.onert is not None}
 OPTIMIZER_IDS = {"1": "sgd", "2": "adam"}
 
 
@@ -156,7 +156,7 @@ loss_options = combine(
     option(
         LOSS,
         "--loss",
-        type=Word(LOSSES, LOSS_IDS, "mean_squared_error"),
+        type=Word(LOSSES, was="mean_squared_error"),
         help="Loss function.",
     ),
     option(
@@ -165,7 +165,7 @@ loss_options = combine(
         "output_losses",
         multiple=True,
         callback=lambda ctx, param, value: value or None,
-        type=OfOutput(Word((*LOSSES, "none"), LOSS_IDS), "OUTPUT=LOSS"),
+        type=OfOutput(Word(LOSSES, also=("none",)), "OUTPUT=LOSS"),
         help="Loss function of one output, by name or number; none for no loss. Repeatable.",
     ),
     option(

@@ -2,10 +2,12 @@
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import click
+
+from odt.kernels.registry import Rows
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -17,27 +19,40 @@ class Word(click.ParamType[str]):
     The value has underscores between words, as the rest of odt does.
 
     Args:
-        words: legal words.
-        ids: today's onert_train numbers → words.
+        words: legal words; rows of a registry are loaded only to list them in help and messages.
+        ids: today's onert_train numbers → words; a registry's rows have their own.
         was: meaning of 0 in the first onert_train; undefined today.
+        also: legal words after the others.
     """
 
     name = "word"
 
     def __init__(
-        self, words: Iterable[str], ids: Mapping[str, str] | None = None, was: str = ""
+        self,
+        words: Collection[str],
+        ids: Mapping[str, str] | None = None,
+        was: str = "",
+        also: tuple[str, ...] = (),
     ) -> None:
-        self.words = tuple(words)
-        self.ids = dict(ids or {})
+        self._words, self._ids, self._also = words, ids or {}, also
         self.was = was
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (*self._words, *self._also)
+
+    @property
+    def ids(self) -> Mapping[str, str]:
+        return self._words.onert_numbers if isinstance(self._words, Rows) else self._ids
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return f"[{'|'.join(map(_kebab, self.words))}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         word = re.sub(r"[- ]", "_", str(value).strip().lower())
-        word = self.ids.get(word, word)
-        if word in self.words:
+        if word.isdecimal():
+            word = self.ids.get(word, word)
+        if word in self._words or word in self._also:
             return word
         if word == "0" and self.was:
             ids = ", ".join(f"{n} {_kebab(name)}" for n, name in self.ids.items())

@@ -10,7 +10,7 @@ from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.graph import Graph, first_of_buffer
-from odt.core.model.training_info import LOSSES, OPTIMIZERS, REDUCTIONS
+from odt.core.model.training_info import OPTIMIZERS, REDUCTIONS
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.storage.reading import printable, read_input
@@ -18,7 +18,7 @@ from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
-from odt.kernels.registry import find_optimizer
+from odt.kernels.registry import LOSSES, find_optimizer
 
 OWN_SUFFIX = ".odt"
 
@@ -58,13 +58,14 @@ class Resume:
         if self.own is None:
             return {}
         progress, optimizer = _apart(self.own.progress, graph), self.own.optimizer
-        legal = (
+        for name, value, known in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
-        )
-        for name, value, known in (*legal, ("loss", progress.loss, ("", *LOSSES))):
-            if value not in known:
-                raise ModelError(f"{self.path}: its {name} must be one of {known}, but got {value}")
+            ("loss", progress.loss, LOSSES),
+        ):
+            if value not in known and (name, value) != ("loss", ""):
+                legal = ("", *known) if name == "loss" else tuple(known)
+                raise ModelError(f"{self.path}: its {name} must be one of {legal}, but got {value}")
         values = dict(self.own.hyper_parameters)
         rate = values.pop("learning_rate")
         self._check(values)

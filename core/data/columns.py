@@ -36,7 +36,9 @@ from odt.core.storage.reading import (
     reading,
 )
 from odt.errors import DataError
+from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +251,15 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
     if what == "expected output" and rows.shape:
         elements = math.prod(shape)
         if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
-            return "Integer labels are for --loss sparse-categorical-crossentropy."
+            return f"Integer labels are for --loss {_loss_for(LABELS)}."
         if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
-            return "Rows with a value for each class are for --loss categorical-crossentropy."
+            return f"Rows with a value for each class are for --loss {_loss_for(DISTRIBUTIONS)}."
     return "Its first axis must count samples."
+
+
+def _loss_for(targets: str) -> str:
+    """The loss to name to somebody who has such targets."""
+    return next(name for name, row in LOSSES.items() if row.targets == targets).replace("_", "-")
 
 
 def _raw_columns(

@@ -1,90 +1,17 @@
 """Data sets for training: columns of inputs and targets, checks of values, splits, orders."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
 from odt.core.data.columns import Column
 from odt.errors import DataError
+from odt.kernels.lossdef import Check, check_finite
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
 
-# Rows of values → the first row that no loss can use and what is wrong with it, or None.
-Check: TypeAlias = Callable[[Array], tuple[int, str] | None]
-
-SUM_TOLERANCE = 1e-3  # of a distribution; float16 files keep one to about 5e-4
-ROWS = 1024  # looked at together, so that a check's scratch does not grow with the batch
 CHECK_BYTES = 1 << 20
-
-
-def check_finite(rows: Array) -> tuple[int, str] | None:
-    """Checks that values are finite."""
-    if rows.dtype.kind != "f" or not rows.size or _finite(rows):
-        return None
-    for k, row in enumerate(rows):
-        if not _finite(row):
-            bad = float(row[np.argmin(np.isfinite(row))])
-            return k, f"values must be finite, but got {bad}"
-    raise AssertionError("no row is at fault")
-
-
-def _finite(rows: Array) -> bool:
-    return math.isfinite(rows.min()) and math.isfinite(rows.max())
-
-
-def check_distributions(classes: int) -> Check:
-    """Checks rows of probabilities: each run of `classes` values must add up to 1."""
-
-    def check(rows: Array) -> tuple[int, str] | None:
-        problem = check_finite(rows)
-        if problem is not None:
-            return problem
-        each = rows.reshape(-1, classes, copy=False)
-        for at in range(0, len(each), ROWS):
-            block = each[at : at + ROWS]
-            sums = block.sum(axis=1)
-            if block.min() >= 0 and abs(sums - 1).max() <= SUM_TOLERANCE:
-                continue
-            bad = (block.min(axis=1) < 0) | (abs(sums - 1) > SUM_TOLERANCE)
-            k = int(np.argmax(bad))
-            row = (at + k) * classes // rows.shape[1]
-            least = float(block[k].min())
-            got = f"a value {least:g}" if least < 0 else f"the sum {float(sums[k]):g}"
-            return row, (
-                f"a target of categorical cross-entropy must be {classes} values ≥ 0 that add up "
-                f"to 1, but got {got}"
-            )
-        return None
-
-    return check
-
-
-def check_unit_interval(rows: Array) -> tuple[int, str] | None:
-    """Checks that values are in 0 … 1."""
-    problem = check_finite(rows)
-    if problem is not None or not rows.size or (rows.min() >= 0 and rows.max() <= 1):
-        return problem
-    bad = (rows < 0) | (rows > 1)
-    k = int(np.argmax(bad.any(axis=1)))
-    got = float(rows[k][np.argmax(bad[k])])
-    return k, f"targets of binary cross-entropy must be 0 … 1, but got {got:g}"
-
-
-def check_labels(classes: int) -> Check:
-    """Checks class numbers: 0 to classes − 1."""
-
-    def check(rows: Array) -> tuple[int, str] | None:
-        if not rows.size or (rows.min() >= 0 and rows.max() < classes):
-            return None
-        for k, row in enumerate(rows):
-            for label in (row.min(), row.max()):
-                if not 0 <= label < classes:
-                    return k, f"labels must be 0 … {classes - 1}, but got {label}"
-        raise AssertionError("no label is at fault")
-
-    return check
 
 
 def target_check(loss: str, output: TensorSpec) -> Check:
@@ -94,14 +21,7 @@ def target_check(loss: str, output: TensorSpec) -> Check:
         loss: name of the loss.
         output: spec of the model's output, whose last axis counts classes.
     """
-    classes = output.shape[-1] if output.shape else 1
-    if loss == "categorical_crossentropy":
-        return check_distributions(classes)
-    if loss == "sparse_categorical_crossentropy":
-        return check_labels(classes)
-    if loss == "binary_crossentropy":
-        return check_unit_interval
-    return check_finite
+    return LOSSES[loss].check(output)
 
 
 class DataSet:

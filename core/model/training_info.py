@@ -15,22 +15,19 @@ import numpy as np
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model
 from odt.errors import ModelError, OptionError
+from odt.kernels.registry import LOSSES
 from odt.schemas import circle_traininfo as schema
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
-LOSSES = (
-    *("categorical_crossentropy", "sparse_categorical_crossentropy", "binary_crossentropy"),
-    "mean_squared_error",
-)
 REDUCTIONS = ("sum_over_batch_size", "sum")
 
 METADATA_NAME = "CIRCLE_TRAINING"
 
 # What a circle+ can say, by the schema's numbers.
 STORABLE_OPTIMIZERS = ("sgd", "adam")
-_LOSSES = tuple(name.lower() for name in schema.LOSSES)
+STORABLE_LOSSES = tuple(name.lower() for name in schema.LOSSES)
 _OPTIONS = {"sgd": "SGDOptions", "adam": "AdamOptions"}
-_LOSS_OPTIONS = dict(zip(_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
+LOSS_OPTIONS = dict(zip(STORABLE_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +119,9 @@ def decode_training_info(data: memoryview | bytes, name: str, operators: int) ->
         )
     root = source.root()
     optimizer = STORABLE_OPTIMIZERS[_choice(root, "optimizer", len(STORABLE_OPTIMIZERS))]
-    loss = _LOSSES[_choice(root, "lossfn", len(_LOSSES))]
+    loss = STORABLE_LOSSES[_choice(root, "lossfn", len(STORABLE_LOSSES))]
     rates = _union(root, "optimizer_opt", _OPTIONS[optimizer], schema.OPTIMIZER_OPTIONS)
-    options = _union(root, "lossfn_opt", _LOSS_OPTIONS[loss], schema.LOSS_OPTIONS)
+    options = _union(root, "lossfn_opt", LOSS_OPTIONS[loss], schema.LOSS_OPTIONS)
     hyper_parameters = {} if rates is None else _numbers(rates, _OPTIONS[optimizer])
     batch_size = root.number(_slot("batch_size"))
     if batch_size < 0:
@@ -142,7 +139,7 @@ def decode_training_info(data: memoryview | bytes, name: str, operators: int) ->
         hyper_parameters=hyper_parameters,
         loss=loss,
         reduction=REDUCTIONS[_choice(root, "loss_reduction_type", len(REDUCTIONS))],
-        from_logits=_from_logits(options, _LOSS_OPTIONS[loss]),
+        from_logits=_from_logits(options, LOSS_OPTIONS[loss]),
         batch_size=batch_size or None,
         trainable_ops=tuple(sorted(set(trainable))),
     )
@@ -210,10 +207,10 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         )
     if info.loss is None:
         raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")
-    if info.loss not in _LOSSES:
+    if info.loss not in STORABLE_LOSSES:
         raise OptionError(
-            f"a circle+ must have one of the losses {', '.join(_LOSSES)}, but got {info.loss}. "
-            "Export a Circle model, and give --loss again."
+            f"a circle+ must have one of the losses {', '.join(STORABLE_LOSSES)}, "
+            f"but got {info.loss}. Export a Circle model, and give --loss again."
         )
     if info.trainable_tensors is not None or info.sparse:
         raise OptionError(
@@ -236,7 +233,7 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         if name in numbers:
             builder.PrependFloat32Slot(slot, float(numbers[name]), None)  # None: 0 is written too
     rates = builder.EndObject()
-    loss_options = _LOSS_OPTIONS[info.loss]
+    loss_options = LOSS_OPTIONS[info.loss]
     builder.StartObject(len(schema.SLOTS[loss_options]))
     if schema.SLOTS[loss_options] and info.from_logits is not None:
         builder.PrependBoolSlot(0, info.from_logits, None)
@@ -249,7 +246,7 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     for name, value in (
         ("optimizer", STORABLE_OPTIMIZERS.index(info.optimizer)),
         ("optimizer_opt_type", schema.OPTIMIZER_OPTIONS.index(_OPTIONS[info.optimizer])),
-        ("lossfn", _LOSSES.index(info.loss)),
+        ("lossfn", STORABLE_LOSSES.index(info.loss)),
         ("lossfn_opt_type", schema.LOSS_OPTIONS.index(loss_options)),
         ("loss_reduction_type", REDUCTIONS.index(info.reduction)),
     ):

@@ -17,19 +17,22 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from odt.core.model.training_info import REDUCTIONS, StoredInfo, TrainingInfo
+from odt.core.model.training_info import (
+    LOSS_OPTIONS,
+    REDUCTIONS,
+    STORABLE_LOSSES,
+    StoredInfo,
+    TrainingInfo,
+)
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OptionError
+from odt.kernels.registry import LOSSES
+from odt.schemas import circle_traininfo as schema
 
 # Each word's first spelling is the one that is printed.
 OPTIMIZER_WORDS = {
     "sgd": ("sgd", "stochastic gradient descent", "stocastic gradient descent"),
     "adam": ("adam",),
-}
-LOSS_WORDS = {
-    "sparse_categorical_crossentropy": ("sparse categorical crossentropy", "sparse cce"),
-    "categorical_crossentropy": ("categorical crossentropy", "cce"),
-    "mean_squared_error": ("mean squared error", "mse"),
 }
 REDUCTION_WORDS = {name: (name.replace("_", " "),) for name in REDUCTIONS}
 OPTIMIZER_ARGS = {
@@ -100,8 +103,9 @@ def parse_training_json(
 
 def _loss(value: Any, where: str) -> dict[str, Any]:
     loss = _fields(value, where, ("type", "args", "reduction"), ("type",))
-    kind = _word(loss["type"], f"{where}.type", LOSS_WORDS)
-    legal = ("reduction",) if kind == "mean_squared_error" else ("fromLogits", "reduction")
+    kind = _word(loss["type"], f"{where}.type", _loss_words())
+    logits = "from_logits" in schema.SLOTS[LOSS_OPTIONS[kind]]
+    legal = ("fromLogits", "reduction") if logits else ("reduction",)
     args = _fields(loss.get("args", {}), f"{where}.args", legal)
     given: dict[str, Any] = {"loss": kind}
     if "fromLogits" in args:
@@ -119,6 +123,11 @@ def _loss(value: Any, where: str) -> dict[str, Any]:
     if found:
         given["reduction"] = next(iter(found.values()))
     return given
+
+
+def _loss_words() -> dict[str, tuple[str, ...]]:
+    """Spellings of the losses that a circle+ stores, in the order of the schema."""
+    return {name: (name.replace("_", " "), *LOSSES[name].words) for name in STORABLE_LOSSES}
 
 
 def _trainable(fields: Mapping[str, Any], where: str, operators: int) -> tuple[int, ...] | None:
@@ -139,7 +148,7 @@ def format_training_json(info: StoredInfo, operators: int) -> str:
     loss_args = {"fromLogits": info.from_logits, "reduction": REDUCTION_WORDS[info.reduction][0]}
     content: dict[str, Any] = {
         "optimizer": {"type": OPTIMIZER_WORDS[info.optimizer][0], "args": _said(args)},
-        "loss": {"type": LOSS_WORDS[info.loss][0], "args": _said(loss_args)},
+        "loss": {"type": _loss_words()[info.loss][0], "args": _said(loss_args)},
         "batchSize": info.batch_size,
         "fineTuning": _fine_tuning(info.trainable_ops, operators),
     }

@@ -19,7 +19,7 @@ from odt.core.planning.trainable import gradient_of, trainable_tensors
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.native.library import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec
-from odt.kernels.registry import find_loss, find_target
+from odt.kernels.registry import LOSSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,11 +256,11 @@ class _Builder:
         self._call(label, Phase.FORWARD, row.forward, node.attrs, self._arrays(row, node), row)
 
     def _loss(self, k: int, loss: Loss) -> tuple[OpDef, Attrs]:
-        row = find_loss(loss.name)
+        row = LOSSES[loss.name].op
         x = self.graph.tensors[loss.tensor].spec
         attrs = row.attrs(loss.options, {})
         arrays = self._loss_arrays(k, loss)
-        self._new(arrays["t"], find_target(loss.name)(x), Region.INPUT)
+        self._new(arrays["t"], LOSSES[loss.name].target(x), Region.INPUT)
         self._new(arrays["scale"], TensorSpec((1,), x.dtype), Region.INPUT)
         specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
         self._new(arrays["loss"], row.infer(attrs, specs)["loss"])

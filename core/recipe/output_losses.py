@@ -12,18 +12,13 @@ from odt.core.lowering.final_activation import (
 )
 from odt.core.lowering.lower import computed_specs, file_batch, lower
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import LOSSES, TrainingInfo
+from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.errors import OptionError
 from odt.kernels.opdef import TensorSpec
+from odt.kernels.registry import LOSSES
 
 T = TypeVar("T")
-
-CROSS_ENTROPIES = ("categorical_crossentropy", "sparse_categorical_crossentropy")
-BINARY = "binary_crossentropy"
-# A loss that is computed from the input of the operator that makes probabilities of it.
-_TAKES_IN = {**dict.fromkeys(CROSS_ENTROPIES, "SOFTMAX"), BINARY: "LOGISTIC"}
-_DEFAULTS = {"SOFTMAX": CROSS_ENTROPIES[0], "LOGISTIC": BINARY}
 
 
 def ends_in_softmax(graph: Graph, output: int) -> bool:
@@ -38,7 +33,8 @@ def _ending_op(graph: Graph, output: int) -> str:
 
 def default_loss(graph: Graph, output: int) -> str | None:
     """The loss that fits the final activation of an output; None without a final activation."""
-    return _DEFAULTS.get(_ending_op(graph, output))
+    last = _ending_op(graph, output)
+    return next((name for name, row in LOSSES.items() if last and row.default_for == last), None)
 
 
 def output_loss(
@@ -67,15 +63,15 @@ def output_loss(
             f"--loss: must be given for {graph.label(output)}, which ends in neither SOFTMAX nor "
             f"LOGISTIC. Give one of {', '.join(n.replace('_', '-') for n in LOSSES)}."
         )
-    if name not in _TAKES_IN:
+    row = LOSSES[name]
+    if not row.fuses_with:
         return Loss(name, output, {})
     mean = {"mean_over_positions": reduction == "sum_over_batch_size"}
     node, last = producing_operator(graph, output), producer(graph, output)
-    if node and last and node.op == _TAKES_IN[name] and (node is last or output in moved):
+    if node and last and node.op == row.fuses_with and (node is last or output in moved):
         beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
         return Loss(name, last.inputs[0], {"from_logits": True, **beta, **mean})
-    shares = ("SOFTMAX", "LOGISTIC") if name == BINARY else ("SOFTMAX",)
-    probabilities = _ending_op(graph, output) in shares
+    probabilities = _ending_op(graph, output) in row.probabilities
     return Loss(name, output, {"from_logits": not probabilities, **mean})
 
 

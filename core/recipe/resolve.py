@@ -7,9 +7,9 @@ from typing import Any
 
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.recipe.output_losses import CROSS_ENTROPIES, ends_in_softmax
+from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
-from odt.kernels.registry import find_optimizer
+from odt.kernels.registry import LOSSES, find_optimizer
 
 
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
@@ -116,7 +116,7 @@ def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
 
 def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
     """A warning if the stored from_logits contradicts the graph, which decides; else None."""
-    if info.from_logits is None or info.loss not in CROSS_ENTROPIES:
+    if info.from_logits is None or not _of_softmax(info):
         return None
     for output in graph.outputs:
         probabilities = ends_in_softmax(graph, output)
@@ -138,5 +138,10 @@ def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
     return replace(
         info,
         hyper_parameters=asdict(attrs),
-        from_logits=logits if info.loss in CROSS_ENTROPIES else None,
+        from_logits=logits if _of_softmax(info) else None,
     )
+
+
+def _of_softmax(info: TrainingInfo) -> bool:
+    """Whether the loss is one for which a circle+ stores from_logits: that of a SOFTMAX."""
+    return info.loss is not None and LOSSES[info.loss].fuses_with == "SOFTMAX"

@@ -10,7 +10,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.output_losses import output_losses
 from odt.kernels.opdef import TensorSpec
-from odt.kernels.registry import find_target
+from odt.kernels.registry import LOSSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
     def one(i: int) -> TensorSpec:
         return sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
 
-    targets = [find_target(x.name)(lowered.tensors[x.tensor].spec) for x in losses]
+    targets = [LOSSES[x.name].target(lowered.tensors[x.tensor].spec) for x in losses]
     return SampleSpecs(
         tuple(map(one, lowered.inputs)),
         tuple(map(one, lowered.outputs)),

@@ -5,12 +5,15 @@ scratch does not grow with the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from odt.errors import DataError, OptionError
+from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, VALUES
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
 
 ROWS = 1024
 
@@ -116,31 +119,61 @@ class R2:
         return 1 - self.residual / self.spread if self.spread else 0.0
 
 
-# In the order of onert_train's numbers, which knows only the first.
-METRICS: Mapping[str, type[Metric]] = {
-    "categorical_accuracy": CategoricalAccuracy,
-    "sparse_categorical_accuracy": SparseCategoricalAccuracy,
-    "binary_accuracy": BinaryAccuracy,
-    "mean_absolute_error": MeanAbsoluteError,
-    "mean_squared_error": MeanSquaredError,
-    "r2": R2,
-}
+@dataclass(frozen=True, slots=True)
+class MetricDef:
+    """One metric: one row that says all that the rest of odt asks of it.
+
+    Attributes:
+        name: as on the command line, with underscores.
+        make: makes one at the beginning of a pass.
+        formula: of a pass, for the documentation.
+        fits: which targets it can be meant for, words of kernels/lossdef.py.
+        several: of targets that are plain values, only those with several to a row.
+        wants: what the targets must be, for messages.
+        onert: the number that onert_train has for it.
+    """
+
+    name: str
+    make: type[Metric]
+    formula: str
+    fits: frozenset[str]
+    several: bool = False
+    wants: str = "values"
+    onert: int | None = None
 
 
+_FLOATS = frozenset((DISTRIBUTIONS, FRACTIONS, VALUES))
+# For the targets of each loss, accuracy is the first that fits.
+METRIC_ROWS = (
+    MetricDef(
+        "categorical_accuracy",
+        CategoricalAccuracy,
+        "share of positions whose greatest output is where the target's is",
+        frozenset((DISTRIBUTIONS, VALUES)),
+        several=True,
+        wants="rows with a value for each of several classes",
+        onert=0,
+    ),
+    MetricDef(
+        "sparse_categorical_accuracy",
+        SparseCategoricalAccuracy,
+        "share of positions whose greatest output is at the label",
+        frozenset((LABELS,)),
+        wants="integer labels",
+    ),
+    MetricDef(
+        "binary_accuracy",
+        BinaryAccuracy,
+        "share of values on the same side of 0.5 as their target",
+        frozenset((FRACTIONS, VALUES)),
+        wants="values that are 0 or 1, each by itself",
+    ),
+    MetricDef("mean_absolute_error", MeanAbsoluteError, "mean of |y − t|", _FLOATS),
+    MetricDef("mean_squared_error", MeanSquaredError, "mean of (y − t)²", _FLOATS),
+    MetricDef("r2", R2, "1 − Σ(y − t)² / Σ(t − mean t)²", _FLOATS),
+)
+METRICS: Mapping[str, type[Metric]] = {row.name: row.make for row in METRIC_ROWS}
 ACCURACY = "accuracy"  # the one that fits, as in Keras
-_ERRORS = ("mean_absolute_error", "mean_squared_error", "r2")
-# What the targets of a loss are, and which metrics can be meant for them, accuracy first.
-_FITTING: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "categorical_crossentropy": ("rows of probabilities", ("categorical_accuracy", *_ERRORS)),
-    "binary_crossentropy": ("values from 0 to 1, each by itself", ("binary_accuracy", *_ERRORS)),
-    "mean_squared_error": ("values", ("categorical_accuracy", "binary_accuracy", *_ERRORS)),
-    "sparse_categorical_crossentropy": ("integer labels", ("sparse_categorical_accuracy",)),
-}
-_WANTED = {
-    "categorical_accuracy": "rows with a value for each of several classes",
-    "sparse_categorical_accuracy": "integer labels",
-    "binary_accuracy": "values that are 0 or 1, each by itself",
-}
 
 
 def fitting_metrics(names: Sequence[str], loss: str, output: TensorSpec) -> dict[str, type[Metric]]:
@@ -154,15 +187,16 @@ def fitting_metrics(names: Sequence[str], loss: str, output: TensorSpec) -> dict
     Raises:
         OptionError: if a metric is for other targets; names those that are not.
     """
-    targets, fitting = _FITTING[loss]
-    if loss == "mean_squared_error" and output.shape[-1:] in ((), (1,)):
-        fitting = fitting[1:]
+    targets = LOSSES[loss].targets
+    single = targets == VALUES and output.shape[-1:] in ((), (1,))
+    fitting = [r.name for r in METRIC_ROWS if targets in r.fits and not (single and r.several)]
+    wants = {row.name: row.wants for row in METRIC_ROWS}
     found = {}
     for name in names:
         key = fitting[0] if name == ACCURACY else name
         if key not in fitting:
             raise OptionError(
-                f"--metric {_kebab(key)}: targets must be {_WANTED.get(key, 'values')}, but those "
+                f"--metric {_kebab(key)}: targets must be {wants[key]}, but those "
                 f"of {_kebab(loss)} on an output {output.shape} are {targets}. "
                 f"Give {' or '.join(map(_kebab, fitting))}."
             )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odt.core.data.protocol import SampleOrder
+from odt.kernels.lossdef import Draw
 from odt.kernels.opdef import Array, TensorSpec
 
 # What inputs of floats may be: most models take numbers near 0, some pixels, or numbers of words.
@@ -27,15 +28,14 @@ class RandomData:
 
     Attributes:
         inputs, targets: specs of one sample.
-        classes: for each target whether it is classes: one-hot rows, 0 or 1 for a single unit, or
-            numbers below 2 for integers.
+        draws: for each target the function of its loss that draws random values.
         seed: seed of the values.
         floats: distribution of float inputs, one of FLOATS.
     """
 
     inputs: Sequence[TensorSpec]
     targets: Sequence[TensorSpec]
-    classes: Sequence[bool]
+    draws: Sequence[Draw]
     seed: int = 0
     floats: str = "normal"
 
@@ -48,8 +48,8 @@ class RandomData:
             rng = np.random.default_rng((self.seed, int(number)))
             for spec, out in zip(self.inputs, inputs, strict=True):
                 out[row] = self._input(rng, spec).reshape(out[row].shape)
-            for spec, classes, out in zip(self.targets, self.classes, targets, strict=False):
-                out[row] = self._target(rng, spec, classes).reshape(out[row].shape)
+            for spec, draw, out in zip(self.targets, self.draws, targets, strict=False):
+                out[row] = draw(rng, spec).reshape(out[row].shape)
 
     def _input(self, rng: np.random.Generator, spec: TensorSpec) -> Array:
         if spec.dtype.kind == "f":
@@ -57,14 +57,3 @@ class RandomData:
         if spec.dtype in (np.uint8, np.int8):
             return rng.integers(0, 256, spec.shape).astype(np.uint8).view(spec.dtype)
         return rng.integers(0, 2, spec.shape)
-
-    def _target(self, rng: np.random.Generator, spec: TensorSpec, classes: bool) -> Array:
-        if spec.dtype.kind != "f":
-            return rng.integers(0, 2, spec.shape)
-        if not classes:
-            return rng.normal(size=spec.shape)
-        if spec.shape[-1:] in ((), (1,)):  # a unit by itself, which is one of two classes
-            return rng.integers(0, 2, spec.shape)
-        rows = np.zeros((spec.size // spec.shape[-1], spec.shape[-1]))
-        rows[np.arange(len(rows)), rng.integers(0, spec.shape[-1], len(rows))] = 1
-        return rows

@@ -1,1 +1,1 @@
-"""One loss a file; each ends in `LOSS = OpDef(...)` with inputs x, t and scale."""
+"""One loss a file; each ends in `LOSS = LossDef(...)`."""

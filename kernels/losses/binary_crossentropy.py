@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
 
@@ -41,10 +42,6 @@ class BinaryCrossEntropyAttrs:
 
 def attrs_of(options: Options, statics: Mapping[str, Array]) -> BinaryCrossEntropyAttrs:
     return BinaryCrossEntropyAttrs(**options)
-
-
-def target(x: TensorSpec) -> TensorSpec:
-    return x
 
 
 def infer(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
@@ -128,28 +125,54 @@ def grad_x(
     np.multiply(dx, scale[0] / divisor, out=dx)
 
 
-LOSS = OpDef(
-    "binary_crossentropy",
-    inputs=("x", "t", "scale"),
-    infer=infer,
-    forward=Kernel(
-        forward,
-        reads=("x", "t", "scale"),
-        writes=("loss",),
-        workspace=scratch,
-        prepare=prepare,
-    ),
-    grads={
-        "x": Kernel(
-            grad_x,
+def check_unit_interval(rows: Array) -> tuple[int, str] | None:
+    """Checks that values are in 0 … 1."""
+    problem = check_finite(rows)
+    if problem is not None or not rows.size or (rows.min() >= 0 and rows.max() <= 1):
+        return problem
+    bad = (rows < 0) | (rows > 1)
+    k = int(np.argmax(bad.any(axis=1)))
+    got = float(rows[k][np.argmax(bad[k])])
+    return k, f"targets of binary cross-entropy must be 0 … 1, but got {got:g}"
+
+
+def unit_interval(output: TensorSpec) -> Check:
+    return check_unit_interval
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "binary_crossentropy",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(
+            forward,
             reads=("x", "t", "scale"),
-            writes=("dx",),
-            workspace=scratch_back,
-            may_alias=frozenset({("dx", "x")}),
+            writes=("loss",),
+            workspace=scratch,
             prepare=prepare,
-        )
-    },
-    stops=("t", "scale"),
-    outputs=("loss",),
-    attrs=attrs_of,
+        ),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "t", "scale"),
+                writes=("dx",),
+                workspace=scratch_back,
+                may_alias=frozenset({("dx", "x")}),
+                prepare=prepare,
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+        attrs=attrs_of,
+    ),
+    formula="mean of −t log p − (1 − t) log(1 − p)",
+    expects="like the output, each value from 0 to 1",
+    targets=FRACTIONS,
+    check=unit_interval,
+    draw=draw_classes,
+    fuses_with="LOGISTIC",
+    default_for="LOGISTIC",
+    probabilities=("SOFTMAX", "LOGISTIC"),
+    place=2,
 )

@@ -16,12 +16,12 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.native import softmax as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
-
-def target(x: TensorSpec) -> TensorSpec:
-    return x
+SUM_TOLERANCE = 1e-3  # of a distribution; float16 files keep one to about 5e-4
+ROWS = 1024  # checked together, so that scratch does not grow with the batch
 
 
 def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
@@ -86,31 +86,72 @@ def grad_x(
     np.multiply(dx2, factor * attrs.beta, out=dx2)
 
 
-LOSS = OpDef(
-    "categorical_crossentropy",
-    inputs=("x", "t", "scale"),
-    infer=infer,
-    forward=Kernel(
-        forward,
-        reads=("x", "t", "scale"),
-        writes=("loss", "p?"),
-        workspace=scratch,
-        prepare=prepare,
-        compiled=compiled.FORWARD,
-    ),
-    grads={
-        "x": Kernel(
-            grad_x,
-            reads=("x", "p?", "t", "scale"),
-            writes=("dx",),
-            workspace=rows,
-            may_alias=frozenset({("dx", "p")}),
+def check_distributions(output: TensorSpec) -> Check:
+    """Checks rows of probabilities: each run of the last axis must add up to 1."""
+    classes = output.shape[-1] if output.shape else 1
+
+    def check(rows: Array) -> tuple[int, str] | None:
+        problem = check_finite(rows)
+        if problem is not None:
+            return problem
+        each = rows.reshape(-1, classes, copy=False)
+        for at in range(0, len(each), ROWS):
+            block = each[at : at + ROWS]
+            sums = block.sum(axis=1)
+            if block.min() >= 0 and abs(sums - 1).max() <= SUM_TOLERANCE:
+                continue
+            bad = (block.min(axis=1) < 0) | (abs(sums - 1) > SUM_TOLERANCE)
+            k = int(np.argmax(bad))
+            row = (at + k) * classes // rows.shape[1]
+            least = float(block[k].min())
+            got = f"a value {least:g}" if least < 0 else f"the sum {float(sums[k]):g}"
+            return row, (
+                f"a target of categorical cross-entropy must be {classes} values ≥ 0 that add up "
+                f"to 1, but got {got}"
+            )
+        return None
+
+    return check
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "categorical_crossentropy",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(
+            forward,
+            reads=("x", "t", "scale"),
+            writes=("loss", "p?"),
+            workspace=scratch,
             prepare=prepare,
-            compiled=compiled.GRAD_X,
-        )
-    },
-    stops=("t", "scale"),
-    outputs=("loss",),
-    aux=saved_probabilities,
-    attrs=cross_entropy_attrs,
+            compiled=compiled.FORWARD,
+        ),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "p?", "t", "scale"),
+                writes=("dx",),
+                workspace=rows,
+                may_alias=frozenset({("dx", "p")}),
+                prepare=prepare,
+                compiled=compiled.GRAD_X,
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+        aux=saved_probabilities,
+        attrs=cross_entropy_attrs,
+    ),
+    formula="−Σ t log p",
+    expects="like the output: one-hot, or any distribution over the last axis",
+    targets=DISTRIBUTIONS,
+    check=check_distributions,
+    draw=draw_classes,
+    fuses_with="SOFTMAX",
+    default_for="SOFTMAX",
+    probabilities=("SOFTMAX",),
+    words=("cce",),
+    onert=2,
+    place=0,
 )

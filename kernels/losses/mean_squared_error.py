@@ -11,11 +11,8 @@ a sample still counts with its mean.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.lossdef import LossDef
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-
-
-def target(x: TensorSpec) -> TensorSpec:
-    return x
 
 
 def infer(attrs: None, s: Specs) -> Specs:
@@ -42,19 +39,25 @@ def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
     np.multiply(dx, scale[0] * 2 / (x.size // x.shape[0]), out=dx)
 
 
-LOSS = OpDef(
-    "mean_squared_error",
-    inputs=("x", "t", "scale"),
-    infer=infer,
-    forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
-    grads={
-        "x": Kernel(
-            grad_x,
-            reads=("x", "t", "scale"),
-            writes=("dx",),
-            may_alias=frozenset({("dx", "x"), ("dx", "t")}),
-        )
-    },
-    stops=("t", "scale"),
-    outputs=("loss",),
+LOSS = LossDef(
+    op=OpDef(
+        "mean_squared_error",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "t", "scale"),
+                writes=("dx",),
+                may_alias=frozenset({("dx", "x"), ("dx", "t")}),
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+    ),
+    formula="mean of (x − t)²",
+    words=("mse",),
+    onert=1,
+    place=3,
 )

@@ -15,6 +15,7 @@ import numpy as np
 from odt.errors import ShapeError
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.lossdef import LABELS, Check, LossDef, Rng
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
 INT32 = np.dtype(np.int32)
@@ -111,29 +112,61 @@ def grad_x(
     np.put(flat, at, picked, mode="clip")
 
 
-LOSS = OpDef(
-    "sparse_categorical_crossentropy",
-    inputs=("x", "t", "scale"),
-    infer=infer,
-    forward=Kernel(
-        forward,
-        reads=("x", "t", "scale"),
-        writes=("loss", "p?"),
-        workspace=scratch,
-        prepare=prepare,
-    ),
-    grads={
-        "x": Kernel(
-            grad_x,
-            reads=("x", "p?", "t", "scale"),
-            writes=("dx",),
+def check_labels(output: TensorSpec) -> Check:
+    """Checks class numbers: 0 to classes − 1."""
+    classes = output.shape[-1] if output.shape else 1
+
+    def check(rows: Array) -> tuple[int, str] | None:
+        if not rows.size or (rows.min() >= 0 and rows.max() < classes):
+            return None
+        for k, row in enumerate(rows):
+            for label in (row.min(), row.max()):
+                if not 0 <= label < classes:
+                    return k, f"labels must be 0 … {classes - 1}, but got {label}"
+        raise AssertionError("no label is at fault")
+
+    return check
+
+
+def draw_labels(rng: Rng, target: TensorSpec) -> Array:
+    return rng.integers(0, 2, target.shape)
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "sparse_categorical_crossentropy",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(
+            forward,
+            reads=("x", "t", "scale"),
+            writes=("loss", "p?"),
             workspace=scratch,
-            may_alias=frozenset({("dx", "p")}),
             prepare=prepare,
-        )
-    },
-    stops=("t", "scale"),
-    outputs=("loss",),
-    aux=saved_probabilities,
-    attrs=cross_entropy_attrs,
+        ),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "p?", "t", "scale"),
+                writes=("dx",),
+                workspace=scratch,
+                may_alias=frozenset({("dx", "p")}),
+                prepare=prepare,
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+        aux=saved_probabilities,
+        attrs=cross_entropy_attrs,
+    ),
+    formula="−log p of that class",
+    expects="class numbers, one for each distribution",
+    target=target,
+    targets=LABELS,
+    check=check_labels,
+    draw=draw_labels,
+    fuses_with="SOFTMAX",
+    probabilities=("SOFTMAX",),
+    words=("sparse cce",),
+    place=1,
 )

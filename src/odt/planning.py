@@ -7,11 +7,11 @@ from odt.core.lowering.lower import unsupported_nodes
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
 from odt.core.recipe.computations import trainable_operators, training_and_validation
-from odt.core.recipe.output_losses import BINARY, CROSS_ENTROPIES
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
 from odt.errors import OptionError
+from odt.kernels.registry import LOSSES
 from odt.model import Model, Path, file_of
 from odt.trainer import Trainer
 
@@ -105,8 +105,8 @@ def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
         runtime, graph, info = engine.runtime, recipe.graph, engine.info
         operators = trainable_operators(graph, info)
         blocked = trainability(graph, engine.plan, operators, info.trainable_tensors).blocked
-        classes = [name in (*CROSS_ENTROPIES, BINARY) for name, _ in runtime.losses]
-        data = RandomData(runtime.input_specs, runtime.target_specs, classes, seed)
+        draws = [LOSSES[name].draw for name, _ in runtime.losses]
+        data = RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
     tested = replace(info, batch_size=min(info.batch_size, TESTED))
     found = self_test(graph, tested, data, seed=seed)
     texts = tuple(f"{f.what}: {f.detail}" for f in found)

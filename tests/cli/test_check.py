@@ -18,6 +18,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import Finding, self_test
+from odt.kernels.lossdef import draw_classes, draw_values
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.ops import fully_connected
 
@@ -252,7 +253,9 @@ def test_where_no_gradient_passes_the_weights_in_front_are_named(tmp_path: Path)
 
 
 def test_random_samples_depend_on_their_number_alone() -> None:
-    data = RandomData([TensorSpec((3,), FLOAT32)], [TensorSpec((5,), FLOAT32)], [True], seed=1)
+    data = RandomData(
+        [TensorSpec((3,), FLOAT32)], [TensorSpec((5,), FLOAT32)], [draw_classes], seed=1
+    )
     x, t = np.empty((4, 3), np.float32), np.empty((4, 5), np.float32)
     data.read(range(4), [x], [t])
     y, u = np.empty((2, 3), np.float32), np.empty((2, 5), np.float32)
@@ -289,7 +292,7 @@ def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
     net = Net()
     y = net.dense(net.input(1, 5), 3)
     graph = net.graph(net.add("MUL", (y, net.constant([1e-9])), (1, 3)))
-    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [False])
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [draw_values])
     info = TrainingInfo(
         loss="mean_squared_error", batch_size=4, trainable_tensors=(graph.nodes[0].inputs[1],)
     )
@@ -300,7 +303,7 @@ def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
 def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
-    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [False])
+    data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [draw_values])
     info = TrainingInfo(loss="mean_squared_error", batch_size=4)
     assert all(f.passed for f in self_test(graph, info, data))
     row = fully_connected.OP

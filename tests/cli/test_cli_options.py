@@ -11,8 +11,8 @@ from support.paths import ROOT
 import odt
 from odt.cli.commands import train
 from odt.cli.options import shared, types
-from odt.core.model.training_info import LOSSES
 from odt.errors import OptionError
+from odt.kernels.registry import LOSSES
 
 
 def parse(kind: click.ParamType[Any], value: str) -> Any:
@@ -30,7 +30,7 @@ def parse(kind: click.ParamType[Any], value: str) -> Any:
     ],
 )
 def test_a_loss_is_a_word_in_any_spelling_or_onert_trains_number(value: str, word: str) -> None:
-    assert parse(types.Word(LOSSES, shared.LOSS_IDS), value) == word
+    assert parse(types.Word(LOSSES), value) == word
 
 
 def test_an_unknown_word_is_refused_with_the_choices_and_the_nearest() -> None:

@@ -8,7 +8,7 @@ from support.op_run import Case, row_of
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, TensorSpec
-from odt.kernels.registry import find_target
+from odt.kernels.registry import LOSSES
 
 CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
 MSE, BCE = "mean_squared_error", "binary_crossentropy"
@@ -149,7 +149,7 @@ def test_a_target_for_an_output_is_what_the_loss_takes(name: str) -> None:
     row = row_of(name)
     options = {} if name == MSE else {"from_logits": True}
     scale = TensorSpec((1,), x.dtype)
-    specs = {"x": x, "t": find_target(name)(x), "scale": scale}
+    specs = {"x": x, "t": LOSSES[name].target(x), "scale": scale}
     assert row.infer(row.attrs(options, {}), specs)["loss"] == scale
     with pytest.raises(ShapeError, match="but got x"):
         row.infer(row.attrs(options, {}), {**specs, "t": TensorSpec((4,), x.dtype)})

@@ -10,13 +10,13 @@ from op_db import OpInfo, Sample
 from odt.core.lowering.binding import expand
 from odt.kernels.native import library
 from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec
-from odt.kernels.registry import find_loss, find_operator, loss_names
+from odt.kernels.registry import LOSSES, find_operator
 
 Arrays = dict[str, Array]
 
 
 def row_of(name: str) -> OpDef:
-    row = find_loss(name) if name in loss_names() else find_operator(name)
+    row = LOSSES[name].op if name in LOSSES else find_operator(name)
     assert row is not None, f"{name}: tests/op_db has a row, but kernels/ops has none"
     return row
 

@@ -30,6 +30,7 @@ from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, OdtError
+from odt.kernels.lossdef import draw_values
 from odt.summary import describe as describe_model
 
 SECONDS, GROWTH = 2, 500 << 20
@@ -168,7 +169,9 @@ def answer(data: bytes, out: Path) -> None:
         if flops(trainer.plan.graph) > MOST_RUN or trainer.memory().arena > MOST_ARENA:
             return
         runtime = trainer.runtime
-        data_ = RandomData(runtime.input_specs, runtime.target_specs, [False] * len(runtime.losses))
+        data_ = RandomData(
+            runtime.input_specs, runtime.target_specs, [draw_values] * len(runtime.losses)
+        )
         with Predictor(graph, 2, workers=1) as predictor:
             for _ in predictor.run(replace(data_, targets=()), range(2)):
                 pass

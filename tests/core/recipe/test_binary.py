@@ -15,6 +15,7 @@ from odt.core.recipe.output_losses import output_losses
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
+from odt.kernels.lossdef import draw_classes
 from odt.kernels.opdef import TensorSpec
 
 BCE = "binary_crossentropy"
@@ -87,7 +88,7 @@ def test_logits_that_saturate_keep_a_finite_loss() -> None:
 def test_one_unit_gets_random_targets_of_both_kinds() -> None:
     spec = TensorSpec((1,), np.dtype(np.float32))
     out = np.empty((32, 1), np.float32)
-    RandomData([], [spec], [True]).read(range(32), [], [out])
+    RandomData([], [spec], [draw_classes]).read(range(32), [], [out])
     assert set(out.ravel()) == {0, 1}
 
 

@@ -1,0 +1,106 @@
+"""How a loss is declared: one row says all that the rest of odt asks of it.
+
+The command line's choices, training info, checks of data files, fitting metrics, random samples
+and the documentation are made from these rows.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from odt.kernels.opdef import Array, OpDef, TensorSpec
+
+# Rows of values → the first row that the loss cannot use and what is wrong with it, or None.
+Check: TypeAlias = Callable[[Array], tuple[int, str] | None]
+# As text: numpy.random takes 15 ms to load, and only odt check draws values.
+Rng: TypeAlias = "np.random.Generator"
+Draw: TypeAlias = "Callable[[Rng, TensorSpec], Array]"
+
+# What targets are. Metrics fit some of these.
+DISTRIBUTIONS = "rows of probabilities"
+FRACTIONS = "values from 0 to 1, each by itself"
+VALUES = "values"
+LABELS = "integer labels"
+
+
+def like_output(x: TensorSpec) -> TensorSpec:
+    """The targets of a loss that compares each element of the output with one of its own."""
+    return x
+
+
+def check_finite(rows: Array) -> tuple[int, str] | None:
+    """Checks that values are finite."""
+    if rows.dtype.kind != "f" or not rows.size or _finite(rows):
+        return None
+    for k, row in enumerate(rows):
+        if not _finite(row):
+            bad = float(row[np.argmin(np.isfinite(row))])
+            return k, f"values must be finite, but got {bad}"
+    raise AssertionError("no row is at fault")
+
+
+def _finite(rows: Array) -> bool:
+    return math.isfinite(rows.min()) and math.isfinite(rows.max())
+
+
+def any_finite(output: TensorSpec) -> Check:
+    """The check of targets that may be any finite values."""
+    return check_finite
+
+
+def draw_values(rng: Rng, target: TensorSpec) -> Array:
+    """Random targets: values of a standard normal distribution."""
+    return rng.normal(size=target.shape)
+
+
+def draw_classes(rng: Rng, target: TensorSpec) -> Array:
+    """Random targets: one-hot rows; 0 or 1 for a single unit, which is one of two classes."""
+    if target.shape[-1:] in ((), (1,)):
+        return rng.integers(0, 2, target.shape)
+    rows = np.zeros((target.size // target.shape[-1], target.shape[-1]))
+    rows[np.arange(len(rows)), rng.integers(0, target.shape[-1], len(rows))] = 1
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class LossDef:
+    """One loss: its operator, and what is asked of it outside the plan.
+
+    Attributes:
+        op: inputs x (an output of the model, or what its final activation reads), t and scale.
+        formula: of one sample, for the documentation.
+        expects: what a target is, for the documentation.
+        target: spec of an output → spec of the target.
+        targets: what the targets are, one of the words above; metrics are chosen by it.
+        check: spec of an output → check of its targets as they are read.
+        draw: random generator, spec of one target → random values for it.
+        fuses_with: the final activation that the loss is computed together with, from that
+            activation's input. Such a loss has the options from_logits and mean_over_positions.
+        default_for: the final activation of outputs that get this loss when none is named.
+        probabilities: final activations whose outputs the loss reads as probabilities; it takes
+            other outputs for logits.
+        words: further spellings in circle_plus_gen's JSON.
+        onert: the number that onert_train has for it.
+        place: in lists of losses; those of one place are sorted by name.
+    """
+
+    op: OpDef
+    formula: str
+    expects: str = "like the output"
+    target: Callable[[TensorSpec], TensorSpec] = like_output
+    targets: str = VALUES
+    check: Callable[[TensorSpec], Check] = any_finite
+    draw: Draw = draw_values
+    fuses_with: str = ""
+    default_for: str = ""
+    probabilities: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    onert: int | None = None
+    place: int = 100
+
+    @property
+    def name(self) -> str:
+        return self.op.name

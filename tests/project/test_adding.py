@@ -1,0 +1,169 @@
+"""A loss, an optimizer, … is added by its own file and the file that tests it, and nothing else."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import FOLDERS, ROOT
+
+MODEL = ROOT / "tests/golden/mnist/model.circle"
+
+LOSS = '''"""Log-cosh: a sample's loss is the mean of log(cosh(x − t)) over its elements.
+
+x (N, …)    t like x    scale (1,)    loss (1,)
+
+loss = scale · Σₙ meanᵢ log(cosh(xₙᵢ − tₙᵢ))        dx = scale tanh(x − t) / D, D elements a sample
+"""
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.lossdef import LossDef
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+
+
+def infer(attrs: None, s: Specs) -> Specs:
+    if s["t"] != s["x"] or not s["x"].shape:
+        raise ShapeError(f"t must be like x, (N, …), but got x {s['x']}, t {s['t']}")
+    return {"loss": TensorSpec((1,), s["x"].dtype)}
+
+
+def difference(attrs: None, s: Specs) -> Specs:
+    return {"difference": s["x"]}
+
+
+def forward(
+    attrs: None, *, x: Array, t: Array, scale: Array, loss: Array, difference: Array
+) -> None:
+    np.subtract(x, t, out=difference)
+    np.cosh(difference, out=difference)
+    np.log(difference, out=difference)
+    loss[0] = np.sum(difference) * (scale[0] / (x.size // x.shape[0]))
+
+
+def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
+    np.subtract(x, t, out=dx)
+    np.tanh(dx, out=dx)
+    np.multiply(dx, scale[0] / (x.size // x.shape[0]), out=dx)
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "log_cosh",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
+        grads={"x": Kernel(grad_x, reads=("x", "t", "scale"), writes=("dx",))},
+        stops=("t", "scale"),
+        outputs=("loss",),
+    ),
+    formula="mean of log cosh(x − t)",
+)
+'''
+
+LOSS_TABLE = '''"""Log-cosh, against its formula in float64."""
+
+import numpy as np
+
+from op_db import OpInfo, Options, Sample
+
+
+def log_cosh(o: Options, i):
+    values = np.log(np.cosh(i["x"] - i["t"]))
+    return {"loss": np.sum([np.mean(v) for v in values]) * i["scale"]}
+
+
+def dense(label, shape):
+    return Sample(label, {"x": shape, "t": shape, "scale": np.array([0.3])}, {}, {}, ("scale",))
+
+
+ROWS = (
+    OpInfo(
+        "log_cosh",
+        log_cosh,
+        samples=(dense("rank 2", (3, 4)), dense("rank 1", (4,))),
+        large=dense("large", (512, 512)),
+        loose=10,
+    ),
+)
+'''
+
+
+class Copy:
+    """A copy of the project laid out as the installed package, with its tests.
+
+    Attributes:
+        root: the folder that PYTHONPATH names; the package is `odt` in it.
+        touched: files that were added.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.touched: list[str] = []
+        ignored = shutil.ignore_patterns("__pycache__", "src")
+        for package, folder in sorted(FOLDERS.items()):  # odt before odt.cli
+            shutil.copytree(ROOT / folder, root / package.replace(".", "/"), ignore=ignored)
+        for folder in ("op_db", "support", "kernels"):
+            shutil.copytree(ROOT / "tests" / folder, root / "tests" / folder, ignore=ignored)
+        for module in (ROOT / "tests").glob("*.py"):
+            shutil.copy(module, root / "tests")
+
+    def add(self, path: str, text: str) -> None:
+        file = self.root / path
+        assert not file.exists(), f"{path} is no new file"
+        file.write_text(text, encoding="utf-8")
+        self.touched.append(path)
+
+    def run(self, *words: str | Path, status: int = 0) -> str:
+        """Runs Python on the copy; gives what it prints."""
+        paths = (self.root, self.root / "tests", ROOT / "tools")
+        done = subprocess.run(
+            [sys.executable, *map(str, words)],
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def odt(self, *words: str | Path, status: int = 0) -> str:
+        return self.run("-m", "odt", *words, status=status)
+
+    def data(self, samples: int = 64) -> tuple[str | Path, ...]:
+        """Options for data files of the MNIST model, written here."""
+        rng = np.random.default_rng(0)
+        files = self.root / "x.npy", self.root / "t.npy"
+        np.save(files[0], rng.random((samples, 28, 28, 1), np.float32))
+        np.save(files[1], np.eye(10, dtype=np.float32)[rng.integers(0, 10, samples)])
+        return "--load-input", files[0], "--load-expected", files[1]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    made = Copy(tmp_path)
+    assert str(tmp_path) in made.run("-c", "import odt.core; print(odt.core.__file__)")
+    return made
+
+
+def test_a_loss_is_added_by_its_file_and_its_table(copy: Copy) -> None:
+    copy.add("odt/kernels/losses/log_cosh.py", LOSS)
+    copy.add("tests/op_db/log_cosh.py", LOSS_TABLE)
+    assert len(copy.touched) == 2
+    tests = copy.run("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", copy.root,
+                     "tests/kernels/test_ops.py", "-k", "log_cosh")  # fmt: skip
+    assert " passed" in tests
+    assert "mean-squared-error|log-cosh" in "".join(copy.odt("train", "--help").split())
+    words = ("train", MODEL, *copy.data(), "--loss", "log-cosh", "--metric", "accuracy")
+    trained = copy.odt(*words, "--epochs", "2", "--export-checkpoint", copy.root / "c.odt")
+    assert "log cosh" in trained
+    assert "categorical_accuracy" in trained
+    resumed = copy.odt(*words, "--epochs", "3", "--checkpoint", copy.root / "c.odt")
+    assert "Epoch 3/3" in resumed
+    copy.odt("check", MODEL, "--loss", "log-cosh")
+    assert "log_cosh" in copy.odt(*words, "--export-circleplus", copy.root / "p.circle", status=1)
