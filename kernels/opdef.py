@@ -234,6 +234,30 @@ class OpDef:
 
 
 @dataclass(frozen=True, slots=True)
+class HyperParameter:
+    """A value of an optimizer that users may choose: 0 or more, or a switch.
+
+    Attributes:
+        name: of the field of the optimizer's attrs, which has its default.
+        help: of the command line's option.
+        most: the largest value; None for any.
+        below: whether values must be below `most`.
+        switch: whether it is on or off, and no number.
+    """
+
+    name: str
+    help: str
+    most: float | None = None
+    below: bool = False
+    switch: bool = False
+
+
+WEIGHT_DECAY = HyperParameter(
+    "weight_decay", "Weight decay (decoupled for adamw, added to the gradient otherwise)."
+)
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateRule:
     """How an optimizer changes a parameter by its gradient.
 
@@ -248,6 +272,10 @@ class UpdateRule:
         work: how many arrays of TILE elements run wants as scratch.
         compiled: (attrs, p, **slots) → the same update of float32 arrays in compiled code, called
             with (learning_rate, step, g).
+        hyper_parameters: what users may choose, in the order of the fields of attrs.
+        words: further spellings in circle_plus_gen's JSON.
+        onert: the number that onert_train has for it.
+        place: in lists of optimizers; those of one place are sorted by name.
     """
 
     name: str
@@ -256,6 +284,10 @@ class UpdateRule:
     run: Callable[..., None]
     work: int = 0
     compiled: Callable[..., Update] | None = None
+    hyper_parameters: tuple[HyperParameter, ...] = ()
+    words: tuple[str, ...] = ()
+    onert: int | None = None
+    place: int = 100
 
 
 # Elements of an update's scratch: a parameter is updated in pieces that stay in the cache.

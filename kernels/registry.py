@@ -75,10 +75,15 @@ class Rows(Mapping[str, R]):
 
 
 LOSSES: Rows[LossDef] = Rows("losses", "LOSS")
+OPTIMIZERS: Rows[UpdateRule] = Rows("optimizers", "RULE")
 
 
 def loss_names() -> tuple[str, ...]:
     return tuple(LOSSES)
+
+
+def optimizer_names() -> tuple[str, ...]:
+    return tuple(OPTIMIZERS)
 
 
 @cache
@@ -95,10 +100,5 @@ def find_operator(name: str) -> OpDef | None:
     return cast(OpDef, importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)
 
 
-@cache
-def optimizer_names() -> tuple[str, ...]:
-    return tuple(sorted(_modules("optimizers")))
-
-
 def find_optimizer(name: str) -> UpdateRule:
-    return cast(UpdateRule, importlib.import_module(f"odt.kernels.optimizers.{name}").RULE)
+    return OPTIMIZERS[name]

@@ -1,6 +1,7 @@
 """Options that commands share: the same name, meaning and help everywhere."""
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -11,18 +12,20 @@ from odt.cli.options.sections import (
     MEMORY,
     OPTIMIZER,
     SELECTION,
+    Decorator,
     combine,
     option,
 )
 from odt.cli.options.types import GlobFraction, Interval, OfOutput, Property, Size, Word
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet, target_check
-from odt.core.model.training_info import OPTIMIZERS, REDUCTIONS
+from odt.core.model.training_info import REDUCTIONS
 from odt.core.recipe.samples import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
 from odt.errors import OptionError
-from odt.kernels.registry import LOSSES
+from odt.kernels.opdef import HyperParameter
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 T = TypeVar("T")
 
@@ -31,7 +34,6 @@ LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # onert_train's numbers.
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
 METRIC_IDS = {str(row.onert): row.name for row in METRIC_ROWS if row.onert is not None}
-OPTIMIZER_IDS = {"1": "sgd", "2": "adam"}
 
 
 def given(option: str, value: T | None, what: str) -> T:
@@ -201,7 +203,7 @@ training_options = combine(
     option(
         OPTIMIZER,
         "--optimizer",
-        type=Word(OPTIMIZERS, OPTIMIZER_IDS, "sgd"),
+        type=Word(OPTIMIZERS, was="sgd"),
         help="Optimizer.",
     ),
     option(OPTIMIZER, "--learning-rate", type=float, help="Learning rate."),
@@ -242,40 +244,30 @@ sparse_option = option(
     "fraction of the output channels, those with the largest norm. Repeatable.",
 )
 
-# Of one optimizer or another; None: the model's own value, then the optimizer's default.
-hyper_parameter_options = combine(
-    option(
-        OPTIMIZER,
-        "--momentum",
-        type=click.FloatRange(0, 1),
-        help="Momentum coefficient for SGD.",
-    ),
-    option(OPTIMIZER, "--nesterov", is_flag=True, default=None, help="Nesterov momentum for SGD."),
-    option(
-        OPTIMIZER,
-        "--weight-decay",
-        type=click.FloatRange(0),
-        help="Weight decay (decoupled for adamw, added to the gradient otherwise).",
-    ),
-    option(
-        OPTIMIZER,
-        "--beta-1",
-        type=click.FloatRange(0, 1, max_open=True),
-        help="Decay rate of the first moment for Adam and AdamW.",
-    ),
-    option(
-        OPTIMIZER,
-        "--beta-2",
-        type=click.FloatRange(0, 1, max_open=True),
-        help="Decay rate of the second moment for Adam and AdamW.",
-    ),
-    option(
-        OPTIMIZER,
-        "--epsilon",
-        type=click.FloatRange(0),
-        help="Constant added to the denominator by Adam and AdamW.",
-    ),
-)
+
+def hyper_parameters() -> dict[str, HyperParameter]:
+    """The hyper-parameters of all optimizers by name; the first optimizer's help counts."""
+    known: dict[str, HyperParameter] = {}
+    for rule in OPTIMIZERS.values():
+        for h in rule.hyper_parameters:
+            known.setdefault(h.name, h)
+    return known
+
+
+def hyper_parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for the hyper-parameters of all optimizers, from their rows.
+
+    None: the model's own value, then the optimizer's default.
+    """
+    return combine(*map(_hyper_parameter_option, hyper_parameters().values()))(command)
+
+
+def _hyper_parameter_option(h: HyperParameter) -> Decorator:
+    name = "--" + h.name.replace("_", "-")
+    if h.switch:
+        return option(OPTIMIZER, name, is_flag=True, default=None, help=h.help)
+    kind = click.FloatRange(0, h.most, max_open=h.below)
+    return option(OPTIMIZER, name, type=kind, help=h.help)
 
 
 def open_data(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import odt
-from odt.cli.options.shared import given
+from odt.cli.options.shared import given, hyper_parameters
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet, Split
 from odt.core.storage.atomic_files import AtomicFile
@@ -17,8 +17,6 @@ EXPORTS = {
     "tflite": "export_tflite",
     "circle+": "export_circleplus",
 }  # format of a model → parameter
-
-HYPER_PARAMETERS = ("momentum", "nesterov", "weight_decay", "beta_1", "beta_2", "epsilon")
 
 
 def exports_of(options: dict[str, Any]) -> dict[str, str]:
@@ -83,7 +81,7 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
             "model": model,
             "output_losses": dict(options["output_losses"] or ()),
             "loss_weights": dict(options["loss_weights"] or ()),
-            "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
+            "hyper_parameters": {name: options[name] for name in hyper_parameters()},
             "metrics": options["metric"],
             "trainable": trainable,
         }

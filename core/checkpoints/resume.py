@@ -10,7 +10,7 @@ from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.graph import Graph, first_of_buffer
-from odt.core.model.training_info import OPTIMIZERS, REDUCTIONS
+from odt.core.model.training_info import REDUCTIONS
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.storage.reading import printable, read_input
@@ -18,7 +18,7 @@ from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
-from odt.kernels.registry import LOSSES, find_optimizer
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 OWN_SUFFIX = ".odt"
 
@@ -83,9 +83,11 @@ class Resume:
 
     def _check(self, values: Mapping[str, Property]) -> None:
         assert self.own is not None
-        known: dict[str, type] = find_optimizer(self.own.optimizer).attrs.__annotations__
+        rule = OPTIMIZERS[self.own.optimizer]
+        known: dict[str, type] = rule.attrs.__annotations__
+        limits = {h.name: h.most for h in rule.hyper_parameters if h.below}
         for name, value in values.items():
-            most = 1 if name.startswith("beta") else float("inf")
+            most = limits.get(name) or float("inf")
             if (
                 type(value) is not known.get(name)
                 or isinstance(value, str)

@@ -18,15 +18,14 @@ from odt.errors import ModelError, OptionError
 from odt.kernels.registry import LOSSES
 from odt.schemas import circle_traininfo as schema
 
-OPTIMIZERS = ("sgd", "adam", "adamw")
 REDUCTIONS = ("sum_over_batch_size", "sum")
 
 METADATA_NAME = "CIRCLE_TRAINING"
 
 # What a circle+ can say, by the schema's numbers.
-STORABLE_OPTIMIZERS = ("sgd", "adam")
+STORABLE_OPTIMIZERS = tuple(name.lower() for name in schema.OPTIMIZERS)
 STORABLE_LOSSES = tuple(name.lower() for name in schema.LOSSES)
-_OPTIONS = {"sgd": "SGDOptions", "adam": "AdamOptions"}
+OPTIMIZER_OPTIONS = dict(zip(STORABLE_OPTIMIZERS, schema.OPTIMIZER_OPTIONS[1:], strict=True))
 LOSS_OPTIONS = dict(zip(STORABLE_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 
 
@@ -120,9 +119,9 @@ def decode_training_info(data: memoryview | bytes, name: str, operators: int) ->
     root = source.root()
     optimizer = STORABLE_OPTIMIZERS[_choice(root, "optimizer", len(STORABLE_OPTIMIZERS))]
     loss = STORABLE_LOSSES[_choice(root, "lossfn", len(STORABLE_LOSSES))]
-    rates = _union(root, "optimizer_opt", _OPTIONS[optimizer], schema.OPTIMIZER_OPTIONS)
+    rates = _union(root, "optimizer_opt", OPTIMIZER_OPTIONS[optimizer], schema.OPTIMIZER_OPTIONS)
     options = _union(root, "lossfn_opt", LOSS_OPTIONS[loss], schema.LOSS_OPTIONS)
-    hyper_parameters = {} if rates is None else _numbers(rates, _OPTIONS[optimizer])
+    hyper_parameters = {} if rates is None else _numbers(rates, OPTIMIZER_OPTIONS[optimizer])
     batch_size = root.number(_slot("batch_size"))
     if batch_size < 0:
         raise root.error(f"batch_size must be 1 or more, but got {batch_size}")
@@ -217,7 +216,7 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
             "a circle+ must train all weights of an operator or none, but got some of them. "
             "Export a Circle model, and give --trainable, --freeze, --bias-only or --sparse again."
         )
-    names = schema.SLOTS[_OPTIONS[info.optimizer]]
+    names = schema.SLOTS[OPTIMIZER_OPTIONS[info.optimizer]]
     numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}
     unknown = [n for n, value in numbers.items() if n not in names and value]
     if unknown:
@@ -245,7 +244,7 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     builder.PrependUOffsetTRelativeSlot(_slot("optimizer_opt"), rates, 0)
     for name, value in (
         ("optimizer", STORABLE_OPTIMIZERS.index(info.optimizer)),
-        ("optimizer_opt_type", schema.OPTIMIZER_OPTIONS.index(_OPTIONS[info.optimizer])),
+        ("optimizer_opt_type", schema.OPTIMIZER_OPTIONS.index(OPTIMIZER_OPTIONS[info.optimizer])),
         ("lossfn", STORABLE_LOSSES.index(info.loss)),
         ("lossfn_opt_type", schema.LOSS_OPTIONS.index(loss_options)),
         ("loss_reduction_type", REDUCTIONS.index(info.reduction)),

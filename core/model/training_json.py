@@ -19,29 +19,22 @@ from typing import Any
 
 from odt.core.model.training_info import (
     LOSS_OPTIONS,
+    OPTIMIZER_OPTIONS,
     REDUCTIONS,
     STORABLE_LOSSES,
+    STORABLE_OPTIMIZERS,
     StoredInfo,
     TrainingInfo,
 )
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OptionError
-from odt.kernels.registry import LOSSES
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.schemas import circle_traininfo as schema
 
 # Each word's first spelling is the one that is printed.
-OPTIMIZER_WORDS = {
-    "sgd": ("sgd", "stochastic gradient descent", "stocastic gradient descent"),
-    "adam": ("adam",),
-}
 REDUCTION_WORDS = {name: (name.replace("_", " "),) for name in REDUCTIONS}
-OPTIMIZER_ARGS = {
-    "sgd": ("learningRate",),
-    "adam": ("learningRate", "beta1", "beta2", "epsilon"),
-}
 FLOAT32_MAX = 3.4e38
 MISSPELLED = "fineFuning"  # fineTuning, in the example that comes with circle_plus_gen
-HYPER_PARAMETERS = {"beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon"}
 
 
 def _no_warning(line: str) -> None:
@@ -81,11 +74,11 @@ def parse_training_json(
         warn(f"{where}: {MISSPELLED} is read as fineTuning")
     fields = _fields(content, where, legal, required=legal[:3])
     optimizer = _fields(fields["optimizer"], f"{where}: optimizer", ("type", "args"), ("type",))
-    kind = _word(optimizer["type"], f"{where}: optimizer.type", OPTIMIZER_WORDS)
+    kind = _word(optimizer["type"], f"{where}: optimizer.type", _optimizer_words())
     numbers = {
         name: _number(value, f"{where}: optimizer.args.{name}", name)
         for name, value in _fields(
-            optimizer.get("args", {}), f"{where}: optimizer.args", OPTIMIZER_ARGS[kind]
+            optimizer.get("args", {}), f"{where}: optimizer.args", tuple(_args(kind))
         ).items()
     }
     given: dict[str, Any] = {}
@@ -93,7 +86,7 @@ def parse_training_json(
         given["learning_rate"] = numbers.pop("learningRate")
     return TrainingInfo(
         optimizer=kind,
-        hyper_parameters={HYPER_PARAMETERS[n]: value for n, value in numbers.items()},
+        hyper_parameters={_args(kind)[n]: value for n, value in numbers.items()},
         batch_size=_integer(fields["batchSize"], f"{where}: batchSize", 1, 2**31 - 1),
         trainable_ops=_trainable(fields, where, operators),
         **given,
@@ -125,6 +118,21 @@ def _loss(value: Any, where: str) -> dict[str, Any]:
     return given
 
 
+def _args(optimizer: str) -> dict[str, str]:
+    """Names in JSON → names of the hyper-parameters that a circle+ stores, learning rate first."""
+    return {_camel(name): name for name in schema.SLOTS[OPTIMIZER_OPTIONS[optimizer]]}
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _optimizer_words() -> dict[str, tuple[str, ...]]:
+    """Spellings of the optimizers that a circle+ stores, in the order of the schema."""
+    return {name: (name, *OPTIMIZERS[name].words) for name in STORABLE_OPTIMIZERS}
+
+
 def _loss_words() -> dict[str, tuple[str, ...]]:
     """Spellings of the losses that a circle+ stores, in the order of the schema."""
     return {name: (name.replace("_", " "), *LOSSES[name].words) for name in STORABLE_LOSSES}
@@ -144,10 +152,14 @@ def _trainable(fields: Mapping[str, Any], where: str, operators: int) -> tuple[i
 def format_training_json(info: StoredInfo, operators: int) -> str:
     """Formats the training info of a circle+ as JSON, without absent fields."""
     args = {"learningRate": info.learning_rate}
-    args |= {name: info.hyper_parameters.get(key) for name, key in HYPER_PARAMETERS.items()}
+    args |= {
+        name: info.hyper_parameters.get(key)
+        for name, key in _args(info.optimizer).items()
+        if name not in args
+    }
     loss_args = {"fromLogits": info.from_logits, "reduction": REDUCTION_WORDS[info.reduction][0]}
     content: dict[str, Any] = {
-        "optimizer": {"type": OPTIMIZER_WORDS[info.optimizer][0], "args": _said(args)},
+        "optimizer": {"type": _optimizer_words()[info.optimizer][0], "args": _said(args)},
         "loss": {"type": _loss_words()[info.loss][0], "args": _said(loss_args)},
         "batchSize": info.batch_size,
         "fineTuning": _fine_tuning(info.trainable_ops, operators),

@@ -14,7 +14,7 @@ from math import sqrt
 import numpy as np
 
 from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import TILE, Array, Update, UpdateRule
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, Update, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +76,25 @@ def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
     return update
 
 
-RULE = UpdateRule("adam", AdamAttrs, slots, run, work=1, compiled=compiled)
+HYPER_PARAMETERS = (
+    HyperParameter(
+        "beta_1", "Decay rate of the first moment for Adam and AdamW.", most=1, below=True
+    ),
+    HyperParameter(
+        "beta_2", "Decay rate of the second moment for Adam and AdamW.", most=1, below=True
+    ),
+    HyperParameter("epsilon", "Constant added to the denominator by Adam and AdamW."),
+    WEIGHT_DECAY,
+)
+
+RULE = UpdateRule(
+    "adam",
+    AdamAttrs,
+    slots,
+    run,
+    work=1,
+    compiled=compiled,
+    hyper_parameters=HYPER_PARAMETERS,
+    onert=2,
+    place=1,
+)

@@ -14,7 +14,7 @@ import numpy as np
 
 from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import TILE, Array, Update, UpdateRule
-from odt.kernels.optimizers.adam import move_to
+from odt.kernels.optimizers.adam import HYPER_PARAMETERS, move_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +70,13 @@ def compiled(attrs: AdamWAttrs, p: Array, *, m: Array, v: Array) -> Update:
     return update
 
 
-RULE = UpdateRule("adamw", AdamWAttrs, slots, run, work=1, compiled=compiled)
+RULE = UpdateRule(
+    "adamw",
+    AdamWAttrs,
+    slots,
+    run,
+    work=1,
+    compiled=compiled,
+    hyper_parameters=HYPER_PARAMETERS,
+    place=2,
+)

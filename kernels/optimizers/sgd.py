@@ -14,7 +14,7 @@ import numpy as np
 
 from odt.errors import OptionError
 from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import TILE, Array, Update, UpdateRule
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, Update, UpdateRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +72,19 @@ def compiled(attrs: SgdAttrs, p: Array, *, momentum: Array | None = None) -> Upd
     return update
 
 
-RULE = UpdateRule("sgd", SgdAttrs, slots, run, work=1, compiled=compiled)
+RULE = UpdateRule(
+    "sgd",
+    SgdAttrs,
+    slots,
+    run,
+    work=1,
+    compiled=compiled,
+    hyper_parameters=(
+        HyperParameter("momentum", "Momentum coefficient for SGD.", most=1),
+        HyperParameter("nesterov", "Nesterov momentum for SGD.", switch=True),
+        WEIGHT_DECAY,
+    ),
+    words=("stochastic gradient descent", "stocastic gradient descent"),  # as ONE spells it
+    onert=1,
+    place=0,
+)

@@ -110,6 +110,7 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
 def test_every_option_of_train_reaches_the_trainer() -> None:
     """By an argument of its name, or because the command reads it."""
     accepted = {*signature(odt.Trainer).parameters, *signature(odt.Trainer.fit).parameters}
+    accepted |= shared.hyper_parameters().keys()
     readers = ("commands/train.py", "options/training_run.py", "output/training_log.py")
     text = "".join((ROOT / "cli" / path).read_text(encoding="utf-8") for path in readers)
     for parameter in train.command.params:

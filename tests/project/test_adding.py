@@ -81,16 +81,106 @@ def dense(label, shape):
     return Sample(label, {"x": shape, "t": shape, "scale": np.array([0.3])}, {}, {}, ("scale",))
 
 
-ROWS = (
-    OpInfo(
-        "log_cosh",
-        log_cosh,
-        samples=(dense("rank 2", (3, 4)), dense("rank 1", (4,))),
-        large=dense("large", (512, 512)),
-        loose=10,
+INFO = OpInfo(
+    "log_cosh",
+    log_cosh,
+    samples=(dense("rank 2", (3, 4)), dense("rank 1", (4,))),
+    large=dense("large", (512, 512)),
+    loose=10,
+)
+'''
+
+
+OPTIMIZER = '''"""RMSprop: p ← p − lr g / (√v + ε), v ← ρ v + (1 − ρ) g²."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.kernels.opdef import TILE, Array, HyperParameter, UpdateRule
+
+
+@dataclass(frozen=True, slots=True)
+class RmsPropAttrs:
+    rho: float = 0.9
+    epsilon: float = 1e-7
+
+
+def slots(attrs: RmsPropAttrs) -> tuple[str, ...]:
+    return ("v",)
+
+
+def run(
+    attrs: RmsPropAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    v: Array,
+) -> None:
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, vt = p[here], g[here], v[here]
+        wt = work[0, : pt.size]
+        np.multiply(gt, gt, out=wt)
+        np.subtract(wt, vt, out=wt)
+        np.multiply(wt, 1 - attrs.rho, out=wt)
+        np.add(vt, wt, out=vt)
+        np.sqrt(vt, out=wt)
+        np.add(wt, attrs.epsilon, out=wt)
+        np.divide(gt, wt, out=wt)
+        np.multiply(wt, learning_rate, out=wt)
+        np.subtract(pt, wt, out=pt)
+
+
+RULE = UpdateRule(
+    "rmsprop",
+    RmsPropAttrs,
+    slots,
+    run,
+    work=1,
+    hyper_parameters=(
+        HyperParameter("rho", "Decay rate of the squared gradients for RMSprop.", most=1),
+        HyperParameter("epsilon", "Constant added to the denominator."),
     ),
 )
 '''
+
+OPTIMIZER_CASE = """
+def rmsprop(p: float, g: float, t: int, state: dict[str, float]) -> float:
+    state["v"] = 0.9 * state.get("v", 0.0) + 0.1 * g * g
+    return p - RATE * g / (sqrt(state["v"]) + 1e-7)
+
+
+CASES = {
+    "rmsprop": ("rmsprop", {}, rmsprop),
+"""
+
+METRIC_CLASS = """class MaxError:
+    \"\"\"Greatest |y − t| over all values.\"\"\"
+
+    def __init__(self) -> None:
+        self.greatest = 0.0
+
+    def update(self, y: Array, t: Array) -> None:
+        for a, b in _blocks(y, t, 1):
+            self.greatest = max(self.greatest, float(np.abs(a - b).max()))
+
+    def value(self) -> float:
+        return self.greatest
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDef:
+"""
+METRIC_ROW = """    MetricDef("max_error", MaxError, "greatest |y − t|", _FLOATS),
+)
+METRICS:"""
+METRIC_CASE = """CASES = {
+    "max_error": (np.array([[1.0], [4.0]], np.float32), np.array([[0.0], [6.0]], np.float32), 2.0),
+"""
 
 
 class Copy:
@@ -107,7 +197,7 @@ class Copy:
         ignored = shutil.ignore_patterns("__pycache__", "src")
         for package, folder in sorted(FOLDERS.items()):  # odt before odt.cli
             shutil.copytree(ROOT / folder, root / package.replace(".", "/"), ignore=ignored)
-        for folder in ("op_db", "support", "kernels"):
+        for folder in ("op_db", "support", "kernels", "core/training"):
             shutil.copytree(ROOT / "tests" / folder, root / "tests" / folder, ignore=ignored)
         for module in (ROOT / "tests").glob("*.py"):
             shutil.copy(module, root / "tests")
@@ -117,6 +207,20 @@ class Copy:
         assert not file.exists(), f"{path} is no new file"
         file.write_text(text, encoding="utf-8")
         self.touched.append(path)
+
+    def edit(self, path: str, changes: dict[str, str]) -> None:
+        file = self.root / path
+        text = file.read_text(encoding="utf-8")
+        for old, new in changes.items():
+            assert text.count(old) == 1, f"{path}: {old}"
+            text = text.replace(old, new)
+        file.write_text(text, encoding="utf-8")
+        self.touched.append(path)
+
+    def test(self, *words: str) -> None:
+        """Runs tests of the copy; there must be some."""
+        done = self.run("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", self.root, *words)
+        assert " passed" in done
 
     def run(self, *words: str | Path, status: int = 0) -> str:
         """Runs Python on the copy; gives what it prints."""
@@ -155,9 +259,7 @@ def test_a_loss_is_added_by_its_file_and_its_table(copy: Copy) -> None:
     copy.add("odt/kernels/losses/log_cosh.py", LOSS)
     copy.add("tests/op_db/log_cosh.py", LOSS_TABLE)
     assert len(copy.touched) == 2
-    tests = copy.run("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", copy.root,
-                     "tests/kernels/test_ops.py", "-k", "log_cosh")  # fmt: skip
-    assert " passed" in tests
+    copy.test("tests/kernels/test_ops.py", "-k", "log_cosh")
     assert "mean-squared-error|log-cosh" in "".join(copy.odt("train", "--help").split())
     words = ("train", MODEL, *copy.data(), "--loss", "log-cosh", "--metric", "accuracy")
     trained = copy.odt(*words, "--epochs", "2", "--export-checkpoint", copy.root / "c.odt")
@@ -167,3 +269,40 @@ def test_a_loss_is_added_by_its_file_and_its_table(copy: Copy) -> None:
     assert "Epoch 3/3" in resumed
     copy.odt("check", MODEL, "--loss", "log-cosh")
     assert "log_cosh" in copy.odt(*words, "--export-circleplus", copy.root / "p.circle", status=1)
+
+
+def test_an_optimizer_is_added_by_its_file_and_its_case(copy: Copy) -> None:
+    copy.add("odt/kernels/optimizers/rmsprop.py", OPTIMIZER)
+    copy.edit("tests/kernels/test_optimizers.py", {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")})
+    assert len(copy.touched) == 2
+    copy.test("tests/kernels/test_optimizers.py", "-k", "rmsprop or every_rule")
+    shown = "".join(copy.odt("train", "--help").split())
+    assert "[sgd|adam|adamw|rmsprop]" in shown
+    assert "--rho" in shown
+    words = ("train", MODEL, *copy.data(), "--loss", "mean-squared-error")
+    words = (*words, "--optimizer", "rmsprop", "--rho", "0.8")
+    trained = copy.odt(*words, "--epochs", "2", "--export-checkpoint", copy.root / "c.odt")
+    assert "rmsprop" in trained
+    resumed = copy.odt(*words, "--epochs", "3", "--checkpoint", copy.root / "c.odt")
+    assert "Epoch 3/3" in resumed
+    refused = copy.odt(*words, "--export-circleplus", copy.root / "p.circle", status=1)
+    assert "but got rmsprop" in refused
+    assert "--rho" in copy.odt(*words[:-4], "--rho", "0.8", status=1)  # adam has none
+
+
+def test_a_metric_is_added_by_its_row_and_its_case(copy: Copy) -> None:
+    copy.edit(
+        "odt/core/training/metrics.py",
+        {
+            "@dataclass(frozen=True, slots=True)\nclass MetricDef:\n": METRIC_CLASS,
+            ")\nMETRICS:": METRIC_ROW,
+        },
+    )
+    copy.edit("tests/core/training/test_metrics.py", {"CASES = {\n": METRIC_CASE})
+    assert len(copy.touched) == 2
+    copy.test("tests/core/training/test_metrics.py")
+    words = ("train", MODEL, *copy.data(), "--epochs", "1", "--loss")
+    trained = copy.odt(*words, "categorical-crossentropy", "--metric", "max-error")
+    assert "max_error: [0]" in trained
+    refused = copy.odt(*words, "sparse-categorical-crossentropy", "--metric", "max-error", status=1)
+    assert "max-error: targets must be values" in refused
