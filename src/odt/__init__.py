@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.model import TensorInfo as TensorInfo
     from odt.model import load_model as load_model
     from odt.model import read_training_info as read_training_info
-    from odt.model import replace_head as replace_head
     from odt.model import write_circle_plus as write_circle_plus
     from odt.optimizers import SGD as SGD
     from odt.optimizers import Adam as Adam
@@ -45,6 +44,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.trainable import last as last
     from odt.trainable import select as select
     from odt.trainer import Trainer as Trainer
+    from odt.transfer import replace_head as replace_head
     from odt.weights import Arrays as Arrays
 
 # Public name → its module, loaded when the name is first used: `import odt` stays instant.
@@ -62,7 +62,7 @@ FACE = {
     "NodeInfo": "odt.model",
     "load_model": "odt.model",
     "read_training_info": "odt.model",
-    "replace_head": "odt.model",
+    "replace_head": "odt.transfer",
     "write_circle_plus": "odt.model",
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.export.exporter import add_training_info
-from odt.core.export.replace_head import replace_head as replaced
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import Model as File
 from odt.core.model.reader import read_model
@@ -177,23 +176,3 @@ def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> No
         OptionError: if a circle+ file cannot store the info.
     """
     add_training_info(file_of(model), info, path)
-
-
-def replace_head(
-    model: Model | Path, classes: int, *, after: int | None = None, seed: int = 0
-) -> Model:
-    """A model with a new last layer, for other classes: the start of transfer learning.
-
-    Args:
-        model: a model or its path.
-        classes: outputs of the new layer, which ends in SOFTMAX.
-        after: position of the operator whose output the new layer reads; None for what the last
-            layer with weights reads.
-        seed: of the new weights.
-
-    Raises:
-        ModelError: if there are no such features.
-        OptionError: if there is no such operator.
-        UnsupportedError: if an operator that stays cannot be computed.
-    """
-    return Model(replaced(file_of(model), classes, after=after, seed=seed))
