@@ -75,7 +75,7 @@ def _change_numbers(values: Any, rng: np.random.Generator, choices: Any) -> list
     elif kind == 4:
         del changed[at : at + 1]
     else:
-        changed += [new] * int(rng.choice((1, 2, 70, 300)))
+        changed += [new] * int(rng.choice((1, 2, 70, 150)))
     return changed
 
 

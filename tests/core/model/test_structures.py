@@ -34,8 +34,8 @@ from odt.kernels.lossdef import draw_values
 from odt.summary import describe as describe_model
 
 SECONDS, GROWTH = 2, 500 << 20
-MOST_RUN = 10**8  # arithmetic of a step that is run: it is the user who asks for a larger one
-MOST_ARENA = 200 << 20
+MOST_RUN = 2 * 10**7  # arithmetic and data of a step that is run: a larger one is not odt's fault
+MOST_ARENA = 32 << 20
 
 
 def image(model: ModelBuilder) -> int:
@@ -166,9 +166,12 @@ def answer(data: bytes, out: Path) -> None:
     with Trainer(graph, info, workers=1) as trainer:
         found = trainability(graph, trainer.plan, trainable_operators(graph, info))
         describe(trainer.plan.graph, found)
-        if flops(trainer.plan.graph) > MOST_RUN or trainer.memory().arena > MOST_ARENA:
-            return
         runtime = trainer.runtime
+        values = sum(spec.size for spec in (*runtime.input_specs, *runtime.target_specs))
+        if flops(trainer.plan.graph) + 20 * values > MOST_RUN:
+            return
+        if trainer.memory().arena > MOST_ARENA:
+            return
         data_ = RandomData(
             runtime.input_specs, runtime.target_specs, [draw_values] * len(runtime.losses)
         )
