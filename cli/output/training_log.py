@@ -95,8 +95,9 @@ class TrainingLog(odt.Callback):
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
         """Moves the bar, and ends training after a signal."""
-        self._bar.set_postfix(loss=report.figure("loss", logs["loss"]), refresh=False)
-        self._bar.update()
+        if not self._bar.disable:
+            self._bar.set_postfix(loss=report.figure("loss", logs["loss"]), refresh=False)
+            self._bar.update()
         self.trainer.stop_training = bool(self._stopped)
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
