@@ -30,7 +30,7 @@ def clip_gradients(gradients: odt.Arrays) -> None:
     """Scales all gradients in place so that their norm is at most CLIP."""
     norm = np.sqrt(sum(np.vdot(g, g) for g in gradients.values()))
     for gradient in gradients.values():
-        gradient *= min(1.0, CLIP / norm)
+        np.multiply(gradient, min(1.0, CLIP / norm), out=gradient)
 
 
 def main(source: str, target: str, epochs: int = 3) -> None:

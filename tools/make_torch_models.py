@@ -101,7 +101,8 @@ def draw_state(module: nn.Module) -> None:
             p.data.normal_(0, 0.2)
     seen: set[float] = set()
     for p in module.parameters():
-        for i, value in enumerate(p.data.reshape(-1).tolist()):
+        for i, drawn in enumerate(p.data.reshape(-1).tolist()):
+            value = drawn
             while value in seen:
                 value = float(np.nextafter(np.float32(value), np.float32(2)))
             seen.add(value)

@@ -38,6 +38,7 @@ from odt.core.training.frozen_cache import cache_size, split_frozen
 from odt.errors import OptionError, one_line
 from odt.kernels.opdef import Array
 from odt.kernels.registry import find_optimizer
+from odt.text import size, table
 
 SHOWN = 12  # values alive at the peak
 
@@ -175,7 +176,7 @@ def describe_memory(
         ("constants", found.constants, "weights that are not trained, in the mapped model file"),
         ("data", found.data, "pages of the mapped data files; more without a budget"),
         ("other", found.overhead, "Python objects and libraries, estimated"),
-        ("peak", found.peak, f"{report.size(found.peak)}, without Python and its modules"),
+        ("peak", found.peak, f"{size(found.peak)}, without Python and its modules"),
     ]
     if cache:
         rows[-1:-1] = [
@@ -184,13 +185,13 @@ def describe_memory(
         ]
         rows.append(("later", found.later, "peak of later epochs"))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
-    return report.table(cells, right=(1,))
+    return table(cells, right=(1,))
 
 
 def describe_savings(found: Sequence[Saving]) -> list[str]:
     """Describes the bytes that each technique saves."""
     rows = [(share.name, f"{share.nbytes:,} bytes", share.note) for share in found]
-    return ["", "memory saved by", *report.table(rows, right=(1,))] if rows else []
+    return ["", "memory saved by", *table(rows, right=(1,))] if rows else []
 
 
 def describe_peak(plan: Plan) -> list[str]:
@@ -209,7 +210,7 @@ def describe_peak(plan: Plan) -> list[str]:
     return [
         "",
         f"peak of the arena in the {found.phase} phase at {found.entry}: {total:,} bytes a worker",
-        *report.table(rows, right=(1,)),
+        *table(rows, right=(1,)),
     ]
 
 

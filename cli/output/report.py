@@ -13,8 +13,6 @@ from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
 from odt.core.training.trainer import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
-from odt.text import size as size
-from odt.text import table as table
 
 RULE = "=" * 35
 

@@ -103,6 +103,12 @@ class _Machine:
         raise ValueError("no end")
 
     def step(self, code: str, argument: Any) -> None:
+        known = self.push(code, argument) or self.gather(code) or self.make(code, argument)
+        if not known:
+            raise self.refuse(code)
+
+    def push(self, code: str, argument: Any) -> bool:
+        """Values, marks and the memo; False if the code is none of these."""
         stack = self.stack
         if code in PLAIN:
             stack.append(argument.encode("latin1") if code == "SHORT_BINSTRING" else argument)
@@ -118,7 +124,14 @@ class _Machine:
             self.memo[len(self.memo)] = stack[-1]
         elif code in ("BINGET", "LONG_BINGET"):
             stack.append(self.memo[argument])
-        elif code in ("TUPLE1", "TUPLE2", "TUPLE3"):
+        else:
+            return False
+        return True
+
+    def gather(self, code: str) -> bool:
+        """Values from the stack into a container; False if the code does not do that."""
+        stack = self.stack
+        if code in ("TUPLE1", "TUPLE2", "TUPLE3"):
             n = int(code[-1])
             stack[-n:] = [tuple(stack[-n:])]
         elif code == "TUPLE":
@@ -132,7 +145,14 @@ class _Machine:
         elif code in ("SETITEM", "SETITEMS"):
             items = self.since_mark() if code == "SETITEMS" else [stack.pop(-2), stack.pop()]
             stack[-1].update(zip(items[::2], items[1::2], strict=True))
-        elif code == "GLOBAL":
+        else:
+            return False
+        return True
+
+    def make(self, code: str, argument: Any) -> bool:
+        """Objects of the classes that are known; False if the code makes none."""
+        stack = self.stack
+        if code == "GLOBAL":
             stack.append(_Name(argument))
         elif code == "STACK_GLOBAL":
             name = stack.pop()
@@ -144,7 +164,8 @@ class _Machine:
             state = stack.pop()
             self.complete(stack[-1], state)
         else:
-            raise self.refuse(code)
+            return False
+        return True
 
     def since_mark(self) -> list[Any]:
         at = self.marks.pop()

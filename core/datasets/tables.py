@@ -5,6 +5,7 @@ The numbers of a table go to an unnamed temporary file, so that a table may be l
 
 import csv
 import io
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -143,16 +144,8 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
     if first is None:
         raise DataError(f"{path}: must have lines, but is empty.")
     second = next(rows, None)
-    classes: tuple[str, ...] = ()
-    ahead = [r for r in (first, second) if r is not None]
-    names = [str(k) for k in range(len(first[1]))]
-    if options.header is None and second is not None and _counts(first[1], second[1]):
-        classes = tuple(first[1][2:])
-        names = [str(k) for k in range(len(second[1]))]
-        ahead = ahead[1:]
-    elif options.header or (options.header is None and _is_header(first[1], second)):
-        names = [name.strip() for name in first[1]]
-        ahead = ahead[1:]
+    names, classes, is_header = _header(first[1], second[1] if second else None, options.header)
+    ahead = [r for r in (None if is_header else first, second) if r is not None]
     label = None if options.label == "none" else _column(path, names, options.label, "--label")
     out = {_column(path, names, c, "--leave-out") for c in options.leave_out}
     inputs = [k for k in range(len(names)) if k != label and k not in out]
@@ -173,7 +166,7 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
             missing = label is not None and cells[label].strip().lower() in MISSING
             if missing and not options.drop:
                 raise DataError(f"{path}: line {line}: the target is missing. Give --missing drop.")
-            if options.drop and (missing or any(v != v for v in values)):
+            if options.drop and (missing or any(map(math.isnan, values))):
                 table.left_out += 1
                 continue
             numbers.write(np.array(values, np.float64).tobytes())
@@ -224,12 +217,23 @@ def _counts(first: list[str], second: list[str]) -> bool:
     return whole and int(first[1]) == len(second) - 1 and all(_is_number(c) for c in second)
 
 
-def _is_header(first: list[str], second: tuple[int, list[str]] | None) -> bool:
+def _header(
+    first: list[str], second: list[str] | None, asked: bool | None
+) -> tuple[list[str], tuple[str, ...], bool]:
+    """Returns column names, class names, and whether the first line is a header."""
+    if asked is None and second is not None and _counts(first, second):
+        return [str(k) for k in range(len(second))], tuple(first[2:]), True
+    if asked or (asked is None and _is_header(first, second)):
+        return [name.strip() for name in first], (), True
+    return [str(k) for k in range(len(first))], (), False
+
+
+def _is_header(first: list[str], second: list[str] | None) -> bool:
     """Whether the first line is a header: words above numbers."""
     if second is None:
         return False
     above = [_is_number(c) for c in first]
-    below = [_is_number(c) for c in second[1]]
+    below = [_is_number(c) for c in second]
     return any(b and not a for a, b in zip(above, below, strict=False))
 
 

@@ -100,11 +100,11 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
     """
     at = begin
     for offset, new in sorted(patches, key=lambda p: p[0]):
-        new = memoryview(new).cast("B")[max(at - offset, 0) :]
-        offset = max(at, offset)
-        yield data[at:offset]
-        yield new
-        at = offset + len(new)
+        left = memoryview(new).cast("B")[max(at - offset, 0) :]
+        start = max(at, offset)
+        yield data[at:start]
+        yield left
+        at = start + len(left)
     yield data[at:]
 
 

@@ -336,10 +336,10 @@ def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
         spec = inference.specs.get(i, tensor.spec)
         tensors.append(replace(tensor, spec=spec, data=inference.values.get(i)))
     nodes: list[Node] = []
-    for k, node in enumerate(graph.nodes):
-        if all(i in inference.values for i in node.outputs):
+    for k, inferred in enumerate(graph.nodes):
+        if all(i in inference.values for i in inferred.outputs):
             continue
-        node = replace(node, attrs=inference.attrs[k])
+        node = replace(inferred, attrs=inference.attrs[k])
         code = node.options.get("fused_activation_function", 0)
         if not code or row_of(node.op).keeps_activation:
             nodes.append(node)

@@ -85,10 +85,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         ready = {i for i, t in enumerate(self.tensors) if t.data is not None or t.variable}
-        for role, indices in (("input", self.inputs), ("output", self.outputs)):
-            for i in indices:
-                if not 0 <= i < len(self.tensors):
-                    raise ModelError(self._no_tensor(f"graph {role}", i))
+        self._check_indices("graph input", self.inputs)
+        self._check_indices("graph output", self.outputs)
         for i in self.inputs:
             data = self.tensors[i].data
             if data is not None:
@@ -100,18 +98,15 @@ class Graph:
         for k, node in enumerate(self.nodes):
             where = f"operator {node.origin} ({node.op})"
             for i in node.inputs:
-                if i == ABSENT:
-                    continue
-                if not 0 <= i < len(self.tensors):
-                    raise ModelError(self._no_tensor(f"{where}: input", i))
-                if i not in ready:
+                if i != ABSENT:
+                    self._check_indices(f"{where}: input", (i,))
+                if i != ABSENT and i not in ready:
                     raise ModelError(
                         f"{where}: inputs must be made before they are read, "
                         f"but got {self.label(i)}, which nothing before node {k} makes"
                     )
             for i in node.outputs:
-                if not 0 <= i < len(self.tensors):
-                    raise ModelError(self._no_tensor(f"{where}: output", i))
+                self._check_indices(f"{where}: output", (i,))
                 if i in ready:
                     raise ModelError(
                         f"{where}: a tensor must have one producer, but got {self.label(i)} twice"
@@ -121,8 +116,10 @@ class Graph:
             if i not in ready:
                 raise ModelError(f"graph output {self.label(i)}: must be made by an operator")
 
-    def _no_tensor(self, where: str, index: int) -> str:
-        return f"{where}: index must be below {len(self.tensors)}, but got {index}"
+    def _check_indices(self, where: str, indices: tuple[int, ...]) -> None:
+        for i in indices:
+            if not 0 <= i < len(self.tensors):
+                raise ModelError(f"{where}: index must be below {len(self.tensors)}, but got {i}")
 
     def label(self, index: int) -> str:
         """The name of a tensor in messages."""

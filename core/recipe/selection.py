@@ -122,8 +122,8 @@ def choose_channels(
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
         check_pattern("--sparse", pattern, names)
-        for i in names:
-            if matches(names[i], pattern):
+        for i, each in names.items():
+            if matches(each, pattern):
                 data = lowered.tensors[i].data
                 assert data is not None
                 chosen[i] = strongest(data, fraction)

@@ -20,7 +20,6 @@ def clamp(name: str, lo: float, hi: float) -> OpDef:
 
     Backward reads y, not x: that is what lets y take x's memory.
     """
-
     bounded = np.isfinite(hi)
 
     def forward(attrs: None, *, x: Array, y: Array) -> None:

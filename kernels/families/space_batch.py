@@ -1,5 +1,7 @@
-"""SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND: pixels of an image that lie a block apart become an
-image of their own in a larger batch, and back. Dilated convolutions are written so in old files.
+"""SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND.
+
+Pixels of an image that lie a block apart become an image of their own in a larger batch, and back.
+Old files spell dilated convolutions in this way.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

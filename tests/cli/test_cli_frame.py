@@ -124,9 +124,11 @@ def test_usage_errors_are_exit_2() -> None:
 def test_options_are_spelled_with_dash_or_underscore(words: list[str]) -> None:
     seen = []
     option = click.Option(["--batch-size"], type=int)
-    command = click.Command(
-        "one", params=[option], callback=lambda batch_size: seen.append(batch_size)
-    )
+
+    def keep(batch_size: int) -> None:
+        seen.append(batch_size)
+
+    command = click.Command("one", params=[option], callback=keep)
     result = CliRunner().invoke(group_of(command), ["one", *words])
     assert (result.exit_code, seen) == (0, [7])
 
@@ -134,7 +136,11 @@ def test_options_are_spelled_with_dash_or_underscore(words: list[str]) -> None:
 def test_values_keep_their_underscores() -> None:
     seen = []
     option = click.Option(["--out"])
-    command = click.Command("one", params=[option], callback=lambda out: seen.append(out))
+
+    def keep(out: str) -> None:
+        seen.append(out)
+
+    command = click.Command("one", params=[option], callback=keep)
     CliRunner().invoke(group_of(command), ["one", "--out", "my_file_1.bin"])
     assert seen == ["my_file_1.bin"]
 

@@ -55,7 +55,9 @@ def losses(line: str) -> list[float]:
     """Trains; gives the epochs' losses, everything printed as onert_train prints it."""
     result = CliRunner().invoke(main, ["train", *line.split()])
     assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith(f"Model Filename {line.split()[0]}\n== training parameter ==\n")
+    assert result.stdout.startswith(
+        f"Model Filename {line.split(maxsplit=1)[0]}\n== training parameter ==\n"
+    )
     assert re.search(r"^EXECUTE      takes \d+\.\d{4} ms$", result.stdout, re.MULTILINE)
     return [
         float(v) for v in re.findall(r"ms/step - loss: \[0\] (\d+\.\d{4})$", result.stdout, re.M)

@@ -12,6 +12,7 @@ from odt.core.storage.usage import StageTimer, Usage
 from odt.core.training.passes import Result
 from odt.core.training.trainer import MemoryReport
 from odt.errors import OptionError
+from odt.text import size, table
 
 RULE = "==================================="  # 35
 
@@ -138,13 +139,13 @@ def test_the_memory_block_says_why_a_batch_is_not_cut() -> None:
     [(0, "0 B"), (999, "999 B"), (1600, "1.6 kB"), (14_200_000, "14 MB"), (3 * 10**9, "3.0 GB")],
 )
 def test_sizes_read_well(nbytes: int, text: str) -> None:
-    assert report.size(nbytes) == text
+    assert size(nbytes) == text
 
 
 def test_tables_are_aligned() -> None:
     rows = [("a", "NAME", "N"), ("long", "b", "12,000")]
-    assert report.table(rows, right=(2,)) == ["a     NAME       N", "long  b     12,000"]
-    assert report.table([]) == []
+    assert table(rows, right=(2,)) == ["a     NAME       N", "long  b     12,000"]
+    assert table([]) == []
 
 
 def test_phases_are_timed() -> None:

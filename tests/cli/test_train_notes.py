@@ -60,7 +60,7 @@ def test_an_option_that_does_nothing_alone_is_refused(
     line = ["train", MLP_SM / "model.circle", "--load-input", X, "--load-expected", T]
     result = CliRunner().invoke(main, [*map(str, line), *words.split()])
     assert result.exit_code == 1
-    option = words.split()[0]
+    option = words.split(maxsplit=1)[0]
     assert result.stderr == f"Error: {option}: must come with {other}, but got it alone\n"
 
 

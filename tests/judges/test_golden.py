@@ -1,5 +1,7 @@
-"""Training as onert 1.30.0 trains, on fixed weights and data; tolerances are those of its own
-agreement with PyTorch, times ten or more."""
+"""Training as onert 1.30.0 trains, on fixed weights and data.
+
+Tolerances are those of its own agreement with PyTorch, times ten or more.
+"""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ def circle_plus(name: str, info: TrainingInfo, last: int | None, path: Path) -> 
 
 
 def samples(path: Path, steps: int, batch: int) -> tuple[list[Array], Array]:
-    """Random inputs and one-hot targets, steps × batch × …"""
+    """Random inputs and one-hot targets, steps × batch × shape of a sample."""
     graph, rng = read_model(path).graph, np.random.default_rng(5)
     shapes = [graph.tensors[i].spec.shape[1:] for i in graph.inputs]
     inputs = [rng.random((steps, batch, *shape), np.float32) for shape in shapes]

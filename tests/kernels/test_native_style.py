@@ -21,7 +21,9 @@ def test_a_source_compiles_without_warnings(path: Path) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (module,) = settings["tool"]["setuptools"]["ext-modules"]
     options = (*module["extra-compile-args"], "-O1", "-fsyntax-only", "-Wall", "-Wextra", "-Werror")
-    run = subprocess.run([str(COMPILER), *options, path], capture_output=True, text=True)
+    run = subprocess.run(
+        [str(COMPILER), *options, path], capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
 
 

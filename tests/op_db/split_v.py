@@ -12,8 +12,9 @@ from op_db.support.splits import LARGE, NUMBERS, statics
 def split_v(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, axis, at = i["x"], int(o["axis"]), 0
     found = {}
-    for k, n in enumerate(o["sizes"]):
-        n = x.shape[axis] - sum(m for m in o["sizes"] if m >= 0) if n < 0 else n
+    left = x.shape[axis] - sum(m for m in o["sizes"] if m >= 0)
+    for k, size in enumerate(o["sizes"]):
+        n = left if size < 0 else size
         found[f"ys{k}"] = np.take(x, range(at, at + n), axis)
         at += n
     return found

@@ -84,6 +84,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         capture_output=True,
         timeout=SECONDS,
+        check=False,
     )
 
 

@@ -19,7 +19,12 @@ def run(*arguments: str | Path) -> str:
     """Runs a command in the project's folder where this Python and its odt come first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     result = subprocess.run(
-        arguments, cwd=ROOT, env={**os.environ, "PATH": path}, text=True, capture_output=True
+        arguments,
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        text=True,
+        capture_output=True,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

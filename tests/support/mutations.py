@@ -42,8 +42,10 @@ def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
 
 
 def structures(data: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Models whose tables are sound and say something else: shapes, types, buffers, scales,
-    operands, options, signatures, ends."""
+    """Models whose tables are sound and say something else.
+
+    Shapes, types, buffers, scales, operands, options, signatures and ends are changed.
+    """
     rng = np.random.default_rng(seed)
     made = 0
     while made < count:

@@ -1,4 +1,4 @@
-"""LiteRT, forward only: measure_litert.py NETWORK BATCH full FILES"""
+"""LiteRT, forward only: measure_litert.py NETWORK BATCH full FILES."""
 
 import sys
 

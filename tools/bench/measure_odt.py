@@ -1,4 +1,4 @@
-"""odt: measure_odt.py NETWORK BATCH full|last FILES [budget|cache]"""
+"""odt: measure_odt.py NETWORK BATCH full|last FILES [budget|cache]."""
 
 import sys
 from pathlib import Path

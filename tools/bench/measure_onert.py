@@ -1,4 +1,4 @@
-"""onert: measure_onert.py NETWORK BATCH full|last FILES"""
+"""onert: measure_onert.py NETWORK BATCH full|last FILES."""
 
 import contextlib
 import io

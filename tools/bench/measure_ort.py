@@ -4,7 +4,9 @@ import importlib.util
 import os
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import networks
 import numpy as np
@@ -26,9 +28,7 @@ def without_torch() -> None:
 
 def write_files(made: Path) -> None:
     without_torch()
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-    from onnxruntime.training import artifacts
+    from onnx import helper, numpy_helper
 
     net = networks.NETWORKS[name]()
     nodes, constants = [], []
@@ -74,27 +74,41 @@ def write_files(made: Path) -> None:
             node("Flatten", ins, raw, axis=1)
         else:
             node(layer.kind.capitalize(), ins, raw)
-        if layer.activation == "relu":
-            node("Relu", [raw], out)
-        elif layer.activation == "relu6":
-            node("Clip", [raw, "zero", "six"], out)
-        elif layer.activation:  # HardSigmoid and HardSwish have no gradients here
-            node("Add", [raw, "three"], raw + "_3")
-            node("Clip", [raw + "_3", "zero", "six"], raw + "_c")
-            factors = [raw + "_c", "sixth"]
-            if layer.activation == "hard_swish":
-                node("Mul", factors, raw + "_s")
-                factors = [raw, raw + "_s"]
-            node("Mul", factors, out)
+        if layer.activation:
+            activate(node, layer.activation, raw, out)
+    save([c for c in constants if any(c.name in n.input for n in nodes)], nodes, net, made)
+
+
+def activate(node: Callable[..., None], activation: str, raw: str, out: str) -> None:
+    """HardSigmoid and HardSwish have no gradients in ONNX Runtime, so they are spelled out."""
+    if activation == "relu":
+        node("Relu", [raw], out)
+    elif activation == "relu6":
+        node("Clip", [raw, "zero", "six"], out)
+    else:
+        node("Add", [raw, "three"], raw + "_3")
+        node("Clip", [raw + "_3", "zero", "six"], raw + "_c")
+        factors = [raw + "_c", "sixth"]
+        if activation == "hard_swish":
+            node("Mul", factors, raw + "_s")
+            factors = [raw, raw + "_s"]
+        node("Mul", factors, out)
+
+
+def save(constants: list[Any], nodes: list[Any], net: networks.Network, made: Path) -> None:
+    """Writes the files that ONNX Runtime trains from."""
+    import onnx
+    from onnx import TensorProto, helper
+    from onnxruntime.training import artifacts
+
     shape = net.input if len(net.input) == 1 else (net.input[2], *net.input[:2])
-    result = name_of(len(net.layers) - 1)
-    used = {i for n in nodes for i in n.input}
+    result = f"v{len(net.layers) - 1}"
     graph = helper.make_graph(
         nodes,
         net.name,
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *shape])],
         [helper.make_tensor_value_info(result, TensorProto.FLOAT, ["N", net.classes])],
-        [c for c in constants if c.name in used],
+        constants,
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8

@@ -1,5 +1,6 @@
-"""PyTorch: measure_torch.py NETWORK BATCH full|last FILES eager|channels-last|compiled; makes its
-files the first time.
+"""PyTorch: measure_torch.py NETWORK BATCH full|last FILES eager|channels-last|compiled.
+
+It makes its files the first time.
 """
 
 import os

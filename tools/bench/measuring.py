@@ -1,5 +1,6 @@
-"""What the measuring scripts share: time and memory of a step, as one line of JSON. No packages
-but NumPy, since it runs in the environment of each system.
+"""What the measuring scripts share: time and memory of a step, as one line of JSON.
+
+It imports no package but NumPy, since it runs in the environment of each system.
 """
 
 import contextlib

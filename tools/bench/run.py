@@ -91,7 +91,7 @@ def measure(system: str, work: Work, out: Path) -> Result:
     known: Result = {"system": system, "work": work.name}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, env=variables, timeout=TIMEOUT
+            command, capture_output=True, text=True, env=variables, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired:
         return known | {"failed": f"took more than {TIMEOUT} s"}

@@ -1,5 +1,7 @@
-"""How odt's step grows with batch, width and depth; what a call costs beside its kernel; what a
-second worker gains; and what the machine can do at most.
+"""How the time of odt's step grows with batch, width and depth.
+
+Also: what a call costs beside its kernel, what a second worker gains, and what the machine can do
+at most.
 """
 
 import statistics

@@ -84,7 +84,7 @@ def set_up(system: System, out: Path) -> str:
     why = ""
     for needs in system.needs:
         command = [str(system.python(out)), "-m", "pip", "install", "--quiet", *needs]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             (folder / "ready").touch()
             return ""

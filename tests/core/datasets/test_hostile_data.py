@@ -302,6 +302,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, output: str)
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)),
         capture_output=True,
         text=True,
+        check=False,
     )  # fmt: skip
     assert run.returncode == 1, run.stderr
     lines = run.stderr.strip().splitlines()

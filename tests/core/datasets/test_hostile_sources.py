@@ -40,7 +40,7 @@ PIPE = "a device or pipe"
 
 
 def laughing(levels: int) -> bytes:
-    """A pickle of a list of ten times the same list of ten times the same list …"""
+    """A pickle of a list of ten times the same list of ten times the same list, and so on."""
     data = b"\x80\x02]q\x00"
     for k in range(levels):
         data += b"](" + b"h" + bytes([k]) + (b"h" + bytes([k])) * 9 + b"eq" + bytes([k + 1])

@@ -13,7 +13,7 @@ def two_layers() -> Graph:
 
 
 def test_the_last_n_operators_train_their_own_constants() -> None:
-    """x0 input; x1, x2 weights and bias of the first layer, x3 its output; x4, x5 …"""
+    """x0 input; x1, x2 weights and bias of the first layer, x3 its output; x4, x5 the next."""
     graph = two_layers()
     found = inspect_graph(graph)
     names = {k: [graph.tensors[i].name for i in found.trained[k]] for k in found.trained}

@@ -56,9 +56,9 @@ def test_gradients_of_a_whole_network_equal_finite_differences() -> None:
         list(t.fit(samples, InOrder(5), epochs=1))
         gradient = {i: before[i] - a for i, a in t.parameters.tensors.items()}
     rng = np.random.default_rng(2)
-    for i in before:
-        direction = rng.normal(size=before[i].shape)
-        up, down = ({**before, i: before[i] + s * 1e-6 * direction} for s in (1, -1))
+    for i, weight in before.items():
+        direction = rng.normal(size=weight.shape)
+        up, down = ({**before, i: weight + s * 1e-6 * direction} for s in (1, -1))
         expected = (loss(up) - loss(down)) / 2e-6
         assert np.sum(gradient[i] * direction) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from odt.kernels.opdef import Array
 from support.graph_fuzz.computing import COMPUTING
-from support.graph_fuzz.growing import Growth, Unfit
+from support.graph_fuzz.growing import Growth, UnfitError
 from support.graph_fuzz.reference import Problem, origin
 from support.graph_fuzz.shaping import SHAPING
 
@@ -84,7 +84,7 @@ def _grow(g: Growth, nodes: int) -> None:
         try:
             with g.attempt():
                 TABLE[op](g, op, x)
-        except Unfit:
+        except UnfitError:
             continue
         if op in wanted:
             wanted.remove(op)
@@ -114,9 +114,8 @@ def _outputs(g: Growth) -> list[int]:
     ends = [i for i in g.unused if i not in g.inputs and not _is_constant(g, i)]
     chosen = ends[-1:] + [i for i in ends[:-1] if g.chance(0.5)][:2]
     found = []
-    for x in chosen:
-        if g.values[x].shape[:1] != (1,):
-            x = g.reshape(x, 1, -1)
+    for i in chosen:
+        x = i if g.values[i].shape[:1] == (1,) else g.reshape(i, 1, -1)
         if g.values[x].ndim > 1 and g.chance(0.3):
             x = g.add("SOFTMAX", (x,), beta=1.0) if g.chance(0.6) else g.add("LOGISTIC", (x,))
         found.append(x)

@@ -5,7 +5,7 @@ An entry adds one node, or the few that belong together.
 
 import numpy as np
 
-from support.graph_fuzz.growing import Draw, Growth, Options, Unfit, entries
+from support.graph_fuzz.growing import Draw, Growth, Options, UnfitError, entries
 
 COMPUTING: dict[str, Draw] = {}
 draws = entries(COMPUTING)
@@ -73,7 +73,7 @@ def add_n(g: Growth, op: str, x: int) -> None:
 def choose(g: Growth, op: str, x: int) -> None:
     c = g.add(op, (x, g.stretched(x)))
     if g.shape(c) != g.shape(x):
-        raise Unfit
+        raise UnfitError
     if g.chance(0.4):
         d = g.add("LESS", (x, g.constant(np.array(0.1))))
         c = g.add("LOGICAL_NOT", (g.add(g.choice(("LOGICAL_AND", "LOGICAL_OR")), (c, d)),))
@@ -141,7 +141,7 @@ def transposed_convolution(g: Growth, op: str, x: int) -> None:
 def batch_matmul(g: Growth, op: str, x: int) -> None:
     shape = g.shape(x)
     if len(shape) < 3:
-        raise Unfit
+        raise UnfitError
     if g.chance(0.4):  # attention: x times itself
         g.add(op, (x, x), adj_x=False, adj_y=True)
         return
@@ -181,7 +181,7 @@ def space_to_depth(g: Growth, op: str, x: int) -> None:
 @draws("DEPTH_TO_SPACE")
 def depth_to_space(g: Growth, op: str, x: int) -> None:
     if g.image(x)[3] % 4:
-        raise Unfit
+        raise UnfitError
     g.add(op, (x,), block_size=2)
 
 
@@ -190,7 +190,7 @@ def through_batches(g: Growth, op: str, x: int) -> None:
     """Blocks as images of a batch, a product, and back, as dilation is written."""
     _, height, width, depth = g.image(x)
     if g.first or height % 2 or width % 2:
-        raise Unfit
+        raise UnfitError
     block, none = g.constant([2, 2]), g.constant([[0, 0], [0, 0]])
     y = g.add(op, (x, block, none))
     w = g.operand(depth, 2, 2, depth, scale=0.4)
@@ -210,7 +210,7 @@ def reduction(g: Growth, op: str, x: int) -> None:
 @draws("SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 def over_the_last(g: Growth, op: str, x: int) -> None:
     if g.values[x].ndim < 2:
-        raise Unfit
+        raise UnfitError
     options: Options = {"beta": g.choice((1.0, 0.5))} if op == "SOFTMAX" else {}
     g.add(op, (x,), **options)
 
@@ -218,7 +218,7 @@ def over_the_last(g: Growth, op: str, x: int) -> None:
 @draws("RMS_NORM")
 def rms_norm(g: Growth, op: str, x: int) -> None:
     if g.values[x].ndim < 2:
-        raise Unfit
+        raise UnfitError
     g.add(op, (x, g.operand(g.shape(x)[-1])), epsilon=0.01)
 
 
@@ -232,7 +232,7 @@ def instance_norm(g: Growth, op: str, x: int) -> None:
 def rope(g: Growth, op: str, x: int) -> None:
     _, _, rows, depth = g.image(x)
     if depth % 2:
-        raise Unfit
+        raise UnfitError
     angles = g.rng.normal(size=(1, 1, rows, depth))
     tables = g.constant(np.sin(angles)), g.constant(np.cos(angles))
     g.fixed.update(tables)
@@ -249,5 +249,5 @@ def place(g: Growth, op: str, x: int) -> None:
 @draws("TOPK_V2")
 def top(g: Growth, op: str, x: int) -> None:
     if g.values[x].ndim < 2:
-        raise Unfit
+        raise UnfitError
     g.add(op, (x, g.constant(g.between(1, g.shape(x)[-1]))), outputs=2)

@@ -17,7 +17,7 @@ LARGEST = 30.0  # of its values
 MOST_AXES = 5
 
 
-class Unfit(Exception):
+class UnfitError(Exception):
     """An operator cannot be put here."""
 
 
@@ -39,13 +39,13 @@ class Growth(SampleGraph):
 
     def choice(self, options: Sequence[T]) -> T:
         if not options:
-            raise Unfit
+            raise UnfitError
         return options[int(self.rng.integers(len(options)))]
 
     def between(self, low: int, high: int) -> int:
         """An integer, both ends included."""
         if high < low:
-            raise Unfit
+            raise UnfitError
         return int(self.rng.integers(low, high + 1))
 
     def shape(self, x: int) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ class Growth(SampleGraph):
     def image(self, x: int) -> tuple[int, ...]:
         """The shape of a tensor with four axes."""
         if self.values[x].ndim != 4:
-            raise Unfit
+            raise UnfitError
         return self.shape(x)
 
     def axis(self, x: int) -> int:
@@ -147,14 +147,14 @@ class Growth(SampleGraph):
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Takes back what the block added, and raises Unfit, unless it is fit to go on with."""
+        """Takes back what the block added and raises UnfitError if the graph is not fit."""
         nodes, values, batches = len(self.nodes), len(self.values), len(self.batches)
         try:
             yield
             made = [i for n in self.nodes[nodes:] for i in n.outputs]
             if not made or not all(map(_is_tame, (self.values[i] for i in made))):
-                raise Unfit
-        except Unfit:
+                raise UnfitError
+        except UnfitError:
             del self.nodes[nodes:], self.values[values:], self.batches[batches:]
             self.constants = {i: a for i, a in self.constants.items() if i < values}
             raise

@@ -5,7 +5,7 @@ They change axis 0 where they may (Growth.first).
 
 import numpy as np
 
-from support.graph_fuzz.growing import Draw, Growth, Options, Unfit, entries
+from support.graph_fuzz.growing import Draw, Growth, Options, UnfitError, entries
 
 SHAPING: dict[str, Draw] = {}
 draws = entries(SHAPING)
@@ -71,7 +71,7 @@ def unpack(g: Growth, op: str, x: int) -> None:
     axis = g.axis(x)
     count = g.shape(x)[axis]
     if count > 6:
-        raise Unfit
+        raise UnfitError
     g.add(op, (x,), outputs=count, axis=g.signed(axis, g.values[x].ndim), num=count)
 
 
