@@ -27,10 +27,12 @@ class Group(click.Group):
     """A group of commands by file name; an OdtError is one line on stderr, a bug a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of the files in cli/commands."""
         modules = pkgutil.iter_modules(odt.cli.commands.__path__)
         return sorted(module.name.replace("_", "-") for module in modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Imports a command by its name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command = importlib.import_module(_module(cmd_name)).command
@@ -39,10 +41,12 @@ class Group(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the names and summaries of the commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary(name)) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command and turns errors into one line and an exit status."""
         try:
             with printing():
                 return super().invoke(ctx)

@@ -54,6 +54,7 @@ class GenDatafile(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
+        """Parses the words, or those after `random` by its own command."""
         if args[:1] == ["random"]:
             return random.make_context(f"{info_name} random", args[1:], parent, **extra)
         return super().make_context(info_name, spread(args), parent, **extra)
@@ -204,6 +205,7 @@ class Steps:
         return None if moves or self._colour == "grayscale" else self._resize
 
     def of(self, source: Source) -> Preprocessing:
+        """Returns the preprocessing for the samples of a source."""
         picture = source.kind == "image"
         target = self._like.inputs[0] if self._like else None
         dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
@@ -267,6 +269,7 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
 
 
 def fold(text: str | None) -> tuple[int, int] | None:
+    """Parses the K/N of --fold."""
     if text is None:
         return None
     k, _, n = text.partition("/")
@@ -309,6 +312,7 @@ class Bar:
         self._bar: Any = None
 
     def __call__(self, name: str, done: int, total: int | None) -> None:
+        """Moves the bar of a split to the number of samples done."""
         if not sys.stderr.isatty():
             return
         if name != self._name:
@@ -321,6 +325,7 @@ class Bar:
         self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
+        """Ends the current bar."""
         if self._bar is not None:
             self._bar.close()
 

@@ -121,6 +121,8 @@ def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
     """The values, or names and values of the greatest; among equals the first.
 
     Args:
+        row: outputs of one sample.
+        top: how many classes to name; None for all values.
         names: of the classes; where there are not as many, positions stand for them.
     """
     if top is None:

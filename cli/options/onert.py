@@ -95,6 +95,7 @@ class OneCommand(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
+        """Parses the words, with onert_train's translated."""
         words, spelled = translate(args, self._flags())
         if not spelled:
             return super().make_context(info_name, words, parent, **extra)
@@ -108,6 +109,7 @@ class OneCommand(Command):
         return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; errors look as onert_train's if its spellings were used."""
         try:
             return super().invoke(ctx)
         except (OdtError, MemoryError) as e:
@@ -117,6 +119,7 @@ class OneCommand(Command):
             raise Failed(message(ctx, error)) from e
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Adds the section of onert_train's spellings."""
         found = super().sections(ctx)
         found[ONE] += SPELLINGS
         return found

@@ -56,12 +56,14 @@ class Command(click.Command):
         return found | {OTHER: others}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options, section by section."""
         for title, records in self.sections(ctx).items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the examples."""
         super().format_epilog(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):

@@ -46,9 +46,11 @@ class Word(click.ParamType[str]):
         return self._words.onert_numbers if isinstance(self._words, Rows) else self._ids
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
         return f"[{'|'.join(map(_kebab, self.words))}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Parses the text of a value."""
         word = re.sub(r"[- ]", "_", str(value).strip().lower())
         if word.isdecimal():
             word = self.ids.get(word, word)
@@ -74,6 +76,7 @@ class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parses the text of a value."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", str(value), re.IGNORECASE)
         unit = UNITS.get(match[2].upper()) if match else None
         if match is None or unit is None:
@@ -87,9 +90,11 @@ class Interval(click.ParamType[int]):
     name = "interval"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
         return "[step|epoch|N]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parses the text of a value."""
         words = {"step": 1, "epoch": 0}
         text = str(value).strip().lower()
         if text in words:
@@ -107,6 +112,7 @@ class Property(click.ParamType[tuple[str, str | int | float]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str | int | float]:
+        """Parses the text of a value."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
@@ -127,6 +133,7 @@ class GlobFraction(click.ParamType[tuple[str, float]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, float]:
+        """Parses the text of a value."""
         if isinstance(value, tuple):
             return value
         glob, _, text = str(value).rpartition("=")
@@ -150,11 +157,13 @@ class OfOutput(click.ParamType[tuple[str, Any]]):
         self.value, self.metavar = value, metavar
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
         return self.metavar
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, Any]:
+        """Parses the text of a value."""
         if isinstance(value, tuple):
             return value
         output, _, text = str(value).rpartition("=")

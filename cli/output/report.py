@@ -32,6 +32,11 @@ def parameter_block(
     """Formats the training parameters as onert_train prints them before the first step.
 
     Args:
+        learning_rate: of the optimizer.
+        batch_size: samples of a step.
+        loss: name of the loss function.
+        reduction: how the losses of a batch become one.
+        optimizer: name of the optimizer.
         num_of_trainable_ops: −1 for all, else how many at the end of the model; −2 for others,
             which onert_train has no number for.
         trainable_ops: their positions.
@@ -79,6 +84,7 @@ def epoch_line(
     Args:
         number: of the epoch; the first is 1.
         epochs: how many there will be.
+        training: losses, metrics and times of the training samples.
         validation: None where nothing was validated.
         as_one: four decimals for all, as onert_train has them, however small.
     """
@@ -97,6 +103,7 @@ def best_line(best: Best, kept: bool) -> str:
     """Formats the number and val_loss of the best epoch.
 
     Args:
+        best: the best epoch.
         kept: whether its weights are what is exported.
     """
     exported = "; exported" if kept else ""

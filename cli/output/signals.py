@@ -71,6 +71,7 @@ class Output:
         self.lost: OSError | None = None
 
     def write(self, text: str) -> int:
+        """Writes text, or drops it if the stream is closed and the program continues."""
         try:
             return self._stream.write(text)
         except OSError as e:
@@ -78,6 +79,7 @@ class Output:
             return len(text)
 
     def flush(self) -> None:
+        """Flushes the stream."""
         try:
             self._stream.flush()
         except OSError as e:
@@ -101,6 +103,7 @@ class Output:
             self.check()
 
     def __getattr__(self, name: str) -> Any:
+        """Everything else is as in the stream."""
         return getattr(self._stream, name)
 
 

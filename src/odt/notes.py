@@ -13,6 +13,7 @@ def warnings_before_training(
     """Yields lines for standard error, before the first step.
 
     Args:
+        trainer: about to train.
         parts: the samples.
         order: of those that train.
         resume: what training goes on from.

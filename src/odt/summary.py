@@ -34,6 +34,7 @@ def describe(model: Model, selection: Selection = ALL) -> str:
 
 
 def describe_file(model: Model) -> list[str]:
+    """Size, format, metadata and signatures of a file."""
     graph = model.graph
     lines = [
         f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
@@ -67,6 +68,7 @@ def describe_training_info(model: Model) -> list[str]:
 
 
 def describe_interface(graph: Graph, found: Inspection) -> list[str]:
+    """Inputs and outputs, with names and shapes."""
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
     return table([(role, graph.label(i), _spec(found.specs[i])) for role, i in roles])
 

@@ -85,7 +85,7 @@ def test_help_has_no_retired_phrase() -> None:
 
 
 def test_help_of_an_option_names_it_first() -> None:
-    """No sentence without a noun: “Of the inputs.”, “What becomes of …”, “Likewise.”"""
+    """No sentence without a noun: “Of the inputs.”, “What becomes of …”, “Likewise.”."""
     with click.Context(main) as ctx:
         for name in main.list_commands(ctx):
             command = main.get_command(ctx, name)

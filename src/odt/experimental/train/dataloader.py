@@ -42,7 +42,8 @@ class DataLoader:
                 then counts model inputs; or a .npy, .bin or .raw file of the one input.
             expected_dataset: the same of the outputs.
             batch_size: samples in a batch.
-            input_shape, expected_shape: of a .bin or .raw file, the number of samples first.
+            input_shape: shape of a .bin or .raw file of inputs, the number of samples first.
+            expected_shape: the same of the outputs.
             dtype: of a .bin or .raw file.
 
         Raises:

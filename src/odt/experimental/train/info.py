@@ -7,18 +7,24 @@ import numpy as np
 
 
 class loss(IntEnum):
+    """Loss functions by onert's numbers."""
+
     UNDEFINED = 0
     MEAN_SQUARED_ERROR = 1
     CATEGORICAL_CROSSENTROPY = 2
 
 
 class loss_reduction(IntEnum):
+    """How the losses of a batch become one, by onert's numbers."""
+
     UNDEFINED = 0
     SUM_OVER_BATCH_SIZE = 1
     SUM = 2
 
 
 class optimizer(IntEnum):
+    """Optimizers by onert's numbers."""
+
     UNDEFINED = 0
     SGD = 1
     ADAM = 2

@@ -31,9 +31,11 @@ class CategoricalAccuracy(Metric):
         self.total = 0
 
     def reset_state(self) -> None:
+        """Forgets all samples."""
         self.correct = self.total = 0
 
     def update_state(self, outputs: Sequence[Array], expecteds: Sequence[Array]) -> None:
+        """Counts the samples of a batch."""
         for y, t in zip(outputs, expecteds, strict=True):
             if len(y) != len(t):
                 raise ValueError(f"outputs: must be {len(t)} samples as expected, but got {len(y)}")
@@ -42,6 +44,7 @@ class CategoricalAccuracy(Metric):
             self.total += len(y)
 
     def result(self) -> float:
+        """Returns the accuracy of all samples since the last reset, 0 without any."""
         return self.correct / self.total if self.total else 0.0
 
 

@@ -39,6 +39,7 @@ class SGD(Optimizer):
         self.momentum = momentum
 
     def hyper_parameters(self) -> dict[str, float]:
+        """Returns the values beside the learning rate, by name."""
         return {"momentum": self.momentum}
 
 
@@ -58,6 +59,7 @@ class Adam(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def hyper_parameters(self) -> dict[str, float]:
+        """Returns the values beside the learning rate, by name."""
         return {"beta_1": self.beta1, "beta_2": self.beta2, "epsilon": self.epsilon}
 
 
