@@ -39,12 +39,12 @@ class Word(click.ParamType[str]):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Implement Click's parameter type."""
+        """The words that are accepted."""
         return (*self._words, *self._also)
 
     @property
     def ids(self) -> Mapping[str, str]:
-        """Implement Click's parameter type."""
+        """onert's number → word."""
         return self._words.onert_numbers if isinstance(self._words, Rows) else self._ids
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
