@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from odt.errors import ModelError
+from odt.errors import ModelError, escaped
 from odt.kernels.opdef import Array
 
 # Limits the time that hostile bytes may cost; the file's size does not, since tables and vectors
@@ -156,8 +156,7 @@ class Table:
         if length > MOST_TEXT:
             raise self.error(f"{what} must have at most {MOST_TEXT} bytes, but got {length}")
         self.source.spend(self.where, length)
-        text = str(self.source.data[start : start + length], "utf-8", "replace")
-        return text if text.isprintable() else "".join(map(_printable, text))
+        return escaped(str(self.source.data[start : start + length], "utf-8", "replace"))
 
     def tables(self, slot: int, what: str, prefix: str = "") -> "Iterator[Table]":
         """Reads a vector of tables."""
@@ -184,7 +183,3 @@ def _none(dtype: np.dtype[Any]) -> Array:
     empty = np.empty(0, dtype)
     empty.flags.writeable = False
     return empty
-
-
-def _printable(c: str) -> str:
-    return c if c.isprintable() else c.encode("unicode_escape").decode()

@@ -11,10 +11,15 @@ def one_line(text: str, most: int) -> str:
     if len(text) > most:
         begin = most * 2 // 3
         text = f"{text[:begin]} … {text[begin + 3 - most :]}"
-    if text.isprintable():
-        return text
-    escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return one_line("".join(escaped), most)
+    return text if text.isprintable() else one_line(escaped(text), most)
+
+
+def escaped(text: str) -> str:
+    """Text with its control characters as Python escapes them."""
+    control = {
+        ord(c): c.encode("unicode_escape").decode() for c in set(text) if not c.isprintable()
+    }
+    return text.translate(control)
 
 
 class OdtError(Exception):

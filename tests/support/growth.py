@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 
 MEASURED = """
 import importlib
@@ -29,3 +30,20 @@ def grown(*arguments: object) -> tuple[str, int]:
     line = [sys.executable, "-c", MEASURED, *map(str, arguments)]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     return done.stdout, int(done.stdout.split()[-1]) * 1024
+
+
+def grows_as_predicted(
+    arguments: Sequence[object], predicted: Callable[[str], int], tolerance: float
+) -> bool:
+    """Whether the process takes what it prints, above one that has imported the same modules.
+
+    Three tries, since workers that wait for a core on a busy machine touch fewer pages at once.
+    """
+    for _ in range(3):
+        _, before = grown("train", "--help")
+        text, most = grown("train", *arguments)
+        expected = predicted(text)
+        if abs(most - before - expected) < max(4e6, tolerance * expected):
+            return True
+        print(f"predicted {expected}, but grew by {most - before}")
+    return False

@@ -26,6 +26,7 @@ from support.datafiles import (
     wav,
 )
 from support.idx import write_mnist
+from support.limits import SECONDS
 
 from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.datasets.cifar import BATCHES
@@ -60,7 +61,7 @@ def test_a_pickle_makes_no_more_than_it_holds(data: bytes) -> None:
     begin = time.process_time()
     with pytest.raises(DataError, match="must be a sound pickle, but got: "):
         read_pickle(data, "p")
-    assert time.process_time() - begin < 1
+    assert time.process_time() - begin < SECONDS
 
 
 def test_a_pickle_of_many_tuples_costs_no_time() -> None:
@@ -68,7 +69,7 @@ def test_a_pickle_of_many_tuples_costs_no_time() -> None:
     data = b"\x80\x02" + b"(" + b"N" * 200_000 + b"(t" * 200_000 + b"t."
     begin = time.process_time()
     assert len(read_pickle(data, "p")) == 400_000
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < SECONDS
 
 
 def cifar(content: object) -> Callable[[Path], tuple[object, ...]]:
@@ -240,7 +241,7 @@ def test_many_empty_folders_in_a_zip_cost_no_time(tmp_path: Path) -> None:
             packed.writestr(f"full{k}/1.png", b"")
     begin = time.process_time()
     assert len(open_tree(tmp_path / "s.zip").empty) == 10_000
-    assert time.process_time() - begin < 2
+    assert time.process_time() - begin < SECONDS
 
 
 @pytest.mark.filterwarnings("error")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_builder import ModelBuilder
+from support.limits import SECONDS
 from support.mutations import mutations, structures
 from support.paths import MODELS
 
@@ -33,7 +34,7 @@ from odt.errors import MOST, OdtError
 from odt.kernels.lossdef import draw_values
 from odt.summary import describe as describe_model
 
-SECONDS, GROWTH = 2, 500 << 20
+GROWTH = 500 << 20
 MOST_RUN = 2 * 10**7  # arithmetic and data of a step that is run: a larger one is not odt's fault
 MOST_ARENA = 32 << 20
 

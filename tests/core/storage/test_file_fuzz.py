@@ -19,10 +19,10 @@ from types import FrameType
 import numpy as np
 import pytest
 from support.fuzzed_files import KINDS, Kind, build_model, prepare
+from support.limits import SECONDS
 
 from odt.errors import MOST, OdtError
 
-SECONDS = 2.0
 GROWTH = 500 << 20
 BUGS = (NameError, AssertionError, ImportError)  # no file is at fault for these
 
@@ -41,8 +41,8 @@ def limited() -> Iterator[None]:
     before = signal.signal(signal.SIGPROF, stop)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     begin = time.process_time()
-    signal.setitimer(signal.ITIMER_PROF, 10)
-    faulthandler.dump_traceback_later(60, exit=True)  # a library's own loop hears no signal
+    signal.setitimer(signal.ITIMER_PROF, SECONDS + 8)
+    faulthandler.dump_traceback_later(120, exit=True)  # a library's own loop hears no signal
     try:
         yield
     finally:
