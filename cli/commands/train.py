@@ -28,6 +28,7 @@ from odt.cli.options.training_run import (
     open_samples,
     refuse_unused,
     trainer_of,
+    warn_of_no_export,
     write_exports,
 )
 from odt.cli.output.signals import keep_going, leave, stop_on_signals
@@ -76,6 +77,7 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
     if exports:
         floats = options["export_weights"] == "float"
         trainer.check_export(float_weights=floats, training_info="circle+" in exports)
+    warn_of_no_export(options, exports)
     lost: LostFileError | None = None
     with trainer, warnings_as_lines(), stop_on_signals() as stopped:
         log = TrainingLog(stopped, parts, {**options, "mem_poll": mem_poll})

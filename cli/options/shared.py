@@ -17,12 +17,12 @@ from odt.cli.options.sections import (
     option,
 )
 from odt.cli.options.types import GlobFraction, Interval, OfOutput, Property, Size, Word
-from odt.core.data.columns import open_columns
-from odt.core.data.dataset import DataSet, target_check
+from odt.core.data.dataset import DataSet
 from odt.core.model.training_info import REDUCTIONS
 from odt.core.recipe.samples import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
+from odt.data import samples_of
 from odt.errors import OptionError
 from odt.kernels.opdef import HyperParameter
 from odt.kernels.registry import LOSSES, OPTIMIZERS
@@ -281,8 +281,4 @@ def open_data(
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     targets = given("--load-expected", load_expected, "the file with the expected outputs")
-    return DataSet(
-        open_columns(inputs, model.input_specs, "input"),
-        open_columns(targets, model.target_specs, "expected output"),
-        [target_check(loss, spec) for loss, spec in model.losses],
-    )
+    return samples_of(inputs, targets, model)

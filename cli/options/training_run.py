@@ -4,7 +4,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import click
+
 import odt
+from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.shared import given, hyper_parameters
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet, Split
@@ -40,6 +43,17 @@ def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     refuse_alone("--export-weights", options["export_weights"], model, exports)
     refuse_alone("--keep-best", options["keep_best"], model, exports)
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
+
+
+def warn_of_no_export(options: dict[str, Any], exports: dict[str, str]) -> None:
+    """Warns if training would write nothing."""
+    written = exports or options["export_checkpoint"]
+    if not written and options["epochs"] and not spelled_as_one():
+        click.echo(
+            "Warning: nothing will be written. Give --export-tflite, --export-circle or "
+            "--export-checkpoint to keep what is trained.",
+            err=True,
+        )
 
 
 def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, Any]) -> None:
@@ -99,12 +113,11 @@ def open_samples(
     """
     for path in exports_of(options).values():
         AtomicFile(path).discard()  # refused now rather than after hours of training
-    data = trainer.open(
+    files = (
         given("--load-input", options["load_input"], "the file with the inputs of all samples"),
-        given(
-            "--load-expected", options["load_expected"], "the file with what the outputs should be"
-        ),
+        given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
+    data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
     length, share = options["data_length"], options["validation_split"]
     parts = split_samples(data.length, length, share, trainer.recipe.info.batch_size)
     shuffle = options["shuffle"]

@@ -68,7 +68,13 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
         reading(path, "must be an .npz of number arrays"),
         zipfile.ZipFile(file) as archive,
     ):
-        members = {m.filename.removesuffix(".npy"): m for m in archive.infolist()}
+        files = [m for m in archive.infolist() if not m.is_dir()]
+        members = {m.filename.removesuffix(".npy"): m for m in files}
+        if files and not any(m.filename.endswith(".npy") for m in files):
+            raise DataError(
+                f"{path}: must hold arrays (.npy), but it is an archive of {len(files)} other "
+                f"files. Make data files of it: odt gen-datafile --source {path}."
+            )
         names = list(members) if count is None else pick_arrays(path, members, count)
         size = os.fstat(file.fileno()).st_size
         guard(path, size, sum(members[name].file_size for name in names))

@@ -28,6 +28,7 @@ from odt.core.data.array_files import (
     npy_array,
     npz_arrays,
 )
+from odt.core.data.file_kinds import START, file_kind
 from odt.core.data.sidecar import read_sidecar, rescale
 from odt.core.storage.mapped_files import MappedFile, mapped_file
 from odt.core.storage.mapped_pages import Pages
@@ -136,7 +137,9 @@ def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
         rows.read_direct(out, np.s_[samples])
 
 
-def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Column, ...]:
+def open_columns(
+    path: str, specs: Sequence[TensorSpec], what: str, *, ignore_rest: bool = False
+) -> tuple[Column, ...]:
     """Opens a raw, `.npy`, `.npz` or HDF5 file, recognised by its bytes, as one column per tensor.
 
     Args:
@@ -144,12 +147,15 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
             of these names, `arr_0`, `arr_1`, …, or a single one.
         specs: shape and dtype of one sample of each tensor.
         what: name of a tensor in messages: "input", "expected output".
+        ignore_rest: ignores bytes after the last whole sample of a raw file, with a note, as
+            onert_train does; otherwise they are refused.
 
     Raises:
-        DataError: if the file cannot be read, or its sizes or dtypes do not match the specs.
+        DataError: if the file cannot be read, is of another kind, or its sizes or dtypes do not
+            match the specs.
     """
     with open_input(path) as f, reading(path, "must be a readable file"):
-        start = f.read(8)
+        start = f.read(START)
         size = os.fstat(f.fileno()).st_size
     if not size:
         raise DataError(f"{path}: must hold samples, but it is empty.")
@@ -160,7 +166,13 @@ def open_columns(path: str, specs: Sequence[TensorSpec], what: str) -> tuple[Col
     elif start.startswith(ZIP):
         arrays = list(npz_arrays(path, len(specs)).values())
     else:
-        return _raw_columns(path, size, specs, what)
+        kind = file_kind(start, specs[0].dtype.itemsize) if specs else None
+        if kind is not None and read_sidecar(path) is None:
+            raise DataError(
+                f"{path}: must hold raw values, .npy, .npz or HDF5, but it is {kind.name}. "
+                f"{kind.remedy.format(path=path)}"
+            )
+        return _raw_columns(path, size, specs, what, ignore_rest)
     if len(arrays) != len(specs):
         raise DataError(
             f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
@@ -263,7 +275,7 @@ def _loss_for(targets: str) -> str:
 
 
 def _raw_columns(
-    path: str, size: int, specs: Sequence[TensorSpec], what: str
+    path: str, size: int, specs: Sequence[TensorSpec], what: str, ignore_rest: bool
 ) -> tuple[Column, ...]:
     stored, scale = _stored(path, size, specs, what)
     sample = sum(s.nbytes for s in stored)
@@ -274,6 +286,12 @@ def _raw_columns(
             f"({', '.join(str(s) for s in specs)}), but the file has {size}."
         )
     notes: tuple[str, ...] = ()
+    if rest and not ignore_rest:
+        raise DataError(
+            f"{path}: must hold whole samples of {sample} bytes "
+            f"({', '.join(str(s) for s in stored)}), but has {rest} bytes after {length} samples. "
+            f"Give raw values of the model's shape and dtype, .npy, .npz or HDF5."
+        )
     if rest:
         notes = (
             f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "

@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.data import dataset
 from odt.core.data.columns import Column, array_columns, open_columns
 from odt.core.recipe.samples import SampleSpecs
+from odt.core.runtime.runtime import Runtime
 from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec
 
@@ -24,13 +25,18 @@ class DataSet:
         x: inputs: an array, a sequence or mapping of arrays for several inputs, or the path of a
             raw, .npy, .npz or HDF5 file. The first axis of an array counts samples.
         y: targets, likewise; None to predict.
+        ignore_rest: ignores bytes after the last whole sample of a raw file, as onert_train does,
+            instead of refusing the file.
     """
 
     x: Any
     y: Any = None
+    ignore_rest: bool = False
 
 
-def samples_of(x: Any, y: Any, model: SampleSpecs, names: Sequence[str] = ()) -> dataset.DataSet:
+def samples_of(
+    x: Any, y: Any, model: SampleSpecs | Runtime, names: Sequence[str] = ()
+) -> dataset.DataSet:
     """SampleSpecs of arrays or files, checked against the model.
 
     Args:
@@ -42,6 +48,7 @@ def samples_of(x: Any, y: Any, model: SampleSpecs, names: Sequence[str] = ()) ->
     Raises:
         DataError: if shapes or dtypes do not fit, or numbers of samples differ.
     """
+    rest = isinstance(x, DataSet) and x.ignore_rest
     if isinstance(x, DataSet):
         x, y = x.x, x.y
     if isinstance(x, Mapping):
@@ -49,17 +56,38 @@ def samples_of(x: Any, y: Any, model: SampleSpecs, names: Sequence[str] = ()) ->
         if missing or len(x) != len(names):
             raise DataError(f"x: must have the keys {', '.join(names)}, but got {', '.join(x)}.")
         x = [x[name] for name in names]
-    inputs = _columns(x, model.input_specs, "x", "input")
     if y is None:
-        return dataset.DataSet(inputs)
-    targets = _columns(y, model.target_specs, "y", "expected output")
+        return dataset.DataSet(_columns(x, model.input_specs, "x", "input", rest))
     checks = [dataset.target_check(loss, spec) for loss, spec in model.losses]
-    return dataset.DataSet(inputs, targets, checks)
+    try:
+        inputs = _columns(x, model.input_specs, "x", "input", rest)
+        targets = _columns(y, model.target_specs, "y", "expected output", rest)
+        return dataset.DataSet(inputs, targets, checks)
+    except DataError as e:
+        if not _swapped(x, y, model):
+            raise
+        raise DataError(
+            f"{e} {x} fits the expected outputs and {y} the inputs: swap the two files."
+        ) from e
 
 
-def _columns(data: Any, specs: Sequence[TensorSpec], name: str, what: str) -> Sequence[Column]:
+def _swapped(x: Any, y: Any, model: SampleSpecs | Runtime) -> bool:
+    """Whether the file of the inputs holds the targets, and the other way round."""
+    if not (isinstance(x, str | os.PathLike) and isinstance(y, str | os.PathLike)):
+        return False
+    try:
+        inputs = _columns(y, model.input_specs, "y", "input", False)
+        targets = _columns(x, model.target_specs, "x", "expected output", False)
+    except DataError:
+        return False
+    return {c.length for c in inputs} == {c.length for c in targets}
+
+
+def _columns(
+    data: Any, specs: Sequence[TensorSpec], name: str, what: str, ignore_rest: bool
+) -> Sequence[Column]:
     if isinstance(data, str | os.PathLike):
-        return open_columns(os.fspath(data), specs, what)
+        return open_columns(os.fspath(data), specs, what, ignore_rest=ignore_rest)
     several = isinstance(data, list | tuple) and len(data) == len(specs)
     if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
         return array_columns(list(data), specs, name)

@@ -141,7 +141,10 @@ def test_training_needs_neither_output(tmp_path: Path) -> None:
 
 @posix
 def test_training_that_writes_nothing_ends_with_its_reader() -> None:
-    assert closed(start(*TRAIN, "--epochs", "1000000"), "Model Filename") == (1, "")
+    status, errors = closed(start(*TRAIN, "--epochs", "1000000"), "Model Filename")
+    assert status == 1
+    assert errors.startswith("Warning: nothing will be written.")
+    assert errors.count("\n") == 1
 
 
 @full

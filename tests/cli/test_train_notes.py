@@ -16,6 +16,10 @@ from odt.core.training.inference import Predictor
 from odt.notes import left_out
 
 X, T = MLP_SM / "input.bin", MLP_SM / "expected.bin"
+NO_EXPORT = (
+    "Warning: nothing will be written. Give --export-tflite, --export-circle or "
+    "--export-checkpoint to keep what is trained.\n"
+)
 
 
 def train(*words: object) -> Result:
@@ -29,14 +33,22 @@ def val_loss(result: Result) -> str:
     return result.stdout.partition("val_loss: [0] ")[2][:6]
 
 
-def test_training_that_does_all_says_nothing() -> None:
-    assert train().stderr == ""
+def notes(*words: object) -> str:
+    """What training says on stderr beside that it writes nothing."""
+    return train(*words).stderr.replace(NO_EXPORT, "")
+
+
+def test_training_without_an_export_warns(tmp_path: Path) -> None:
+    assert train().stderr == NO_EXPORT
+    assert train("--epochs", 0).stderr == ""
+    assert train("--export-checkpoint", tmp_path / "state.odt").stderr == ""
+    assert train("--export-circle", tmp_path / "m.circle").stderr == ""
 
 
 @pytest.mark.parametrize("words", [("--num-of-trainable-ops", 0), ("--trainable-ops", 2)])
 def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> None:
     """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
-    assert train(*words).stderr.startswith("Warning: nothing trains: the selected operators have")
+    assert notes(*words).startswith("Warning: nothing trains: the selected operators have")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +80,7 @@ def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
     state = tmp_path / "state.odt"
     train("--export-checkpoint", state, "--epochs", 3)
     result = train("--checkpoint", state, "--epochs", 2)
-    assert result.stderr == (
+    assert result.stderr.replace(NO_EXPORT, "") == (
         f"{state}: has completed 3 epochs, so none is left. --epochs 2 counts from the first "
         "epoch: give more than 3.\n"
     )
@@ -141,8 +153,8 @@ def test_samples_that_fill_no_batch_are_told(
 
 
 def test_samples_that_are_left_out_are_told_at_the_start() -> None:
-    assert train("--data-length", 60).stderr == f"{left_out(60, 32, False)}\n"
-    assert train("--data-length", 60, "--shuffle").stderr == f"{left_out(60, 32, True)}\n"
+    assert notes("--data-length", 60) == f"{left_out(60, 32, False)}\n"
+    assert notes("--data-length", 60, "--shuffle") == f"{left_out(60, 32, True)}\n"
 
 
 @pytest.mark.parametrize("more", [(), ("--memory-budget", "3MB")])
@@ -159,3 +171,10 @@ def test_validation_of_a_batch_and_more_drops_the_rest() -> None:
     words = ("--num-of-trainable-ops", 0, "--batch-size", 12, "--validation-split")
     of_16, of_12 = train(*words, 0.17), train(*words, 0.14, "--data-length", 92)
     assert val_loss(of_16) == val_loss(of_12) != ""
+
+
+def test_swapped_files_are_recognised() -> None:
+    line = ["train", MLP_SM / "model.circle", "--load-input", T, "--load-expected", X]
+    result = CliRunner().invoke(main, [str(word) for word in line])
+    assert result.exit_code == 1
+    assert "swap the two files" in result.stderr

@@ -195,7 +195,10 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "pickle": (npy(np.array([{}], object)), "Python objects"),
     "npz of objects": (npz_of_objects, "Python objects"),
     "damaged npz": (damaged_npz, "npz of number arrays"),
-    "zip": (lambda p: zipfile.ZipFile(p, "w").writestr("a/b.txt", "x"), "npz of number arrays"),
+    "zip": (
+        lambda p: zipfile.ZipFile(p, "w").writestr("a/b.txt", "x"),
+        r"must hold arrays \(.npy\)",
+    ),
     "two arrays": (npz_of_two, "but got x, y"),
     "npy header": (lambda path: path.write_bytes(b"\x93NUMPY\x01\x00junk"), "npy array"),
     "claims more": (array_that_claims_more, "npy array"),

@@ -5,6 +5,7 @@ worked out from its source in float32.
 """
 
 import tracemalloc
+import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,45 @@ def test_a_tensor_may_begin_at_an_odd_byte(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_whole_sample_are_ignored_and_said(tmp_path: Path) -> None:
     path = raw(tmp_path / "x.bin", numbers(2, 6), np.zeros(5, np.uint8))
-    (column,) = open_columns(path, [PIXELS], "input")
+    (column,) = open_columns(path, [PIXELS], "input", ignore_rest=True)
     assert column.length == 2
     assert "last 5 bytes" in column.notes[0]
+    with pytest.raises(DataError, match=r"must hold whole samples of 24 bytes .* but has 5 bytes"):
+        open_columns(path, [PIXELS], "input")
+
+
+FILES = {
+    "table.csv": b"width,height\r\n1.5,2.5\r\n3.5,4.5\r\n",
+    "umlaut.csv": "Größe;Gewicht\n1,5;2,5\n3,5;4,5\n".encode() * 9,
+    "photo.jpg": b"\xff\xd8\xff\xe0\0\x10JFIF" + bytes(26),
+    "photo.png": b"\x89PNG\r\n\x1a\n" + bytes(28),
+    "sound.wav": b"RIFF\x24\0\0\0WAVEfmt " + bytes(32),
+    "data.tar.gz": b"\x1f\x8b\x08" + bytes(33),
+    "data.tar": bytes(257) + b"ustar\0" + bytes(25),
+    "model.tflite": b"\x1c\0\0\0TFL3" + bytes(28),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_other_kinds_are_no_samples(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    with pytest.raises(DataError, match=r"must hold raw values, .npy, .npz or HDF5, but it is an?"):
+        open_columns(str(path), [TensorSpec((1,), np.dtype(np.float32))], "input", ignore_rest=True)
+
+
+def test_an_archive_without_arrays_is_named_as_such(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for k in range(8000):
+            archive.writestr(f"cats/{k}.jpg", b"")
+    with pytest.raises(DataError, match=r"must hold arrays \(.npy\), but .* 8000 other files"):
+        open_columns(str(tmp_path / "photos.zip"), [PIXELS], "input")
+
+
+def test_gray_pixels_that_look_like_text_are_samples(tmp_path: Path) -> None:
+    path = raw(tmp_path / "x.bin", np.full((2, 300), ord("a"), np.uint8))
+    (column,) = open_columns(path, [TensorSpec((300,), np.dtype(np.uint8))], "input")
+    assert column.length == 2
 
 
 @pytest.mark.parametrize("samples", [slice(1, 4), np.array([3, 0, 3]), [2, 1]])
