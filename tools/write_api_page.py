@@ -1,4 +1,4 @@
-"""Writes docs/api.md: the public names of odt, from their docstrings and tested examples.
+"""Writes docs/api.md from the docstrings of odt's public names and tested examples.
 
 python tools/write_api_page.py
 """
@@ -26,15 +26,16 @@ GROUPS = {
     ),
     "Before training": ("plan", "MemoryForecast", "check", "CheckResult"),
     "Errors and warnings": tuple(
-        name for name, module in odt.FACE.items() if module == "odt.errors"
+        name for name, module in odt.PUBLIC.items() if module == "odt.errors"
     ),
 }
 INTRODUCTION = """# Python API
 
 <!-- Written by tools/write_api_page.py from docstrings and docs/api_examples.toml. -->
 
-`import odt` gives what the command line does: `odt train` itself stands on these names. Arrays are
-NumPy's, or anything that `numpy.asarray` takes; N is the number of samples. Examples begin with
+The Python API has the functions of the command line; `odt train` is built on it. Arrays are NumPy
+arrays, or anything that `numpy.asarray` accepts; N is the number of samples. The examples begin
+with
 
 ```python
 import numpy as np
@@ -47,7 +48,7 @@ y = np.eye(10, dtype="float32")[np.arange(96) % 10]
 
 
 def signature(value: Any) -> str:
-    """The call of a class or function, without its name; empty for what has none."""
+    """Returns the call signature of a class or function, without its name."""
     try:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):
@@ -56,7 +57,7 @@ def signature(value: Any) -> str:
 
 
 def section(name: str) -> list[str]:
-    """One public name: call, docstring, methods and example."""
+    """Returns the section of a public name: signature, docstring, methods and example."""
     value = getattr(odt, name)
     lines = [f"### `odt.{name}`", ""]
     is_class = inspect.isclass(value)
@@ -76,14 +77,14 @@ def section(name: str) -> list[str]:
 
 
 def text_of(value: Any) -> list[str]:
-    """The docstring as indented text."""
+    """Returns a docstring: the first line as prose, the rest as preformatted text."""
     text = inspect.getdoc(value) or ""
     first, _, rest = text.partition("\n")
     return [first, *(["", "```text", rest.strip("\n"), "```"] if rest.strip() else [])]
 
 
 def public_members(value: type) -> list[tuple[str, Any]]:
-    """Methods and properties with docstrings, as the class and odt's bases define them."""
+    """Returns public methods and properties that the class and its bases in odt define."""
     found: dict[str, Any] = {}
     for base in value.__mro__[::-1]:
         if base.__module__.startswith("odt."):
@@ -95,7 +96,7 @@ def public_members(value: type) -> list[tuple[str, Any]]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the text of docs/api.md."""
     lines = [INTRODUCTION]
     for title, names in GROUPS.items():
         lines += [f"## {title}", ""]

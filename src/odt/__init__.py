@@ -1,4 +1,4 @@
-"""Trains the Circle or TFLite model file that is already shipped, on the device it runs on."""
+"""Fine-tunes deployed Circle and TFLite models on the device that runs them."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.weights import Arrays as Arrays
 
 # Public name → its module, loaded when the name is first used: `import odt` stays instant.
-FACE = {
+PUBLIC = {
     "DataError": "odt.errors",
     "ModelError": "odt.errors",
     "OdtError": "odt.errors",
@@ -94,11 +94,11 @@ FACE = {
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in FACE:
+        if name not in PUBLIC:
             raise AttributeError(f"module 'odt' has no attribute {name!r}")
-        value = getattr(importlib.import_module(FACE[name]), name)
+        value = getattr(importlib.import_module(PUBLIC[name]), name)
         globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *FACE})
+        return sorted({*globals(), *PUBLIC})

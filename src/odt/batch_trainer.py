@@ -1,4 +1,4 @@
-"""A model ready to train batch by batch."""
+"""Training batch by batch: the base class of `odt.Trainer`, for loops written by hand."""
 
 import os
 import re
@@ -36,7 +36,7 @@ UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 class BatchTrainer:
-    """A model with loss, optimizer and metrics that takes single batches; see Trainer."""
+    """Trains a model on single batches; Trainer adds `fit`, checkpoints and export."""
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class BatchTrainer:
 
         Args:
             x: inputs: arrays (N, …), the path of a data file, or a DataSet.
-            y: targets (N, …), likewise.
+            y: targets: arrays (N, …) or the path of a data file; None with a DataSet.
 
         Raises:
-            DataError: if shapes, dtypes or numbers of samples do not fit.
+            DataError: if shapes, dtypes or numbers of samples do not match the model.
         """
         if isinstance(x, dataset.DataSet):
             return x
@@ -122,13 +122,14 @@ class BatchTrainer:
         return data
 
     def build(self, samples: int = 0) -> engine.Trainer:
-        """Plans and allocates memory, if that has not been done.
+        """Plans and allocates the memory of training; later calls return the same engine.
 
         Args:
-            samples: number of samples of the data, for `cache_frozen`.
+            samples: number of samples that `cache_frozen` caches.
 
         Raises:
-            UnsupportedError, OptionError: if the model cannot be trained so.
+            UnsupportedError: if the model cannot be trained.
+            OptionError: if the model cannot be trained with these options.
         """
         if self._engine is None:
             where, dtype = self._cache
@@ -155,7 +156,7 @@ class BatchTrainer:
         return self._engine
 
     def train_on_batch(self, x: Any, y: Any) -> Logs:
-        """One step; returns loss and metrics before the update.
+        """Runs one training step; returns loss and metrics before the update.
 
         Args:
             x: inputs (N, …), at most a batch.
@@ -164,7 +165,7 @@ class BatchTrainer:
         return self._batch(x, y, update=True)
 
     def test_on_batch(self, x: Any, y: Any) -> Logs:
-        """Loss and metrics of a batch; nothing is updated.
+        """Returns loss and metrics of a batch without an update.
 
         Args:
             x: inputs (N, …), at most a batch.
@@ -173,15 +174,15 @@ class BatchTrainer:
         return self._batch(x, y, update=False)
 
     def forward_backward(self, x: Any, y: Any, scale: float = 1.0) -> float:
-        """Adds the gradients of a batch to `gradients`, for loops of your own.
+        """Adds the gradients of a batch to `gradients`, for custom training loops.
 
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
-            scale: of the loss and its gradients, such as 1 / batches to be accumulated.
+            scale: factor of the loss and its gradients, such as 1/K to average K batches.
 
         Returns:
-            The loss, times the scale.
+            The loss multiplied by `scale`.
 
         Raises:
             TrainingError: if the loss is not finite; accumulated gradients are then discarded.
@@ -190,24 +191,24 @@ class BatchTrainer:
         return self.build().accumulate(data, data.length, scale)
 
     def apply_gradients(self) -> None:
-        """One update by `gradients`, which are empty after that."""
+        """Updates the weights with `gradients`, then clears them."""
         self.build().apply_gradients()
 
     @property
     def gradients(self) -> Arrays:
-        """Accumulated gradients by the names of their weights; read and set in place."""
+        """Accumulated gradients by weight name; can be read and set in place."""
         trainer = self.build()
         return Arrays(lambda: by_name(trainer.graph, trainer.gradients))
 
     @property
     def weights(self) -> Arrays:
-        """Weights that train by name; read and set in place."""
+        """Trainable weights by name; can be read and set in place."""
         trainer = self.build()
         return Arrays(lambda: by_name(trainer.graph, trainer.parameters.tensors))
 
     @property
     def learning_rate(self) -> float:
-        """Of the next update; can be set between batches."""
+        """Learning rate of the next update; can be set between batches."""
         optimizer = self.build().parameters.optimizer
         assert optimizer is not None
         return optimizer.learning_rate
@@ -221,7 +222,7 @@ class BatchTrainer:
         optimizer.learning_rate = value
 
     def logs(self, result: Result, prefix: str = "") -> Logs:
-        """Loss and metrics by name, metrics by the names that were asked for."""
+        """Loss and metrics by name; metrics have the names given to the trainer."""
         found = {self._asked.get(n, n): value for n, value in result.metrics.items()}
         return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **found}.items()}
 
@@ -231,7 +232,7 @@ class BatchTrainer:
             warnings.warn(message, OdtWarning, stacklevel=4)
 
     def close(self) -> None:
-        """Ends the threads; weights stay readable."""
+        """Ends the worker threads; weights stay readable."""
         if self._engine is not None:
             self._engine.close()
 

@@ -1,7 +1,7 @@
 """Callbacks of `Trainer.fit`, with Keras' protocol and names.
 
-Epochs and batches are counted from 0. `logs` holds the loss and the metrics by name; those of
-validation data begin with `val_`.
+Epochs and batches are counted from 0. `logs` holds the loss and the metrics by name; values on
+validation data have names that begin with `val_`.
 """
 
 import csv
@@ -22,10 +22,11 @@ PathLike: TypeAlias = str | os.PathLike[str]
 
 
 class Callback:
-    """Called while `fit` runs; derive from it and override what you need.
+    """Base class of callbacks; override the methods that you need.
 
     Attributes:
-        trainer: the trainer that runs. Set `trainer.stop_training = True` to end after the batch.
+        trainer: the trainer whose `fit` runs. `trainer.stop_training = True` ends training after
+            the current batch.
     """
 
     trainer: "Trainer"
@@ -34,7 +35,7 @@ class Callback:
         """Called before the first batch."""
 
     def on_train_end(self, logs: Logs) -> None:
-        """Called after the last batch; `logs` are those of the last epoch."""
+        """Called after the last batch, with the logs of the last epoch."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs) -> None:
         """Called before an epoch."""
@@ -50,11 +51,11 @@ class Callback:
 
 
 class History(Callback):
-    """Losses and metrics of all epochs; `fit` returns one.
+    """Losses and metrics of all epochs, as returned by `fit`.
 
     Attributes:
         epoch: numbers of the epochs, from 0.
-        history: values of each epoch by name: loss, val_loss, metrics.
+        history: name (loss, val_loss, a metric) → its values, one for each epoch.
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class History(Callback):
 
 
 class LambdaCallback(Callback):
-    """Calls functions.
+    """Callback made of functions.
 
     Args:
         on_train_begin: called with (logs).
@@ -97,10 +98,10 @@ class LambdaCallback(Callback):
 
 
 class _Monitor:
-    """Compares the values of one entry of logs.
+    """Follows one value of the logs and remembers the best.
 
     Attributes:
-        best: so far; None before the first.
+        best: best value so far; None before the first.
     """
 
     def __init__(self, monitor: str, mode: str, min_delta: float = 0.0) -> None:
@@ -112,10 +113,10 @@ class _Monitor:
         self.best: float | None = None
 
     def improves(self, logs: Logs) -> bool:
-        """Whether the value is better than the best one, which it then is.
+        """Whether the value in logs is better than the best so far; updates the best.
 
         Raises:
-            OptionError: if logs have no such entry.
+            OptionError: if logs have no value of that name.
         """
         if self.monitor not in logs:
             raise OptionError(
@@ -131,12 +132,12 @@ class _Monitor:
 
 
 class EarlyStopping(Callback):
-    """Ends training when a value stops improving.
+    """Early stopping: ends training when a value stops improving.
 
     Args:
         monitor: name of the value in logs.
         min_delta: smallest change that counts as an improvement.
-        patience: epochs without improvement after which training ends.
+        patience: number of epochs without an improvement after which training ends.
         mode: min, max, or auto: max unless the name ends in loss or error.
         restore_best_weights: whether the weights of the best epoch are restored at the end.
     """
@@ -156,12 +157,12 @@ class EarlyStopping(Callback):
         self.best_epoch = 0
 
     def on_train_begin(self, logs: Logs) -> None:
-        """Forgets earlier runs."""
+        """Resets the best value and the count of epochs without an improvement."""
         self._monitor.best, self._waited = None, 0
         self._weights: dict[str, Any] = {}
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Compares the epoch with the best one."""
+        """Ends training if the value has not improved for `patience` epochs."""
         self._waited += 1
         if self._monitor.improves(logs):
             self.best_epoch, self._waited = epoch, 0
@@ -172,7 +173,7 @@ class EarlyStopping(Callback):
             self.trainer.stop_training = True
 
     def on_train_end(self, logs: Logs) -> None:
-        """Restores the best weights."""
+        """Restores the weights of the best epoch, if asked to."""
         for name, values in self._weights.items():
             self.trainer.weights[name] = values
 
@@ -181,11 +182,11 @@ class ModelCheckpoint(Callback):
     """Writes a checkpoint or a model after each epoch.
 
     Args:
-        filepath: name of the file; `{epoch}` (from 1) and names of logs are filled in, such as
-            "model-{epoch:02d}-{val_loss:.3f}.tflite". .tflite and .circle files are exported
-            models, others are checkpoints.
-        monitor: name of the value in logs by which an epoch is better.
-        save_best_only: whether only epochs better than all before are written.
+        filepath: path of the file, which may contain `{epoch}` (from 1) and names of values in
+            logs, such as "model-{epoch:02d}-{val_loss:.3f}.tflite". A path that ends in .tflite
+            or .circle exports a model; any other path saves a checkpoint.
+        monitor: name of the value in logs that tells which epoch is best.
+        save_best_only: whether to write only after an epoch that is better than all before it.
         mode: min, max, or auto: max unless the name ends in loss or error.
     """
 
@@ -201,11 +202,11 @@ class ModelCheckpoint(Callback):
         self._monitor = _Monitor(monitor, mode)
 
     def on_train_begin(self, logs: Logs) -> None:
-        """Forgets earlier runs."""
+        """Resets the best value."""
         self._monitor.best = None
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Writes the file."""
+        """Writes the file, with `save_best_only` only if the epoch is the best so far."""
         if self.save_best_only and not self._monitor.improves(logs):
             return
         path = self.filepath.format(epoch=epoch + 1, **logs)
@@ -216,12 +217,12 @@ class ModelCheckpoint(Callback):
 
 
 class CSVLogger(Callback):
-    """Writes a line of values for each epoch to a CSV file.
+    """Writes loss and metrics of each epoch to a CSV file.
 
     Args:
-        filename: the file.
-        separator: between values.
-        append: whether lines are added to an existing file.
+        filename: path of the file.
+        separator: text between values.
+        append: whether to add lines to an existing file instead of replacing it.
     """
 
     def __init__(self, filename: PathLike, separator: str = ",", append: bool = False) -> None:
@@ -229,13 +230,13 @@ class CSVLogger(Callback):
         self._names: list[str] = []
 
     def on_train_begin(self, logs: Logs) -> None:
-        """Empties the file unless lines are added to it."""
+        """Creates an empty file, unless `append` is set."""
         self._names = []
         if not self.append:
             Path(self.filename).write_text("", encoding="utf-8")
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Writes a line, and the names before the first."""
+        """Writes the line of an epoch, after a line of names in an empty file."""
         with Path(self.filename).open("a", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter=self.separator)
             if not self._names:

@@ -1,4 +1,4 @@
-"""SampleSpecs for a trainer: arrays, data files, map-style data sets and iterables of batches."""
+"""Data for a trainer: arrays, data files, map-style data sets and iterables of batches."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ class DataSet:
     Attributes:
         x: inputs: an array, a sequence or mapping of arrays for several inputs, or the path of a
             raw, .npy, .npz or HDF5 file. The first axis of an array counts samples.
-        y: targets, likewise; None to predict.
-        ignore_rest: ignores bytes after the last whole sample of a raw file, as onert_train does,
-            instead of refusing the file.
+        y: targets, in any of these forms; None for prediction.
+        ignore_rest: whether to ignore bytes after the last whole sample of a raw file, as
+            onert_train does, instead of refusing the file.
     """
 
     x: Any
@@ -37,16 +37,16 @@ class DataSet:
 def samples_of(
     x: Any, y: Any, model: SampleSpecs | Runtime, names: Sequence[str] = ()
 ) -> dataset.DataSet:
-    """SampleSpecs of arrays or files, checked against the model.
+    """Opens arrays or files as a data set, and checks it against the model.
 
     Args:
-        x: a DataSet, or its inputs.
-        y: targets; None with a DataSet, or to predict.
+        x: a DataSet, or inputs.
+        y: targets; None with a DataSet or for prediction.
         model: shapes and dtypes of a sample.
-        names: of the model's inputs, by which a mapping is ordered.
+        names: names of the model's inputs, for inputs given as a mapping.
 
     Raises:
-        DataError: if shapes or dtypes do not fit, or numbers of samples differ.
+        DataError: if shapes or dtypes do not match the model, or numbers of samples differ.
     """
     rest = isinstance(x, DataSet) and x.ignore_rest
     if isinstance(x, DataSet):
@@ -95,19 +95,20 @@ def _columns(
 
 
 def is_batches(x: Any, y: Any) -> bool:
-    """Whether x gives batches or samples (x, y) itself, as a torch DataLoader does."""
+    """Whether x yields pairs (x, y) of batches or samples, as a torch DataLoader does."""
     if y is not None or isinstance(x, DataSet | str | os.PathLike | Mapping | np.ndarray):
         return False
     return not hasattr(x, "__array__") and hasattr(x, "__iter__") | hasattr(x, "__getitem__")
 
 
 def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple[Any, Any]]:
-    """The batches (x, y) of an iterable; samples of a map-style data set are collected.
+    """Yields batches (x, y) from an iterable of batches or a map-style data set of samples.
 
     Args:
-        data: an iterable of batches, or an object with __len__ and __getitem__ that gives samples.
+        data: an iterable of batches, or an object with __len__ and __getitem__ whose items are
+            batches or samples.
         model: shapes and dtypes of a sample.
-        batch_size: samples that are collected.
+        batch_size: number of samples that are stacked to a batch.
     """
     if hasattr(data, "__iter__"):
         yield from data

@@ -1,9 +1,10 @@
-"""What a user can cause. Each message is one line: where: rule, but got values. What to do.
+"""Exceptions that a user can cause.
 
-Anything that is not an OdtError is a bug in odt and keeps its traceback.
+Messages have the form “where: rule, but got values. What to do.” An exception that is not an
+OdtError is a bug in odt and keeps its traceback.
 """
 
-MOST = 400  # characters of a message
+MOST = 400  # maximum length of a message in characters
 
 
 def one_line(text: str, most: int) -> str:
@@ -15,7 +16,7 @@ def one_line(text: str, most: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text with its control characters as Python escapes them."""
+    """Text with control characters written as Python's escape sequences."""
     control = {
         ord(c): c.encode("unicode_escape").decode() for c in set(text) if not c.isprintable()
     }
@@ -23,10 +24,10 @@ def escaped(text: str) -> str:
 
 
 class OdtError(Exception):
-    """Something the user can put right; commands print it as one line and exit with 1.
+    """Base class of errors that the user can correct; commands print one line and exit with 1.
 
     Attributes:
-        details: all that the line leaves out; `odt -v` prints it.
+        details: the full text where the one line is shortened; `odt -v` prints it.
     """
 
     def __init__(self, message: str, details: str = "") -> None:
@@ -35,36 +36,36 @@ class OdtError(Exception):
 
 
 class ModelError(OdtError):
-    """A model file that breaks a rule of its format, or cannot be read or written."""
+    """A model or checkpoint file that is damaged, or cannot be read or written."""
 
 
 class ShapeError(OdtError):
-    """Shapes or dtypes that an operator does not take; the caller adds where."""
+    """Shapes or dtypes that an operator does not accept; the caller adds the node's name."""
 
 
 class UnsupportedError(OdtError):
-    """A sound model that odt cannot train; names every reason at once."""
+    """A valid model that odt cannot train; the message lists all reasons."""
 
 
 class DataError(OdtError):
-    """Training data that does not fit the model, or holds values no loss can use."""
+    """Data that does not match the model, or holds values that the loss cannot use."""
 
 
 class LostFileError(OdtError):
-    """A mapped file that became shorter, or whose disk failed, while it was read."""
+    """A memory-mapped file that was truncated, or could not be read, during use."""
 
 
 class OptionError(OdtError):
-    """Options that contradict each other, the model or the data."""
+    """Arguments or options that are invalid, or contradict each other, the model or the data."""
 
 
 class TrainingError(OdtError):
-    """Training that cannot go on, such as a loss that is no longer finite."""
+    """Training that cannot continue: the loss is NaN or infinite."""
 
 
 class OutputError(OdtError):
-    """A standard output that no longer takes what is printed."""
+    """Standard output that can no longer be written."""
 
 
 class OdtWarning(UserWarning):
-    """Something that may not be as intended, such as samples that fill no batch."""
+    """A likely mistake that does not stop training, such as samples that fill no batch."""

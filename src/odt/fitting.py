@@ -1,4 +1,4 @@
-"""One run of `Trainer.fit`: epochs, validation, callbacks, checkpoints."""
+"""The loop of `Trainer.fit`: epochs, validation, callbacks, checkpoints."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,33 +12,34 @@ from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
 from odt.errors import DataError
-from odt.notes import warnings_before_training
+from odt.fit_warnings import warnings_before_training
 
 if TYPE_CHECKING:
     from odt.trainer import Trainer
 
 
-def split_samples(length: int, wanted: int | None, share: float, batch: int) -> Split:
-    """The samples that train and those that validate.
+def split_samples(length: int, wanted: int | None, fraction: float, batch: int) -> Split:
+    """Splits samples into training and validation samples.
 
     Args:
-        length: of the data.
-        wanted: how many of them; None for all.
-        share: that validates.
-        batch: samples in a step.
+        length: number of samples in the data.
+        wanted: number of samples to use; None for all.
+        fraction: fraction used for validation.
+        batch: batch size.
 
     Raises:
-        DataError: if there are not as many, or not as many as a batch to train.
+        DataError: if the data has fewer samples than wanted, or the training samples fill no
+            batch.
     """
     if wanted is not None and wanted > length:
         raise DataError(
             f"--data-length: must be at most {length}, the samples of the files, but got {wanted}"
         )
-    parts = split(wanted or length, share)
+    parts = split(wanted or length, fraction)
     samples = len(parts.training)
     if not samples:
         raise DataError(
-            f"--validation-split {share:g}: must leave samples to train, but got none of "
+            f"--validation-split {fraction:g}: must leave samples to train, but got none of "
             f"{wanted or length}. Give less."
         )
     if samples < batch:
@@ -50,7 +51,7 @@ def split_samples(length: int, wanted: int | None, share: float, batch: int) -> 
 
 
 class Fit:
-    """A run of fit."""
+    """One call of `Trainer.fit`."""
 
     def __init__(self, trainer: "Trainer", callbacks: Sequence[Callback], epochs: int) -> None:
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
@@ -80,16 +81,16 @@ class Fit:
         patience: int | None,
         check_data: bool,
     ) -> None:
-        """Trains on samples by number."""
+        """Trains on a data set, whose samples are read by number."""
         trainer, resume = self.trainer, self.trainer.resume
         core = trainer.build()
-        held = trainer.open(*_pair(validation_data)) if validation_data is not None else None
+        validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
         steps = len(parts.training) // core.info.batch_size
         first, done = resume.start(core.info.batch_size, steps)
-        given: AbstractContextManager[Data] = nullcontext(data)
+        source: AbstractContextManager[Data] = nullcontext(data)
         if core.caches:
-            cut = (parts.training, parts.validation)
-            given = trainer.cache = core.frozen(data, data.without_inputs(), cut)
+            numbers = (parts.training, parts.validation)
+            source = trainer.cache = core.frozen(data, data.without_inputs(), numbers)
         self._begin()
         for note in (trainer.recipe.dequantized.note, *data.notes):
             trainer.warn(note)
@@ -111,7 +112,7 @@ class Fit:
                     callback.on_train_batch_begin(number, {})
 
         logs: dict[str, float] = {}
-        with given as samples:
+        with source as samples:
             if first <= self.epochs:
                 self._epoch_begin(first - 1)
             for epoch in core.fit(
@@ -126,8 +127,8 @@ class Fit:
             ):
                 saver.epoch()
                 trainer.epoch, logs = epoch, self._logs(epoch)
-                if held is not None:
-                    result = core.evaluate(held, range(held.length), rest=True)
+                if validation is not None:
+                    result = core.evaluate(validation, range(validation.length), rest=True)
                     logs |= trainer.logs(result, "val_")
                 self._epoch_end(epoch.number - 1, logs)
                 if trainer.stop_training:
@@ -139,11 +140,11 @@ class Fit:
             callback.on_train_end(logs)
 
     def batches(self, data: Any, validation_data: Any) -> None:
-        """Trains on batches that an iterable gives."""
+        """Trains on an iterable of batches."""
         trainer = self.trainer
         core = trainer.build()
         batch_size = core.info.batch_size
-        held = trainer.open(*_pair(validation_data)) if validation_data is not None else None
+        validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin()
         for number in range(self.epochs):
@@ -154,19 +155,21 @@ class Fit:
                 for callback in self._batch_begin if k else ():
                     callback.on_train_batch_begin(k, {})
                 samples = trainer.open(x, y)
-                found = trainer.logs(core.batch(samples, samples.length, update=True))
-                for name, value in found.items():
+                batch_logs = trainer.logs(core.batch(samples, samples.length, update=True))
+                for name, value in batch_logs.items():
                     sums[name] = sums.get(name, 0.0) + value * samples.length
                 total += samples.length
                 for callback in self._batch_end:
-                    callback.on_train_batch_end(k, found)
+                    callback.on_train_batch_end(k, batch_logs)
                 if trainer.stop_training:
                     break
             if not total:
                 raise DataError("x: must give batches in every epoch, but it gave none.")
             logs = {name: value / total for name, value in sums.items()}
-            if held is not None:
-                logs |= trainer.logs(core.evaluate(held, range(held.length), rest=True), "val_")
+            if validation is not None:
+                logs |= trainer.logs(
+                    core.evaluate(validation, range(validation.length), rest=True), "val_"
+                )
             self._epoch_end(number, logs)
             if trainer.stop_training:
                 break
@@ -188,10 +191,10 @@ class Fit:
             callback.on_epoch_end(number, logs)
 
     def _logs(self, epoch: Epoch) -> dict[str, float]:
-        logs, held = self.trainer.logs(epoch.training), epoch.validation
-        return logs | (self.trainer.logs(held, "val_") if held else {})
+        logs, validation = self.trainer.logs(epoch.training), epoch.validation
+        return logs | (self.trainer.logs(validation, "val_") if validation else {})
 
 
 def _pair(data: Any) -> tuple[Any, ...]:
-    """Arguments of Trainer.open."""
+    """The arguments of Trainer.open for data given as (x, y) or as one object."""
     return tuple(data) if isinstance(data, tuple | list) else (data,)

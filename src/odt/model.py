@@ -1,4 +1,4 @@
-"""A model file: its tensors, operators and parameters."""
+"""Model files: inputs, outputs, operators, parameters and training info."""
 
 import os
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ class TensorInfo:
     """A tensor of a model.
 
     Attributes:
-        name: as in the file.
-        shape: with the file's batch, usually 1, as first axis.
-        dtype: of its values.
+        name: name in the file.
+        shape: shape in the file; the first axis of inputs and outputs is the batch, usually 1.
+        dtype: element type.
     """
 
     name: str
@@ -41,7 +41,7 @@ class NodeInfo:
 
     Attributes:
         index: position in the file, from 0.
-        operator: its kind, such as CONV_2D.
+        operator: operator name, such as CONV_2D.
         inputs: names of the tensors it reads.
         outputs: names of the tensors it writes.
     """
@@ -53,10 +53,10 @@ class NodeInfo:
 
 
 class Model:
-    """A Circle, circle+ or TFLite model file, read by `load_model`; it is not changed.
+    """A Circle, circle+ or TFLite model, as read by `load_model`; training does not change it.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         format: "circle" or "tflite".
     """
 
@@ -95,7 +95,7 @@ class Model:
 
     @property
     def parameters(self) -> Mapping[str, Array]:
-        """Weights that can train, in float32, by name; read-only views."""
+        """Trainable weights by name, as float32; read-only views."""
         graph = dequantize_weights(self._file).graph
         found = sorted({i for each in inspect_graph(graph).trained.values() for i in each})
         weights: dict[str, Array] = {}
@@ -107,21 +107,21 @@ class Model:
 
     @property
     def training_info(self) -> StoredInfo | None:
-        """Loss, optimizer and more that a circle+ file stores; None where there is nothing."""
+        """Training info of a circle+ file: loss, optimizer, …; None if the file has none."""
         return stored_training_info(self._file)
 
     def summary(self) -> str:
-        """Operators with their shapes, parameters and training info, as `odt inspect` prints."""
+        """Text of `odt inspect`: operators with their shapes, parameters and training info."""
         return describe(self._file)
 
     def save(self, path: Path) -> None:
-        """Writes the file as it is.
+        """Writes a copy of the model file.
 
         Args:
-            path: to be written.
+            path: path of the new file.
 
         Raises:
-            ModelError: if it cannot be written.
+            ModelError: if the file cannot be written.
         """
         write_atomically(path, [self._file.data])
 
@@ -147,15 +147,15 @@ def load_model(path: Path) -> Model:
 
 
 def file_of(model: Model | Path) -> File:
-    """The file of a model or of a path."""
+    """Returns the file of a model, or reads the file at a path."""
     return model._file if isinstance(model, Model) else read_model(model)
 
 
 def read_training_info(model: Model | Path) -> StoredInfo | None:
-    """Loss, optimizer and more that a circle+ file stores; None where there is nothing.
+    """Reads the training info of a circle+ file: loss, optimizer, …; None if it has none.
 
     Args:
-        model: a model or its path.
+        model: a model or the path of its file.
 
     Raises:
         ModelError: if the file cannot be read or is damaged.
@@ -167,12 +167,12 @@ def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> No
     """Writes a circle+ file: a Circle model with training info.
 
     Args:
-        model: a Circle model or its path.
-        path: to be written.
-        info: loss, optimizer, batch size and what trains.
+        model: a Circle model or the path of its file.
+        path: path of the new file.
+        info: loss, optimizer, batch size and trainable operators.
 
     Raises:
-        ModelError: if the model is no Circle file, or the file cannot be written.
-        OptionError: if a circle+ file cannot store the info.
+        ModelError: if the model is not a Circle file, or the new file cannot be written.
+        OptionError: if the circle+ format cannot represent the training info.
     """
     add_training_info(file_of(model), info, path)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An update rule with its hyper-parameters; one of SGD, Adam, AdamW.
+    """Base class of optimizers: a learning rate and hyper-parameters.
 
     Attributes:
         learning_rate: step size, above 0.
@@ -16,13 +16,13 @@ class Optimizer:
     learning_rate: float = 0.001
 
     def hyper_parameters(self) -> dict[str, Any]:
-        """All values but the learning rate, by name."""
+        """Returns the hyper-parameters by name, without the learning rate."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "learning_rate"}
 
 
 @dataclass(frozen=True, slots=True)
 class SGD(Optimizer):
-    """Stochastic gradient descent, as torch.optim.SGD without dampening.
+    """Stochastic gradient descent, equal to torch.optim.SGD without dampening.
 
     Attributes:
         learning_rate: step size, above 0.
@@ -40,13 +40,13 @@ class SGD(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class Adam(Optimizer):
-    """Adam as in Keras: epsilon stands outside the root, without bias correction.
+    """Adam in Keras' form: epsilon is added to the root of the moment before bias correction.
 
     Attributes:
         learning_rate: step size, above 0.
-        beta_1: decay of the first moment, below 1.
-        beta_2: decay of the second moment, below 1.
-        epsilon: added to the root of the second moment.
+        beta_1: decay rate of the first moment, below 1.
+        beta_2: decay rate of the second moment, below 1.
+        epsilon: constant added to the square root of the second moment.
         weight_decay: L2 penalty, added to the gradient.
     """
 
@@ -59,13 +59,13 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class AdamW(Optimizer):
-    """Adam with decoupled weight decay, as torch.optim.AdamW.
+    """Adam with decoupled weight decay, equal to torch.optim.AdamW.
 
     Attributes:
         learning_rate: step size, above 0.
-        beta_1: decay of the first moment, below 1.
-        beta_2: decay of the second moment, below 1.
-        epsilon: added to the root of the bias-corrected second moment.
+        beta_1: decay rate of the first moment, below 1.
+        beta_2: decay rate of the second moment, below 1.
+        epsilon: constant added to the square root of the bias-corrected second moment.
         weight_decay: decoupled weight decay.
     """
 

@@ -1,4 +1,4 @@
-"""Memory that training takes and whether a model trains, without training it."""
+"""Forecast of training memory, and a test of whether a model can be trained."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,17 +18,17 @@ from odt.trainer import Trainer
 
 @dataclass(frozen=True, slots=True)
 class MemoryForecast:
-    """Bytes that training takes beyond Python and its modules.
+    """Memory that training needs, in bytes, without Python and its modules.
 
     Attributes:
-        peak: the most at any time.
-        parameters: copies of the weights that train.
+        peak: peak memory.
+        parameters: copies of the trainable weights.
         optimizer: optimizer state.
         gradients: accumulated gradients; 0 if each weight is updated as soon as its gradient is
             complete.
-        arenas: activations, gradients and workspace of all workers.
-        micro_batch: samples computed at once.
-        workers: threads.
+        arenas: activations, their gradients and workspace of all workers.
+        micro_batch: samples that a worker computes at once.
+        workers: number of worker threads.
     """
 
     peak: int
@@ -41,14 +41,16 @@ class MemoryForecast:
 
 
 def plan(model: Model | Path, **options: Any) -> MemoryForecast:
-    """The memory that training takes; nothing is allocated for tensors.
+    """Plans the memory of training, without allocating it.
 
     Args:
-        model: a model or its path.
-        options: as of Trainer; `odt plan --cache-frozen` shows what a cache takes.
+        model: a model or the path of its file.
+        options: arguments of Trainer, except cache_frozen; `odt plan --cache-frozen` shows the
+            memory of a cache.
 
     Raises:
-        UnsupportedError, OptionError: if the model cannot be trained so.
+        UnsupportedError: if the model cannot be trained.
+        OptionError: if options contradict each other or the model.
     """
     if options.get("cache_frozen"):
         raise OptionError("cache_frozen: must be left out of plan, but got it. Use `odt plan`.")
@@ -57,25 +59,25 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
     recipe = trainer.recipe
     parts = training_and_validation(recipe.graph, recipe.info)
     budget = trainer.memory_budget
-    found = fit_budget(Plans(recipe.graph), parts, recipe.info, budget, micro_batch, workers)
+    forecast = fit_budget(Plans(recipe.graph), parts, recipe.info, budget, micro_batch, workers)
     return MemoryForecast(
-        found.peak,
-        found.parameters,
-        found.slots,
-        found.gradients,
-        found.arena,
-        found.schedule.micro_batch,
-        found.schedule.workers,
+        forecast.peak,
+        forecast.parameters,
+        forecast.slots,
+        forecast.gradients,
+        forecast.arena,
+        forecast.schedule.micro_batch,
+        forecast.schedule.workers,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a model trains.
+    """Result of `check`; true if the model can be trained.
 
     Attributes:
-        trains: True, False, or None if it cannot be told.
-        findings: what was looked at, and the result, in words.
+        trains: True, False, or None if unknown.
+        findings: one line for each test, with its result.
     """
 
     trains: bool | None
@@ -89,17 +91,17 @@ def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
     """Tests gradients and one training step on a batch of random samples, in float64.
 
     Args:
-        model: a model or its path.
-        seed: of the samples.
-        options: as of Trainer.
+        model: a model or the path of its file.
+        seed: random seed of the samples.
+        options: arguments of Trainer.
 
     Raises:
         OptionError: if options contradict each other or the model.
     """
     source = model if isinstance(model, Model) else Model(file_of(model))
-    refused = unsupported_nodes(file_of(source).graph)
-    if refused:
-        return CheckResult(False, tuple(map(str, refused)))
+    unsupported = unsupported_nodes(file_of(source).graph)
+    if unsupported:
+        return CheckResult(False, tuple(map(str, unsupported)))
     with Trainer(source, **options) as trainer:
         engine, recipe = trainer.build(), trainer.recipe
         runtime, graph, info = engine.runtime, recipe.graph, engine.info
@@ -108,10 +110,10 @@ def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
         draws = [LOSSES[name].draw for name, _ in runtime.losses]
         data = RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
     tested = replace(info, batch_size=min(info.batch_size, TESTED))
-    found = self_test(graph, tested, data, seed=seed)
-    texts = tuple(f"{f.what}: {f.detail}" for f in found)
-    if blocked or any(f.passed is False for f in found):
+    findings = self_test(graph, tested, data, seed=seed)
+    texts = tuple(f"{f.what}: {f.detail}" for f in findings)
+    if blocked or any(f.passed is False for f in findings):
         return CheckResult(False, texts)
     return CheckResult(
-        True if all(f.passed for f in found if f.what != DIFFERENCES) else None, texts
+        True if all(f.passed for f in findings if f.what != DIFFERENCES) else None, texts
     )

@@ -1,4 +1,4 @@
-"""The text of a model: operators with their shapes, parameters, training info, metadata."""
+"""Summary of a model as text: operators with shapes, parameters, training info, metadata."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ ALL = Selection()
 
 
 def describe(model: Model, selection: Selection = ALL) -> str:
-    """Everything `odt inspect` prints of a model."""
+    """Returns the text of `odt inspect`."""
     graph, folded = model.graph, dequantize_weights(model).graph
     info = select(folded, TrainingInfo(), selection)
     found = inspect_graph(folded).among(info.trainable_ops, info.trainable_tensors)
@@ -34,7 +34,7 @@ def describe(model: Model, selection: Selection = ALL) -> str:
 
 
 def describe_file(model: Model) -> list[str]:
-    """Size, format, metadata and signatures of a file."""
+    """Describes the file: size, format, metadata and signatures."""
     graph = model.graph
     lines = [
         f"{model.path}: {model.format}, {size(len(model.data))}, {len(graph.nodes)} operators, "
@@ -55,7 +55,7 @@ def describe_file(model: Model) -> list[str]:
 
 
 def describe_training_info(model: Model) -> list[str]:
-    """What a circle+ carries; what it leaves out is left out."""
+    """Describes the training info of a circle+ file, without fields that are not set."""
     info = stored_training_info(model)
     if info is None:
         return ["training info: none"]
@@ -68,15 +68,16 @@ def describe_training_info(model: Model) -> list[str]:
 
 
 def describe_interface(graph: Graph, found: Inspection) -> list[str]:
-    """Inputs and outputs, with names and shapes."""
+    """Describes inputs and outputs: names and shapes."""
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
     return table([(role, graph.label(i), _spec(found.specs[i])) for role, i in roles])
 
 
 def describe_operators(graph: Graph, found: Inspection) -> list[str]:
-    """One line an operator, in the order it runs; what would train, or why nothing would.
+    """Describes the operators, one line each, with the parameters that each would train.
 
-    A DEQUANTIZE of constants has no place among what is computed, and trains nothing.
+    For a model that cannot be trained, the reason follows. A DEQUANTIZE of constants is listed
+    without parameters, because it is computed once when the file is read.
     """
     rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
     from_each = found.from_each()
@@ -99,7 +100,7 @@ def describe_operators(graph: Graph, found: Inspection) -> list[str]:
 
 
 def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
-    """What would train if everything does, tensor by tensor; if nothing can, the constants."""
+    """Describes the trainable tensors; if the model cannot be trained, all constants."""
     users: dict[int, list[str]] = {}
     for origin, trained in found.trained.items():
         for i in trained:
@@ -122,6 +123,6 @@ def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
 
 
 def _spec(spec: TensorSpec) -> str:
-    """Types that NumPy does not have carry their name in an opaque dtype."""
+    """Shape and dtype; an opaque dtype holds the name of a type that NumPy does not have."""
     names = spec.dtype.names
     return f"{spec.shape} {names[0].lower()}" if names else str(spec)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 
 def size(nbytes: int) -> str:
-    """Bytes for people: 812 B, 1.6 kB, 14 MB."""
+    """Formats a number of bytes: 812 B, 1.6 kB, 14 MB."""
     value, unit = float(nbytes), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if value < 1000:
@@ -14,11 +14,11 @@ def size(nbytes: int) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """Lines of a table, two blanks between columns.
+    """Formats a table; returns its lines, with two blanks between columns.
 
     Args:
-        rows: cells, as many in each row.
-        right: numbers of the columns that are aligned to the right.
+        rows: the cells of each row; all rows have the same length.
+        right: numbers of the right-aligned columns.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -1,22 +1,22 @@
-"""Which weights train."""
+"""Selection of the weights that train: `last`, `select`, `freeze`, `bias_only`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Trainable:
-    """A selection of weights; the default selects all.
+    """A selection of trainable weights; the default selects all.
 
-    Patterns are those of a shell (`*`, `?`, `[a-z]`) and are compared with a weight's name in the
-    file and with the kind of the operators that read it, such as `CONV_2D`.
+    Patterns have the syntax of a shell (`*`, `?`, `[a-z]`). They match the name of a weight in the
+    file, or the name of an operator that reads it, such as `CONV_2D`.
 
     Attributes:
-        last: the last N operators of the file train; None or -1 for all.
+        last: number of operators, from the end of the file, that train; None or -1 for all.
         operators: positions of the operators that train, such as "0-3,7"; None for all.
-        patterns: if there are any, only weights that match one train.
+        patterns: only weights that match one of these patterns train; all if empty.
         freeze: weights that match one of these patterns do not train.
-        bias_only: only biases train.
-        freeze_norm: BatchNorm that the converter wrote as MUL and ADD does not train.
+        bias_only: whether only biases train.
+        freeze_norm: whether to freeze BatchNorm that was converted to MUL and ADD with constants.
     """
 
     last: int | None = None
@@ -28,7 +28,7 @@ class Trainable:
 
 
 def last(count: int) -> Trainable:
-    """The last operators of the file train: transfer learning with a new or old head.
+    """Selects the last operators of the file, for transfer learning.
 
     Args:
         count: number of operators; -1 for all.
@@ -37,15 +37,15 @@ def last(count: int) -> Trainable:
 
 
 def select(*patterns: str) -> Trainable:
-    """Weights that match a pattern train, such as `select("head/*", "FULLY_CONNECTED")`."""
+    """Selects weights by pattern, such as `select("head/*", "FULLY_CONNECTED")`."""
     return Trainable(patterns=patterns)
 
 
 def freeze(*patterns: str) -> Trainable:
-    """All weights train but those that match a pattern."""
+    """Selects all weights except those that match a pattern."""
     return Trainable(freeze=patterns)
 
 
 def bias_only() -> Trainable:
-    """Only biases train."""
+    """Selects biases only."""
     return Trainable(bias_only=True)

@@ -1,4 +1,4 @@
-"""Trains a model file: the object behind `odt train`."""
+"""Trainer: fit, evaluate, predict, checkpoints and export."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,47 +21,46 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
 Logs: TypeAlias = dict[str, float]
 
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
 
 class Trainer(BatchTrainer):
-    """A model with loss, optimizer and metrics, ready to train.
+    """Trains, evaluates and exports a model.
 
-    What is left out comes from the checkpoint, then from the training info of a circle+ file,
-    then from odt's defaults: Adam with learning rate 0.001, batches of 32, all weights train, and
-    the loss that the model's last operator asks for. Memory is planned and allocated when training
-    begins, or by `build`. A trainer is a context manager; `close` ends its threads.
+    Arguments that are left out come from the checkpoint, then from the training info of a circle+
+    file, then from odt's defaults: Adam with learning rate 0.001, batch size 32, all weights
+    trainable, and the loss that matches the model's last operator. Memory is planned and allocated
+    when training begins, or by `build`. A trainer is a context manager; `close` ends its threads.
 
     Args:
         model: a model or the path of its file.
         loss: categorical_crossentropy, sparse_categorical_crossentropy, binary_crossentropy or
             mean_squared_error.
         optimizer: "sgd", "adam", "adamw", or SGD(...), Adam(...), AdamW(...).
-        learning_rate: of an optimizer that is given by its name.
-        batch_size: samples in a step.
+        learning_rate: learning rate of an optimizer that is given by name.
+        batch_size: samples per step.
         metrics: names such as "accuracy" or "mean_absolute_error".
-        trainable: which weights train: last(2), select("head/*"), freeze(...) or Trainable(...).
-        sparse: pattern of filters → share of their output channels that trains, by strength.
+        trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
+        sparse: pattern of filter names → fraction of the output channels that trains, those with
+            the largest norm.
         reduction: sum_over_batch_size or sum.
         output_losses: name or number of an output → its loss, or "none".
         loss_weights: name or number of an output → weight of its loss.
-        memory_budget: bytes that training may take beyond Python, such as "64MB".
-        micro_batch: samples computed at once; chosen if left out.
-        workers: threads; chosen if left out.
-        cache_frozen: "ram" or "disk": computes the part that does not train once for each sample.
-        cache_dtype: "float16" halves the cache and rounds.
-        keep_best: keeps a copy of the weights of the epoch with the least validation loss.
+        memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+        micro_batch: samples that a worker computes at once; chosen by odt if left out.
+        workers: number of worker threads; chosen by odt if left out.
+        cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
+            later epochs compute the trained layers only.
+        cache_dtype: dtype of the cached values; "float16" halves the cache and rounds.
+        keep_best: whether to restore the weights of the epoch with the lowest validation loss.
         checkpoint: path of a checkpoint to resume from.
 
     Attributes:
         model: the model.
-        stop_training: set to True to end `fit` after the batch.
+        stop_training: set to True to end `fit` after the current batch.
 
     Raises:
         ModelError: if the model or the checkpoint cannot be read.
-        UnsupportedError: if an operator cannot be computed.
-        OptionError: if values contradict each other or the model.
+        UnsupportedError: if odt cannot compute an operator.
+        OptionError: if arguments contradict each other or the model.
     """
 
     def fit(
@@ -82,33 +81,35 @@ class Trainer(BatchTrainer):
         save_every: int | None = None,
         properties: Mapping[str, str | int | float] | None = None,
     ) -> History:
-        """Trains.
+        """Trains for a number of epochs.
 
         Args:
             x: inputs: an array (N, …), a list or mapping of arrays for several inputs, the path of
                 a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader.
-            y: targets (N, …), likewise; left out with a DataSet or an iterable.
-            epochs: number of the last epoch; a resumed run counts from the first one.
-            validation_split: share of the samples, the last ones, that validates.
-            validation_data: (x, y) or a DataSet that validates.
-            shuffle: whether samples are taken in another order in each epoch; True, or as in the
-                checkpoint.
-            seed: of the orders; 0, or as in the checkpoint.
-            callbacks: called while training runs.
-            data_length: uses only so many samples.
-            check_data: whether all samples are checked before the first step.
-            patience: epochs without a smaller validation loss after which training ends.
-            save_to: path of a checkpoint that is written after each epoch.
-            save_every: writes it after so many steps instead.
-            properties: of the user, stored in the checkpoint.
+            y: targets (N, …) in the form of x; left out with a DataSet or an iterable.
+            epochs: number of epochs, including those before a resumed checkpoint.
+            validation_split: fraction of the samples, from the end, used for validation.
+            validation_data: (x, y) or a DataSet for validation.
+            shuffle: whether to shuffle the samples anew in each epoch. Default: the value in the
+                checkpoint, or True.
+            seed: random seed of `shuffle`. Default: the value in the checkpoint, or 0.
+            callbacks: objects whose methods are called during training.
+            data_length: number of samples to use, from the first; None for all.
+            check_data: whether to check all samples before the first step.
+            patience: early stopping: number of epochs without a lower validation loss after which
+                training ends.
+            save_to: path of a checkpoint, saved after each epoch.
+            save_every: number of steps after which the checkpoint is saved instead.
+            properties: user metadata to store in the checkpoint.
 
         Returns:
-            Losses and metrics of each epoch.
+            Loss and metrics of each epoch.
 
         Raises:
-            DataError: if the data do not fit the model, or hold values that no loss can use.
-            OptionError: if values contradict each other.
-            TrainingError: if the loss is no longer finite.
+            DataError: if the data does not match the model, or holds values that the loss cannot
+                use.
+            OptionError: if arguments contradict each other.
+            TrainingError: if the loss is NaN or infinite.
         """
         history = History()
         self.stop_training = False
@@ -119,10 +120,12 @@ class Trainer(BatchTrainer):
         data = self.open(x, y)
         batch = self.recipe.info.batch_size
         parts = split_samples(data.length, data_length, validation_split, batch)
-        then = self.resume.progress
-        was = then.shuffle if self.resume.own else True
+        progress = self.resume.progress
+        shuffled = progress.shuffle if self.resume.own else True
         self._order = EpochOrder(
-            parts.training, was if shuffle is None else shuffle, then.seed if seed is None else seed
+            parts.training,
+            shuffled if shuffle is None else shuffle,
+            progress.seed if seed is None else seed,
         )
         trainer = self.build(data_length or data.length)
         self._saver = Saver(
@@ -137,14 +140,14 @@ class Trainer(BatchTrainer):
         return history
 
     def evaluate(self, x: Any, y: Any = None) -> Logs:
-        """Loss and metrics on samples.
+        """Computes loss and metrics on samples.
 
         Args:
             x: inputs, as in `fit`.
-            y: targets.
+            y: targets (N, …), as in `fit`.
 
         Returns:
-            The loss and the metrics by name.
+            Loss and metrics by name.
         """
         trainer = self.build()
         if is_batches(x, y):
@@ -153,7 +156,7 @@ class Trainer(BatchTrainer):
         return self.logs(trainer.evaluate(data, range(data.length), rest=True))
 
     def predict(self, x: Any) -> Any:
-        """The model's outputs with the weights as they are now.
+        """Computes the model's outputs with the current weights.
 
         Args:
             x: inputs (N, …), as in `fit`.
@@ -163,22 +166,24 @@ class Trainer(BatchTrainer):
         """
         data = self.open(x)
         trainer = self.build()
-        found = [np.empty((data.length, *s.shape), s.dtype) for s in trainer.runtime.output_specs]
+        specs = trainer.runtime.output_specs
+        outputs = [np.empty((data.length, *spec.shape), spec.dtype) for spec in specs]
         first = 0
         for rows in trainer.predict(data, range(data.length)):
-            for whole, part in zip(found, rows, strict=True):
+            for whole, part in zip(outputs, rows, strict=True):
                 whole[first : first + len(part)] = part
             first += len(rows[0])
-        return found[0] if len(found) == 1 else found
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def save_checkpoint(self, path: Path) -> None:
-        """Writes weights, optimizer state and position.
+        """Saves weights, optimizer state and position in the data.
 
         Args:
-            path: ends in .odt for odt's own format, which resumes bit for bit; onert's otherwise.
+            path: path of the checkpoint: odt's format, which resumes bit for bit, if it ends in
+                .odt; otherwise onert's format.
 
         Raises:
-            ModelError: if it cannot be written.
+            ModelError: if the file cannot be written.
         """
         trainer = self.build()
         if self._saver is None:
@@ -186,13 +191,13 @@ class Trainer(BatchTrainer):
         self._saver.write_to(os.fspath(path))
 
     def load_checkpoint(self, path: Path) -> None:
-        """Sets weights and optimizer state to those of a checkpoint.
+        """Restores weights and optimizer state from a checkpoint.
 
         Args:
-            path: a checkpoint of odt or onert.
+            path: path of a checkpoint in odt's or onert's format.
 
         Raises:
-            ModelError: if it cannot be read or is of another model.
+            ModelError: if the file cannot be read or belongs to another model.
         """
         trainer = self.build()
         read_resume(path).restore(trainer.graph, trainer.parameters)
@@ -205,20 +210,21 @@ class Trainer(BatchTrainer):
         float_weights: bool = False,
         training_info: bool = False,
     ) -> None:
-        """Writes the model with its trained weights; all other bytes stay as they are.
+        """Writes the model file with the trained weights; everything else in it stays unchanged.
 
         Args:
-            path: to be written.
-            file_format: "tflite" or "circle"; None for what the path ends in, or the model's.
-            float_weights: stores weights as float32 that the file has as float16 or int8.
-            training_info: adds loss, optimizer and what trains: a circle+ file.
+            path: path of the new file.
+            file_format: "tflite" or "circle"; None for the format that the path's suffix names, or
+                else the model's format.
+            float_weights: whether to store float16 and int8 weights of the model as float32.
+            training_info: whether to add training info: a circle+ file.
 
         Raises:
             ModelError: if the file cannot be written.
         """
-        trainer, end = self.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
+        trainer, suffix = self.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
         if file_format is None:
-            file_format = end if end in ("tflite", "circle") else self.model.format
+            file_format = suffix if suffix in ("tflite", "circle") else self.model.format
         used = values_used(self.recipe.model.graph, trainer.info) if training_info else None
         changed = changed_constants(self.recipe.graph, self._graph)
         weights = {**changed, **trainer.weights()}
@@ -227,7 +233,12 @@ class Trainer(BatchTrainer):
         )
 
     def check_export(self, *, float_weights: bool = False, training_info: bool = False) -> None:
-        """Raises OptionError or UnsupportedError now if `export` could not write the weights."""
+        """Checks that `export` will be able to write the weights.
+
+        Raises:
+            OptionError: if the circle+ format cannot represent the training info.
+            UnsupportedError: if the weights cannot be stored in their type.
+        """
         trainer = self.build()
         if training_info:
             used = values_used(self.recipe.model.graph, trainer.info)
@@ -236,19 +247,19 @@ class Trainer(BatchTrainer):
             as_stored(self.recipe.model, self.recipe.dequantized, trainer.weights())
 
     def finish(self) -> None:
-        """Writes the checkpoint of `fit` and restores the best weights.
+        """Saves the last checkpoint of `fit` and, with `keep_best`, restores the best weights.
 
-        `fit` does so at its end, but not where it raises a LostFileError.
+        `fit` calls it at its end, unless it raises a LostFileError.
         """
         if self._saver is not None:
             self._saver.finish()
         self.build().best.restore()
 
     def rescue(self, path: Path) -> None:
-        """Writes weights and optimizer state where the model's own file is lost.
+        """Saves weights and optimizer state after the model file was lost (LostFileError).
 
         Args:
-            path: of a checkpoint in odt's own format.
+            path: path of the checkpoint, in odt's format.
         """
         self.build()
         saver = self._saver or Saver(None, self.build(), self._order, before=self.resume)
@@ -259,8 +270,8 @@ class Trainer(BatchTrainer):
         total = 0
         for x, y in batches_of(batches, self.samples, self.recipe.info.batch_size):
             data = self._whole_batch(x, y)
-            found = self.logs(self.build().batch(data, data.length, update=False))
-            for name, value in found.items():
+            logs = self.logs(self.build().batch(data, data.length, update=False))
+            for name, value in logs.items():
                 sums[name] = sums.get(name, 0.0) + value * data.length
             total += data.length
         return {name: value / total for name, value in sums.items()}

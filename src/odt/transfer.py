@@ -1,4 +1,7 @@
-"""Models with a new last layer; apart from odt.model, since the schemas it writes load slowly."""
+"""Transfer learning: models with a new last layer.
+
+This is not in odt.model, because the schemas that it needs take long to import.
+"""
 
 from odt.core.export.replace_head import replace_head as replaced
 from odt.model import Model, Path, file_of
@@ -7,18 +10,21 @@ from odt.model import Model, Path, file_of
 def replace_head(
     model: Model | Path, classes: int, *, after: int | None = None, seed: int = 0
 ) -> Model:
-    """A model with a new last layer, for other classes: the start of transfer learning.
+    """Replaces the last layer of a model by a new one for other classes (transfer learning).
 
     Args:
-        model: a model or its path.
-        classes: outputs of the new layer, which ends in SOFTMAX.
-        after: position of the operator whose output the new layer reads; None for what the last
-            layer with weights reads.
-        seed: of the new weights.
+        model: a model or the path of its file.
+        classes: number of classes: outputs of the new layer, which ends in SOFTMAX.
+        after: position of the operator whose output is the input of the new layer; None for the
+            input of the last layer with weights.
+        seed: random seed of the new weights.
+
+    Returns:
+        The new model.
 
     Raises:
-        ModelError: if there are no such features.
-        OptionError: if there is no such operator.
-        UnsupportedError: if an operator that stays cannot be computed.
+        ModelError: if the model has no output that the new layer can read.
+        OptionError: if `after` is not the position of an operator.
+        UnsupportedError: if odt cannot compute a remaining operator.
     """
     return Model(replaced(file_of(model), classes, after=after, seed=seed))

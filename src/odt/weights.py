@@ -1,4 +1,4 @@
-"""Weights and gradients by name."""
+"""Mapping of weights or gradients by name."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeAlias
@@ -11,10 +11,10 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Arrays(MutableMapping[str, Array]):
-    """Arrays by name, to be read and set in place; names cannot be added or removed.
+    """Mapping from names to arrays, which can be set in place; names cannot be added or removed.
 
     Args:
-        arrays: gives the arrays by name.
+        arrays: returns the current arrays by name.
     """
 
     def __init__(self, arrays: Callable[[], Mapping[str, Array]]) -> None:
@@ -27,11 +27,11 @@ class Arrays(MutableMapping[str, Array]):
         """Sets an array's values.
 
         Args:
-            name: of the array.
-            values: of the same shape, and of a dtype that can be cast to it.
+            name: name of the array.
+            values: values of the same shape, with a dtype that can be cast to the array's.
 
         Raises:
-            KeyError: if there is no such array.
+            KeyError: if there is no array of that name.
             DataError: if shape or dtype differ.
         """
         array, given = self._arrays()[name], np.asarray(values)

@@ -16,9 +16,9 @@ def test_importing_odt_loads_nothing_else() -> None:
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "[]\n"
 
 
-@pytest.mark.parametrize("name", odt.FACE)
+@pytest.mark.parametrize("name", odt.PUBLIC)
 def test_a_public_name_is_that_of_its_module(name: str) -> None:
-    assert getattr(odt, name) is getattr(importlib.import_module(odt.FACE[name]), name)
+    assert getattr(odt, name) is getattr(importlib.import_module(odt.PUBLIC[name]), name)
     assert name in dir(odt)
 
 
@@ -37,4 +37,4 @@ def test_type_checkers_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("odt")
         for alias in node.names
     }
-    assert found == odt.FACE
+    assert found == odt.PUBLIC

@@ -13,7 +13,7 @@ from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
-from odt.notes import left_out
+from odt.fit_warnings import incomplete_batch
 
 X, T = MLP_SM / "input.bin", MLP_SM / "expected.bin"
 NO_EXPORT = (
@@ -149,12 +149,12 @@ def test_small_losses_have_digits_but_in_ones_spelling(
 def test_samples_that_fill_no_batch_are_told(
     samples: int, batch: int, shuffle: bool, text: str | None
 ) -> None:
-    assert left_out(samples, batch, shuffle) == text
+    assert incomplete_batch(samples, batch, shuffle) == text
 
 
 def test_samples_that_are_left_out_are_told_at_the_start() -> None:
-    assert notes("--data-length", 60) == f"{left_out(60, 32, False)}\n"
-    assert notes("--data-length", 60, "--shuffle") == f"{left_out(60, 32, True)}\n"
+    assert notes("--data-length", 60) == f"{incomplete_batch(60, 32, False)}\n"
+    assert notes("--data-length", 60, "--shuffle") == f"{incomplete_batch(60, 32, True)}\n"
 
 
 @pytest.mark.parametrize("more", [(), ("--memory-budget", "3MB")])

@@ -1,7 +1,7 @@
-"""Training with the names and arguments of Samsung ONE's onert.experimental.train.
+"""Drop-in replacement for Samsung ONE's onert.experimental.train: same names and arguments.
 
-A script written for onert runs with only this import changed. What is different, because onert is
-at fault there, is in docs/one-compatibility.md.
+A script written for onert runs after this import is changed. docs/one-compatibility.md lists the
+differences, where odt corrects errors of onert.
 """
 
 from odt.experimental.train import losses, metrics, optimizer

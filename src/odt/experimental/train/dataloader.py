@@ -1,4 +1,4 @@
-"""Batches from arrays or files."""
+"""DataLoader: batches from arrays or files."""
 
 import math
 import os
@@ -16,14 +16,15 @@ Batch: TypeAlias = tuple[list[Array], list[Array]]
 
 
 class DataLoader:
-    """Inputs and expected outputs of the same samples, batch by batch, in order.
+    """Yields batches of inputs and expected outputs, in order.
 
-    The last batch, if samples do not fill it, is filled up with its own first samples.
+    If the last batch is incomplete, its first samples are repeated to fill it.
 
     Attributes:
-        inputs, expecteds: one array for each model input and output; the first axis counts samples.
-        num_samples: of each.
-        batch_size: samples in a batch.
+        inputs: one array for each model input; the first axis counts samples.
+        expecteds: one array for each model output.
+        num_samples: number of samples.
+        batch_size: samples per batch.
     """
 
     def __init__(
@@ -38,17 +39,18 @@ class DataLoader:
         """Opens the data.
 
         Args:
-            input_dataset: a list with an array for each model input; one array, whose first axis
-                then counts model inputs; or a .npy, .bin or .raw file of the one input.
-            expected_dataset: the same of the outputs.
-            batch_size: samples in a batch.
-            input_shape: shape of a .bin or .raw file of inputs, the number of samples first.
-            expected_shape: the same of the outputs.
-            dtype: of a .bin or .raw file.
+            input_dataset: a list with one array for each model input; or one array, whose first
+                axis counts model inputs; or the path of a .npy, .bin or .raw file for a single
+                input.
+            expected_dataset: expected outputs, in any of these forms.
+            batch_size: samples per batch.
+            input_shape: shape of the input file (.bin or .raw), the number of samples first.
+            expected_shape: shape of the file of expected outputs.
+            dtype: element type of a .bin or .raw file.
 
         Raises:
-            DataError: for a file that cannot be opened.
-            ValueError: for data of another kind, size or length.
+            DataError: if a file cannot be opened.
+            ValueError: if the data has another type, size or number of samples.
         """
         self.batch_size = batch_size
         self.inputs = _arrays(input_dataset, input_shape, dtype)
@@ -67,10 +69,13 @@ class DataLoader:
             yield [a[rows] for a in self.inputs], [a[rows] for a in self.expecteds]
 
     def split(self, validation_split: float) -> tuple["DataLoader", "DataLoader"]:
-        """The first samples to train, and a share at the end to validate.
+        """Splits into samples for training and, from the end, samples for validation.
+
+        Args:
+            validation_split: fraction of the samples used for validation, 0 … 1.
 
         Raises:
-            ValueError: if the share is not within 0 … 1.
+            ValueError: if the fraction is not within 0 … 1.
         """
         if not 0 <= validation_split <= 1:
             raise ValueError(f"validation_split: must be 0 … 1, but got {validation_split}")

@@ -1,4 +1,4 @@
-"""Training info with onert's names and numbers."""
+"""Training info: loss, optimizer and sizes, with onert's names and numbers."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class loss(IntEnum):
-    """Loss functions by onert's numbers."""
+    """Loss functions, with onert's numbers."""
 
     UNDEFINED = 0
     MEAN_SQUARED_ERROR = 1
@@ -15,7 +15,7 @@ class loss(IntEnum):
 
 
 class loss_reduction(IntEnum):
-    """How the losses of a batch become one, by onert's numbers."""
+    """Reductions of the sample losses of a batch, with onert's numbers."""
 
     UNDEFINED = 0
     SUM_OVER_BATCH_SIZE = 1
@@ -23,7 +23,7 @@ class loss_reduction(IntEnum):
 
 
 class optimizer(IntEnum):
-    """Optimizers by onert's numbers."""
+    """Optimizers, with onert's numbers."""
 
     UNDEFINED = 0
     SGD = 1
@@ -31,7 +31,7 @@ class optimizer(IntEnum):
 
 
 class trainable_ops(IntEnum):
-    """How many operators at the end train, where it is no number of them."""
+    """Special values of num_of_trainable_ops."""
 
     INCORRECT_STATE = -2
     ALL = -1
@@ -40,7 +40,7 @@ class trainable_ops(IntEnum):
 
 @dataclass
 class lossinfo:
-    """A loss, and how a batch's losses become one."""
+    """A loss function and its reduction."""
 
     loss: loss = loss.MEAN_SQUARED_ERROR
     reduction_type: loss_reduction = loss_reduction.SUM_OVER_BATCH_SIZE
@@ -48,7 +48,7 @@ class lossinfo:
 
 @dataclass
 class traininfo:
-    """How a model is trained; num_of_trainable_ops is a number or one of trainable_ops."""
+    """Training parameters; num_of_trainable_ops is a number or a value of trainable_ops."""
 
     learning_rate: float = 0.001
     batch_size: int = 1
@@ -59,7 +59,7 @@ class traininfo:
 
 @dataclass
 class tensorinfo:
-    """A model input or output; its first axis is the batch."""
+    """Shape and dtype of a model input or output; the first axis is the batch."""
 
     dtype: np.dtype[np.generic]
     rank: int
@@ -67,5 +67,5 @@ class tensorinfo:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The same as dims, as in NumPy."""
+        """The dims as a tuple."""
         return tuple(self.dims)

@@ -1,4 +1,4 @@
-"""Losses, as compile takes them."""
+"""Losses for TrainSession.compile."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -12,13 +12,13 @@ REDUCTIONS = {"mean": loss_reduction.SUM_OVER_BATCH_SIZE, "sum": loss_reduction.
 
 
 class LossFunction:
-    """What losses have in common.
+    """Base class of losses.
 
     Args:
-        reduction: of the losses of a batch, mean or sum.
+        reduction: reduction of the sample losses of a batch, mean or sum.
 
     Raises:
-        ValueError: for another reduction.
+        ValueError: if the reduction is neither.
     """
 
     kind = _kinds.UNDEFINED
@@ -30,13 +30,13 @@ class LossFunction:
 
 
 class MeanSquaredError(LossFunction):
-    """Mean of squared differences; the targets are as the model's output."""
+    """Mean squared error; targets have the shape of the model's output."""
 
     kind = _kinds.MEAN_SQUARED_ERROR
 
 
 class CategoricalCrossentropy(LossFunction):
-    """Cross-entropy; the targets are one-hot rows or other distributions."""
+    """Categorical cross-entropy; targets are one-hot rows or other distributions."""
 
     kind = _kinds.CATEGORICAL_CROSSENTROPY
 

@@ -1,4 +1,4 @@
-"""Metrics, as compile takes them; own ones derive from Metric."""
+"""Metrics for TrainSession.compile; custom metrics derive from Metric."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,34 +8,34 @@ __all__ = ["CategoricalAccuracy", "Metric"]
 
 
 class Metric:
-    """A figure over all batches since the last reset."""
+    """Base class of metrics, which are accumulated over batches."""
 
     def reset_state(self) -> None:
-        """Forgets what it has seen."""
+        """Clears what was accumulated."""
         raise NotImplementedError
 
     def update_state(self, outputs: Sequence[Array], expecteds: Sequence[Array]) -> None:
-        """Sees a batch: the model's outputs and what they should be."""
+        """Adds a batch: the model's outputs and the expected outputs."""
         raise NotImplementedError
 
     def result(self) -> float:
-        """The figure."""
+        """Returns the metric of all batches since the last reset."""
         raise NotImplementedError
 
 
 class CategoricalAccuracy(Metric):
-    """Share of samples whose greatest output is where the greatest target is."""
+    """Fraction of samples whose largest output is at the position of the largest target."""
 
     def __init__(self) -> None:
         self.correct = 0
         self.total = 0
 
     def reset_state(self) -> None:
-        """Forgets all samples."""
+        """Clears the counts."""
         self.correct = self.total = 0
 
     def update_state(self, outputs: Sequence[Array], expecteds: Sequence[Array]) -> None:
-        """Counts the samples of a batch."""
+        """Counts the samples of a batch and those classified correctly."""
         for y, t in zip(outputs, expecteds, strict=True):
             if len(y) != len(t):
                 raise ValueError(f"outputs: must be {len(t)} samples as expected, but got {len(y)}")
@@ -44,7 +44,7 @@ class CategoricalAccuracy(Metric):
             self.total += len(y)
 
     def result(self) -> float:
-        """Returns the accuracy of all samples since the last reset, 0 without any."""
+        """Returns the accuracy over all samples since the last reset, 0 if there are none."""
         return self.correct / self.total if self.total else 0.0
 
 

@@ -1,4 +1,4 @@
-"""A model in training with the calls of onert's native session."""
+"""Training session with the functions of onert's native API (nnfw)."""
 
 import os
 import weakref
@@ -36,14 +36,15 @@ Kind = TypeVar("Kind", loss, loss_reduction, optimizer)
 
 
 class nnfw_session:
-    """A model; steps take arrays that train_set_input and its like have named.
+    """A model and the arrays that its training steps read and write.
 
-    Arrays are copied when a step runs, whatever their dtype and layout; outputs are written to
-    those of train_set_output. With several outputs, loss 0 is the sum of all and the others are 0.
+    A step reads the arrays given to train_set_input and train_set_expected, of any dtype and
+    layout, and writes outputs to those given to train_set_output. With several outputs, loss 0 is
+    the sum of all losses and the others are 0.
 
     Args:
         path: model file or nnpackage.
-        backends: of no meaning here.
+        backends: ignored.
     """
 
     def __init__(self, path: Path, backends: str = "train") -> None:
@@ -61,19 +62,19 @@ class nnfw_session:
         self._loss = float("nan")
 
     def input_size(self) -> int:
-        """How many inputs the model has."""
+        """Number of inputs of the model."""
         return len(self._graph.inputs)
 
     def output_size(self) -> int:
-        """How many outputs the model has."""
+        """Number of outputs of the model."""
         return len(self._graph.outputs)
 
     def input_tensorinfo(self, index: int) -> tensorinfo:
-        """Shape and dtype of an input; with the batch size once training is prepared."""
+        """Shape and dtype of an input; the first axis is the batch size after train_prepare."""
         return self._tensorinfo(self._graph.tensors[self._graph.inputs[index]])
 
     def output_tensorinfo(self, index: int) -> tensorinfo:
-        """The same of an output."""
+        """Shape and dtype of an output; the first axis is the batch size after train_prepare."""
         return self._tensorinfo(self._graph.tensors[self._graph.outputs[index]])
 
     def _tensorinfo(self, tensor: Tensor) -> tensorinfo:
@@ -83,7 +84,7 @@ class nnfw_session:
         return tensorinfo(tensor.spec.dtype, len(shape), shape)
 
     def train_get_traininfo(self) -> traininfo:
-        """What was set, else what the model carries; zeros where it carries nothing."""
+        """Training info that was set, or else that of the model; 0 for fields it does not have."""
         if self._info is not None:
             return self._info
         stored = self._stored
@@ -102,20 +103,21 @@ class nnfw_session:
     def train_set_traininfo(
         self, info: traininfo, hyper_parameters: Mapping[str, float] | None = None
     ) -> None:
-        """How to train.
+        """Sets the training info.
 
         Args:
-            info: as onert has it.
-            hyper_parameters: of the optimizer, which onert has no place for.
+            info: training info with onert's fields.
+            hyper_parameters: hyper-parameters of the optimizer, which onert's fields do not hold.
         """
         self._info = info
         self._hyper_parameters = hyper_parameters or {}
 
     def train_prepare(self) -> None:
-        """Plans and allocates.
+        """Plans and allocates memory for training.
 
         Raises:
-            OptionError, UnsupportedError: if the model cannot be trained so.
+            OptionError: if the training info is incomplete or does not fit the model.
+            UnsupportedError: if the model cannot be trained.
         """
         info = self.train_get_traininfo()
         number = int(info.num_of_trainable_ops)
@@ -145,23 +147,27 @@ class nnfw_session:
         self._close = weakref.finalize(self, self._trainer.close)
 
     def train_set_input(self, index: int, values: Array) -> None:
-        """The array that the next steps read an input from."""
+        """Sets the array from which the next steps read an input."""
         self._inputs[index] = values
 
     def train_set_expected(self, index: int, values: Array) -> None:
-        """The array that the next steps read an expected output from."""
+        """Sets the array from which the next steps read an expected output."""
         self._expecteds[index] = values
 
     def train_set_output(self, index: int, values: Array) -> None:
-        """The array that the next steps write an output to."""
+        """Sets the array to which the next steps write an output."""
         self._outputs[index] = values
 
     def train(self, update_weights: bool = True) -> None:
-        """One step; without update_weights only its loss and outputs.
+        """Runs one training step.
+
+        Args:
+            update_weights: whether to update the weights; otherwise only loss and outputs are
+                computed.
 
         Raises:
-            DataError: if arrays are missing or do not fit the model.
-            TrainingError: if the loss is not finite.
+            DataError: if arrays are missing or do not match the model.
+            TrainingError: if the loss is NaN or infinite.
         """
         trainer = self._prepared()
         runtime = trainer.runtime
@@ -185,29 +191,29 @@ class nnfw_session:
         self._loss = trainer.step(data, lengths.pop(), update=update_weights, look=look)
 
     def train_get_loss(self, index: int) -> float:
-        """The loss of the last step, before its update."""
+        """Returns the loss of the last step, before its update."""
         return self._loss if index == 0 else 0.0
 
     def train_export_circle(self, path: Path) -> None:
-        """Writes the model with what was trained, as Circle."""
+        """Exports the trained model as Circle."""
         export_model(self._model, self._prepared().weights(), path, "circle")
 
     def train_export_circleplus(self, path: Path) -> None:
-        """The same with the training info that was used."""
+        """Exports the trained model as circle+, with the training info used."""
         trainer = self._prepared()
         info = values_used(self._graph, trainer.info)
         export_model(self._model, trainer.weights(), path, "circle", info)
 
     def train_export_checkpoint(self, path: Path) -> None:
-        """Writes weights, optimizer state and step in onert's format."""
+        """Saves a checkpoint (weights, optimizer state, step) in onert's format."""
         trainer = self._prepared()
         write_atomically(path, encode(trainer.graph, trainer.parameters))
 
     def train_import_checkpoint(self, path: Path) -> None:
-        """Continues from a checkpoint in onert's format.
+        """Restores a checkpoint in onert's format.
 
         Raises:
-            ModelError: if it cannot be read, is damaged or of another model.
+            ModelError: if the file cannot be read, is damaged or belongs to another model.
         """
         trainer = self._prepared()
         data = read_input(path, "a checkpoint to read", ModelError)
@@ -220,7 +226,7 @@ class nnfw_session:
 
 
 class _Arrays:
-    """Samples in memory."""
+    """Samples in memory, as the trainer reads them."""
 
     def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         self.columns = (inputs, targets)
@@ -232,10 +238,10 @@ class _Arrays:
 
 
 def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) -> list[Array]:
-    """One array of rows for each tensor.
+    """Reshapes the array of each tensor to (N, values per sample).
 
     Raises:
-        DataError: if one is missing or of another size or kind.
+        DataError: if an array is missing, or its size or dtype does not match.
     """
     found = []
     for index, spec in enumerate(specs):

@@ -1,4 +1,4 @@
-"""Update rules, as compile takes them."""
+"""Optimizers for TrainSession.compile."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ __all__ = ["SGD", "Adam", "Optimizer", "trainable_ops"]
 
 
 class Optimizer:
-    """What optimizers have in common.
+    """Base class of optimizers.
 
     Attributes:
         learning_rate: step size.
-        nums_trainable_ops: how many operators at the end of the model train; −1 all.
+        nums_trainable_ops: number of operators, from the end of the model, that train; −1 for all.
     """
 
     kind = _kinds.UNDEFINED
@@ -25,12 +25,12 @@ class Optimizer:
         self.nums_trainable_ops = nums_trainable_ops
 
     def hyper_parameters(self) -> dict[str, float]:
-        """What odt's update rule takes beside the learning rate."""
+        """Returns the hyper-parameters by odt's names, without the learning rate."""
         return {}
 
 
 class SGD(Optimizer):
-    """Gradient descent, with momentum if it is not 0."""
+    """Stochastic gradient descent, with momentum if it is not 0."""
 
     kind = _kinds.SGD
 
@@ -39,12 +39,12 @@ class SGD(Optimizer):
         self.momentum = momentum
 
     def hyper_parameters(self) -> dict[str, float]:
-        """Returns the values beside the learning rate, by name."""
+        """Returns the hyper-parameters by odt's names, without the learning rate."""
         return {"momentum": self.momentum}
 
 
 class Adam(Optimizer):
-    """Adam; betas and epsilon count."""
+    """Adam; unlike in onert, beta1, beta2 and epsilon have an effect."""
 
     kind = _kinds.ADAM
 
@@ -59,7 +59,7 @@ class Adam(Optimizer):
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def hyper_parameters(self) -> dict[str, float]:
-        """Returns the values beside the learning rate, by name."""
+        """Returns the hyper-parameters by odt's names, without the learning rate."""
         return {"beta_1": self.beta1, "beta_2": self.beta2, "epsilon": self.epsilon}
 
 

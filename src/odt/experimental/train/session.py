@@ -1,4 +1,4 @@
-"""Compile, train, step: the session of onert's Python package."""
+"""TrainSession of onert's Python package: compile, train, train_step, eval_step."""
 
 import os
 import time
@@ -17,18 +17,18 @@ Kind = TypeVar("Kind", losses.LossFunction, metrics.Metric, optimizer.Optimizer)
 
 
 class TrainSession:
-    """A model to train.
+    """Trains a model.
 
-    The calls of onert's native session, such as train_export_circle, are there too.
+    Methods of nnfw_session, such as train_export_circle, can be called on it too.
 
     Args:
         nnpackage_path: model file or nnpackage.
-        backends: of no meaning here.
+        backends: ignored.
 
     Attributes:
-        session: those calls.
-        train_info: what the model carries, or what compile has set.
-        total_time: ms of each phase.
+        session: the nnfw_session.
+        train_info: training info of the model, or as set by `compile`.
+        total_time: wall time of each phase in ms.
     """
 
     def __init__(self, nnpackage_path: str | os.PathLike[str], backends: str = "train") -> None:
@@ -41,7 +41,7 @@ class TrainSession:
         self.metrics: list[metrics.Metric] = []
 
     def __getattr__(self, name: str) -> Any:
-        if name == "session":  # not there while __init__ fails
+        if name == "session":  # missing if __init__ has failed
             raise AttributeError(name)
         return getattr(self.session, name)
 
@@ -60,18 +60,19 @@ class TrainSession:
         metrics: Sequence[str | metrics.Metric] = (),
         batch_size: int = 16,
     ) -> None:
-        """Plans training and prints how it will be.
+        """Plans training and prints the training parameters.
 
         Args:
             optimizer: "sgd", "adam" or an instance.
             loss: "mean_squared_error", "categorical_crossentropy" or an instance.
-            metrics: "categorical_accuracy" or instances, one for each output; they are asked in
-                validation and steps.
-            batch_size: samples in a step.
+            metrics: "categorical_accuracy" or instances, one for each output, computed in
+                validation, `train_step` and `eval_step`.
+            batch_size: samples per step.
 
         Raises:
-            ValueError, TypeError: for names and objects that are none of these.
-            OdtError: if the model cannot be trained so.
+            ValueError: if a name is unknown, or the number of metrics is not that of outputs.
+            TypeError: if an object has another type.
+            OdtError: if the model cannot be trained with these parameters.
         """
         self.optimizer = _made(optimizer, *_OPTIMIZERS)
         self.loss = _made(loss, *_LOSSES)
@@ -114,16 +115,17 @@ class TrainSession:
         validation_split: float = 0.0,
         checkpoint_path: str | None = None,
     ) -> dict[str, Any]:
-        """Trains, and prints a line an epoch.
+        """Trains, and prints one line for each epoch.
 
         Args:
-            data_loader: batches of the size given to compile.
-            epochs: times through the data.
-            validation_split: share of the samples, the last, that validates after each epoch.
-            checkpoint_path: where to write a checkpoint after each epoch.
+            data_loader: batches of the size given to `compile`.
+            epochs: number of epochs: passes over the training data.
+            validation_split: fraction of the samples, from the end, used for validation after
+                each epoch.
+            checkpoint_path: path of a checkpoint, saved after each epoch.
 
         Returns:
-            ms: MODEL_LOAD, COMPILE, EXECUTE, and EPOCH_TIMES, a list.
+            Times in ms: MODEL_LOAD, COMPILE, EXECUTE, and EPOCH_TIMES, a list.
         """
         self._compiled()
         training, validation = data_loader.split(validation_split)
@@ -150,7 +152,7 @@ class TrainSession:
         return self.total_time
 
     def _run(self, data: Iterable[Batch], *, update: bool) -> tuple[float, float, float]:
-        """Mean loss, mean ms of handing data over, mean ms of steps; zeros if there are none."""
+        """Returns mean loss, mean ms of setting inputs, mean ms of a step; zeros for no batches."""
         sums = np.zeros(3)
         batches = 0
         for inputs, expecteds in data:
@@ -168,20 +170,28 @@ class TrainSession:
         return loss, io_ms, step_ms
 
     def train_step(self, inputs: Sequence[Array], expecteds: Sequence[Array]) -> dict[str, Any]:
-        """Trains one batch.
+        """Trains on one batch.
 
         Args:
-            inputs: an array for each model input, at most a batch of samples.
-            expecteds: the same for each output.
+            inputs: an array for each model input, with at most batch_size samples.
+            expecteds: an array for each model output.
 
         Returns:
-            loss, a list, before the update; metrics by class name; train_time in ms.
+            loss (a list, before the update), metrics (by class name), train_time (ms).
         """
         result, ms = self._step(inputs, expecteds, update=True)
         return {**result, "train_time": ms}
 
     def eval_step(self, inputs: Sequence[Array], expecteds: Sequence[Array]) -> dict[str, Any]:
-        """The same without training; the time is eval_time."""
+        """Evaluates one batch.
+
+        Args:
+            inputs: an array for each model input, with at most batch_size samples.
+            expecteds: an array for each model output.
+
+        Returns:
+            loss (a list), metrics (by class name), eval_time (ms).
+        """
         result, ms = self._step(inputs, expecteds, update=False)
         return {**result, "eval_time": ms}
 
@@ -193,16 +203,16 @@ class TrainSession:
         start = time.perf_counter()
         self.session.train(update_weights=update)
         ms = _ms(start)
-        found = {}
+        values = {}
         for metric in self.metrics:
             metric.update_state(outputs, expecteds)
-            found[type(metric).__name__] = metric.result()
+            values[type(metric).__name__] = metric.result()
             metric.reset_state()
         losses = [self.session.train_get_loss(i) for i in range(len(expecteds))]
-        return {"loss": losses, "metrics": found}, ms
+        return {"loss": losses, "metrics": values}, ms
 
     def _bind(self, inputs: Sequence[Array], expecteds: Sequence[Array]) -> list[Array]:
-        """Hands a batch over; gives the arrays that its outputs will be in."""
+        """Sets the arrays of a batch; returns the arrays that its outputs are written to."""
         batch = self.train_info.batch_size
         for what, arrays in (("input", inputs), ("expected", expecteds)):
             for index, a in enumerate(arrays):
@@ -224,14 +234,14 @@ class TrainSession:
             raise RuntimeError("a session must be compiled first, but is not. Call compile().")
 
 
-# Parameters of compile, which onert named so, hide the modules there.
+# In `compile`, parameters with onert's names hide the modules of the same names.
 _OPTIMIZERS = (optimizer.Optimizer, optimizer.NAMES, "optimizer")
 _LOSSES = (losses.LossFunction, losses.NAMES, "loss")
 _METRICS = (metrics.Metric, metrics.NAMES, "metric")
 
 
 def _made(value: Any, base: type[Kind], names: Mapping[str, type[Kind]], what: str) -> Kind:
-    """The instance, or one of the class that has the name."""
+    """Returns the instance, or a new instance of the class with that name."""
     if isinstance(value, base):
         return value
     if not isinstance(value, str):

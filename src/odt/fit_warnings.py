@@ -10,15 +10,15 @@ from odt.core.training.trainer import Trainer
 def warnings_before_training(
     trainer: Trainer, parts: Split, order: EpochOrder, resume: Resume, first: int, epochs: int
 ) -> Iterator[str | None]:
-    """Yields lines for standard error, before the first step.
+    """Yields warnings about a training that is about to start.
 
     Args:
-        trainer: about to train.
-        parts: the samples.
-        order: of those that train.
-        resume: what training goes on from.
-        first: the number of the first epoch.
-        epochs: the number of the last.
+        trainer: trainer before its first step.
+        parts: training and validation samples.
+        order: order of the training samples.
+        resume: checkpoint from which training resumes.
+        first: number of the first epoch.
+        epochs: number of the last epoch.
     """
     if not trainer.parameters.trained:
         yield (
@@ -31,11 +31,11 @@ def warnings_before_training(
             f"{epochs} counts from the first epoch: give more than {first - 1}."
         )
     else:
-        yield left_out(len(parts.training), trainer.info.batch_size, order.shuffle)
+        yield incomplete_batch(len(parts.training), trainer.info.batch_size, order.shuffle)
 
 
-def left_out(samples: int, batch: int, shuffle: bool) -> str | None:
-    """Warns of the samples of an epoch that do not fill a batch; None if there are none."""
+def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
+    """Warns of samples that do not fill a batch; None if there are none."""
     left = samples % batch
     if not left:
         return None

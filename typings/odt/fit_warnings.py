@@ -1,0 +1,1 @@
+../../src/odt/fit_warnings.py
