@@ -256,7 +256,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "",
         "## Installed, MB",
         "",
-        "Beside Python and NumPy, with what each needs.",
+        "Installed size of each system with its dependencies, without Python and NumPy.",
         "",
         *table(("system", "MB"), [[s, f"{mb:.0f}"] for s, mb in more["sizes"].items()]),
     ]
