@@ -78,14 +78,6 @@ LOSSES: Rows[LossDef] = Rows("losses", "LOSS")
 OPTIMIZERS: Rows[UpdateRule] = Rows("optimizers", "RULE")
 
 
-def loss_names() -> tuple[str, ...]:
-    return tuple(LOSSES)
-
-
-def optimizer_names() -> tuple[str, ...]:
-    return tuple(OPTIMIZERS)
-
-
 @cache
 def operator_names() -> tuple[str, ...]:
     """All operators that have a row, sorted."""
@@ -98,7 +90,3 @@ def find_operator(name: str) -> OpDef | None:
     if name not in operator_names():
         return None
     return cast(OpDef, importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)
-
-
-def find_optimizer(name: str) -> UpdateRule:
-    return OPTIMIZERS[name]

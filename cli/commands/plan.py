@@ -37,7 +37,7 @@ from odt.core.runtime.program import Program
 from odt.core.training.frozen_cache import cache_size, split_frozen
 from odt.errors import OptionError, one_line
 from odt.kernels.opdef import Array
-from odt.kernels.registry import find_optimizer
+from odt.kernels.registry import OPTIMIZERS
 from odt.text import size, table
 
 SHOWN = 12  # values alive at the peak
@@ -116,7 +116,7 @@ def command(
     found = fit_budget(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
-    rule = find_optimizer(info.optimizer)
+    rule = OPTIMIZERS[info.optimizer]
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     click.echo("\n".join(describe_schedule(found)))
     click.echo("\n".join(describe_memory(found, info.optimizer, slots, note)))

@@ -9,7 +9,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
-from odt.kernels.registry import LOSSES, find_optimizer
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
@@ -91,7 +91,7 @@ def resolve(
         raise OptionError(
             f"--learning-rate: must be a number above 0, but got {info.learning_rate:g}"
         )
-    known = find_optimizer(info.optimizer).attrs.__annotations__
+    known = OPTIMIZERS[info.optimizer].attrs.__annotations__
     for name in chosen:
         if name not in known:
             raise OptionError(
@@ -133,7 +133,7 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
 
 def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
     """Training info with explicit defaults and from_logits, as a circle+ stores it."""
-    attrs = find_optimizer(info.optimizer).attrs(**info.hyper_parameters)
+    attrs = OPTIMIZERS[info.optimizer].attrs(**info.hyper_parameters)
     logits = not all(ends_in_softmax(graph, output) for output in graph.outputs)
     return replace(
         info,

@@ -21,7 +21,7 @@ from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.passes import Metrics, Pass, Result, evaluate, predict
 from odt.kernels.opdef import Array
-from odt.kernels.registry import find_optimizer
+from odt.kernels.registry import OPTIMIZERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,5 +314,5 @@ class Trainer(Closing):
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:
-    rule = find_optimizer(info.optimizer)
+    rule = OPTIMIZERS[info.optimizer]
     return Optimizer(rule, rule.attrs(**info.hyper_parameters), info.learning_rate)

@@ -13,7 +13,7 @@ from support.paths import ROOT
 
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, TensorSpec
-from odt.kernels.registry import loss_names, operator_names
+from odt.kernels.registry import LOSSES, operator_names
 
 STEP = 1e-6  # of one element
 # Differences of the reference with 80 bits are exact to about 1e-11, so that a gradient that was
@@ -54,7 +54,7 @@ def close(got: Array, wanted: Array, rtol: float, atol: float, what: str) -> Non
 
 def seeds_of(info: OpInfo, case: Case) -> Arrays:
     """dy of each float output; a loss has none, its gradient is that of the loss itself."""
-    if info.name in loss_names():
+    if info.name in LOSSES:
         return {n: np.ones(1) for n in case.outputs}
     return {n[1:]: dy for n, dy in case.seed_gradients().items()}
 
@@ -67,7 +67,7 @@ def test_every_operator_and_loss_has_a_file_here() -> None:
 
 
 def test_every_operator_and_loss_has_a_row_here() -> None:
-    missing = {*operator_names(), *loss_names()} - set(OP_DB)
+    missing = {*operator_names(), *LOSSES} - set(OP_DB)
     assert not missing, f"write tests/op_db/<name>.py for {sorted(missing)}"
 
 
@@ -218,7 +218,7 @@ def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> N
         return
     for name in whole.outputs:
         one = row.infer(attrs, specs)[name].shape
-        if info.name not in loss_names():
+        if info.name not in LOSSES:
             wanted = (one[0] * times, *one[1:])
             assert whole.specs[name].shape == wanted, f"{name} at batch ×{times}: rebatch or mixes"
     count = times if row.scale_batch is not None else whole.arrays[grows[0]].shape[0]
@@ -230,7 +230,7 @@ def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> N
         inputs = {n: np.split(a, count)[k] if n in grows else a for n, a in given.items()}
         part = Case.make(row, attrs, inputs)
         results = part.forward()
-        if info.name not in loss_names():
+        if info.name not in LOSSES:
             part.arrays |= {n: np.split(a, count)[k] for n, a in dys.items()}
         parts.append(results | {f"d{n}": part.gradient(n) for n in part.gradients()})
     for name, a in made.items():

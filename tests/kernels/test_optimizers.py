@@ -10,7 +10,7 @@ import pytest
 from odt.errors import OptionError
 from odt.kernels.native import library
 from odt.kernels.opdef import TILE, Array
-from odt.kernels.registry import find_optimizer, optimizer_names
+from odt.kernels.registry import OPTIMIZERS
 
 RATE = 0.05
 SIZE = 7
@@ -33,7 +33,7 @@ def test_compiled_updates_agree(name: str, options: dict[str, float]) -> None:
     rng = np.random.default_rng(3)
     start, *gradients = rng.normal(size=(5, 1000)).astype(np.float32)
     wanted, slots = train(name, np.array(gradients), start, **options)
-    rule = find_optimizer(name)
+    rule = OPTIMIZERS[name]
     assert rule.compiled is not None
     p, state = start.copy(), {n: np.zeros_like(start) for n in slots}
     update = rule.compiled(rule.attrs(**options), p, **state)
@@ -48,7 +48,7 @@ def train(
     name: str, gradients: Array, start: Array, **options: float
 ) -> tuple[Array, dict[str, Array]]:
     """The parameter after these gradients, one a step; and the slots."""
-    rule = find_optimizer(name)
+    rule = OPTIMIZERS[name]
     attrs = rule.attrs(**options)
     p = start.copy()
     slots = {n: np.zeros_like(p) for n in rule.slots(attrs)}
@@ -161,17 +161,17 @@ def test_decay_of_adamw_is_apart_from_the_gradient() -> None:
 
 
 def test_slots_exist_only_where_they_are_used() -> None:
-    rule = find_optimizer("sgd")
+    rule = OPTIMIZERS["sgd"]
     assert rule.slots(rule.attrs()) == ()
     assert rule.slots(rule.attrs(momentum=0.9)) == ("momentum",)
     for name in ("adam", "adamw"):
-        rule = find_optimizer(name)
+        rule = OPTIMIZERS[name]
         assert rule.slots(rule.attrs()) == ("m", "v")
 
 
 def test_nesterov_needs_momentum() -> None:
     with pytest.raises(OptionError, match="momentum above 0"):
-        find_optimizer("sgd").attrs(nesterov=True)
+        OPTIMIZERS["sgd"].attrs(nesterov=True)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -187,7 +187,7 @@ def test_pieces_make_no_difference_and_allocate_nothing(case: str) -> None:
     few, _ = train(name, gradients[:, places], start[places], **options)
     np.testing.assert_array_equal(p[places], few)
 
-    rule = find_optimizer(name)
+    rule = OPTIMIZERS[name]
     attrs = rule.attrs(**options)
     slots = {n: np.zeros_like(start) for n in rule.slots(attrs)}
     work = np.empty((rule.work, TILE), np.float32)
@@ -203,4 +203,4 @@ def test_pieces_make_no_difference_and_allocate_nothing(case: str) -> None:
 
 
 def test_every_rule_is_tested_here() -> None:
-    assert {name for name, _, _ in CASES.values()} == set(optimizer_names())
+    assert {name for name, _, _ in CASES.values()} == set(OPTIMIZERS)

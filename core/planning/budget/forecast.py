@@ -9,7 +9,7 @@ from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
-from odt.kernels.registry import find_optimizer
+from odt.kernels.registry import OPTIMIZERS
 
 DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget
 # Other bytes by which a process grows, as measured: code that runs for the first time, plans and
@@ -106,7 +106,7 @@ def forecast(
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     wanted = sum(gradients.values())
-    rule = find_optimizer(info.optimizer)
+    rule = OPTIMIZERS[info.optimizer]
     slots = rule.slots(rule.attrs(**info.hyper_parameters))
     at_once = size == schedule.batch and schedule.workers == 1
     return Forecast(

@@ -21,10 +21,10 @@ from odt.core.runtime.program import Program
 from odt.core.training.trainer import Trainer
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
-from odt.kernels.registry import loss_names
+from odt.kernels.registry import LOSSES
 
 COUNT = 3
-OPERATORS = [info for info in OP_DB.values() if info.name not in loss_names()]
+OPERATORS = [info for info in OP_DB.values() if info.name not in LOSSES]
 SAMPLES = pytest.mark.parametrize(
     ("info", "sample"),
     [pytest.param(i, s, id=f"{i.name}-{s.label}") for i in OPERATORS for s in i.samples],

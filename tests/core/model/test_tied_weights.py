@@ -18,7 +18,7 @@ from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.runtime.parameters import Optimizer, Parameters
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
-from odt.kernels.registry import find_optimizer
+from odt.kernels.registry import OPTIMIZERS
 
 INFO = TrainingInfo(optimizer="sgd", learning_rate=0.1, loss="mean_squared_error", batch_size=4)
 RNG = np.random.default_rng(1)
@@ -212,7 +212,7 @@ def test_an_integer_weight_that_two_operators_read_is_one(tmp_path: Path) -> Non
 
 def state_of_one_weight(model: Model) -> Parameters:
     """The state of the first tensor of a buffer, as odt once kept it for all of them."""
-    rule = find_optimizer("adam")
+    rule = OPTIMIZERS["adam"]
     state = Parameters(model.graph, [1], Optimizer(rule, rule.attrs(), 0.1))
     for k, a in enumerate((state.tensors[1], *(slot[1] for slot in state.slots.values()))):
         a[...] = k + RNG.random(a.shape)
