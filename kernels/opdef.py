@@ -9,7 +9,7 @@ stands for any number of tensors, bound as xs0, xs1, ….
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -239,7 +239,8 @@ class HyperParameter:
 
     Attributes:
         name: of the field of the optimizer's attrs, which has its default.
-        help: of the command line's option.
+        help: what it is, without a full stop: "Momentum coefficient".
+        note: how this optimizer uses it, where others use it in another way.
         most: the largest value; None for any.
         below: whether values must be below `most`.
         switch: whether it is on or off, and no number.
@@ -250,11 +251,11 @@ class HyperParameter:
     most: float | None = None
     below: bool = False
     switch: bool = False
+    note: str = ""
 
 
-WEIGHT_DECAY = HyperParameter(
-    "weight_decay", "Weight decay (decoupled for adamw, added to the gradient otherwise)."
-)
+WEIGHT_DECAY = HyperParameter("weight_decay", "Weight decay", note="added to the gradient")
+DECOUPLED_WEIGHT_DECAY = replace(WEIGHT_DECAY, note="decoupled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +277,8 @@ class UpdateRule:
         words: further spellings in circle_plus_gen's JSON.
         onert: the number that onert_train has for it.
         place: in lists of optimizers; those of one place are sorted by name.
+        class_name: of its class in Python; its name with a capital letter if left out.
+        learning_rate: default of that class.
     """
 
     name: str
@@ -288,6 +291,12 @@ class UpdateRule:
     words: tuple[str, ...] = ()
     onert: int | None = None
     place: int = 100
+    class_name: str = ""
+    learning_rate: float = 0.001
+
+    def __post_init__(self) -> None:
+        if not self.class_name:
+            object.__setattr__(self, "class_name", self.name.capitalize())
 
 
 # Elements of an update's scratch: a parameter is updated in pieces that stay in the cache.

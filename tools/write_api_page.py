@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import odt
+from odt.kernels.registry import OPTIMIZERS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/api.md"
-EXAMPLES = tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
+EXAMPLES = {
+    rule.class_name: f'trainer = odt.Trainer("model.circle", optimizer=odt.{rule.class_name}(1e-3))'
+    for rule in OPTIMIZERS.values()
+}
+EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
 GROUPS = {
     "Models": (
         *("load_model", "Model", "TensorInfo", "NodeInfo", "replace_head"),
         *("read_training_info", "write_circle_plus", "TrainingInfo"),
     ),
     "Training": ("Trainer", "DataSet", "History", "Arrays", "Logs"),
-    "Optimizers": ("Optimizer", "SGD", "Adam", "AdamW"),
+    "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
     "Callbacks": (
         *("Callback", "EarlyStopping", "ModelCheckpoint", "CSVLogger", "LambdaCallback"),

@@ -1,6 +1,6 @@
 """Options that commands share: the same name, meaning and help everywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -24,7 +24,7 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
 from odt.data import samples_of
 from odt.errors import OptionError
-from odt.kernels.opdef import HyperParameter
+from odt.kernels.opdef import HyperParameter, UpdateRule
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 T = TypeVar("T")
@@ -245,12 +245,12 @@ sparse_option = option(
 )
 
 
-def hyper_parameters() -> dict[str, HyperParameter]:
-    """The hyper-parameters of all optimizers by name; the first optimizer's help counts."""
-    known: dict[str, HyperParameter] = {}
+def hyper_parameters() -> dict[str, dict[UpdateRule, HyperParameter]]:
+    """Names of hyper-parameters → the optimizers that have each."""
+    known: dict[str, dict[UpdateRule, HyperParameter]] = {}
     for rule in OPTIMIZERS.values():
         for h in rule.hyper_parameters:
-            known.setdefault(h.name, h)
+            known.setdefault(h.name, {})[rule] = h
     return known
 
 
@@ -262,12 +262,31 @@ def hyper_parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return combine(*map(_hyper_parameter_option, hyper_parameters().values()))(command)
 
 
-def _hyper_parameter_option(h: HyperParameter) -> Decorator:
+def _hyper_parameter_option(users: Mapping[UpdateRule, HyperParameter]) -> Decorator:
+    h = next(iter(users.values()))
     name = "--" + h.name.replace("_", "-")
     if h.switch:
-        return option(OPTIMIZER, name, is_flag=True, default=None, help=h.help)
+        return option(OPTIMIZER, name, is_flag=True, default=None, help=_help(users))
     kind = click.FloatRange(0, h.most, max_open=h.below)
-    return option(OPTIMIZER, name, type=kind, help=h.help)
+    return option(OPTIMIZER, name, type=kind, help=_help(users))
+
+
+def _help(users: Mapping[UpdateRule, HyperParameter]) -> str:
+    """What a hyper-parameter is, and for which optimizers."""
+    notes: dict[str, list[str]] = {}
+    for rule, h in users.items():
+        notes.setdefault(h.note, []).append(rule.name)
+    text = next(iter(users.values())).help
+    if len(notes) == 1:
+        every = len(users) == len(OPTIMIZERS)
+        return f"{text}." if every else f"{text} for {_series([r.class_name for r in users])}."
+    usual = max(notes, key=lambda note: len(notes[note]))
+    others = [f"{note} for {_series(names)}" for note, names in notes.items() if note != usual]
+    return f"{text} ({', '.join([*others, f'{usual} otherwise'])})."
+
+
+def _series(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
 
 
 def open_data(

@@ -1,4 +1,4 @@
-"""Adam in Keras' and TensorFlow's form.
+"""Adam in Keras' form: epsilon is added to the root of the moment before bias correction.
 
 g ← g + λ p                          weight decay λ, as in torch.optim.Adam
 m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
@@ -76,15 +76,10 @@ def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
     return update
 
 
-HYPER_PARAMETERS = (
-    HyperParameter(
-        "beta_1", "Decay rate of the first moment for Adam and AdamW.", most=1, below=True
-    ),
-    HyperParameter(
-        "beta_2", "Decay rate of the second moment for Adam and AdamW.", most=1, below=True
-    ),
-    HyperParameter("epsilon", "Constant added to the denominator by Adam and AdamW."),
-    WEIGHT_DECAY,
+MOMENTS = (
+    HyperParameter("beta_1", "Decay rate of the first moment", most=1, below=True),
+    HyperParameter("beta_2", "Decay rate of the second moment", most=1, below=True),
+    HyperParameter("epsilon", "Constant added to the denominator"),
 )
 
 RULE = UpdateRule(
@@ -94,7 +89,7 @@ RULE = UpdateRule(
     run,
     work=1,
     compiled=compiled,
-    hyper_parameters=HYPER_PARAMETERS,
+    hyper_parameters=(*MOMENTS, WEIGHT_DECAY),
     onert=2,
     place=1,
 )

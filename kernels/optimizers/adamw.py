@@ -1,4 +1,4 @@
-"""AdamW: Adam with weight decay apart from the gradient.
+"""Adam with decoupled weight decay.
 
 p ← p − lr λ p                       weight decay λ
 m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
@@ -13,8 +13,8 @@ from math import sqrt
 import numpy as np
 
 from odt.kernels.native.updates import bind_update
-from odt.kernels.opdef import TILE, Array, Update, UpdateRule
-from odt.kernels.optimizers.adam import HYPER_PARAMETERS, move_to
+from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, Update, UpdateRule
+from odt.kernels.optimizers.adam import MOMENTS, move_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ RULE = UpdateRule(
     run,
     work=1,
     compiled=compiled,
-    hyper_parameters=HYPER_PARAMETERS,
+    hyper_parameters=(*MOMENTS, DECOUPLED_WEIGHT_DECAY),
     place=2,
+    class_name="AdamW",
 )

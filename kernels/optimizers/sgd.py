@@ -1,4 +1,4 @@
-"""Stochastic gradient descent.
+"""Stochastic gradient descent, also with momentum or Nesterov momentum.
 
 g ← g + λ p                         weight decay λ
 m ← μ m + g  (m = g at first)       momentum μ
@@ -80,11 +80,13 @@ RULE = UpdateRule(
     work=1,
     compiled=compiled,
     hyper_parameters=(
-        HyperParameter("momentum", "Momentum coefficient for SGD.", most=1),
-        HyperParameter("nesterov", "Nesterov momentum for SGD.", switch=True),
+        HyperParameter("momentum", "Momentum coefficient", most=1),
+        HyperParameter("nesterov", "Nesterov momentum", switch=True),
         WEIGHT_DECAY,
     ),
     words=("stochastic gradient descent", "stocastic gradient descent"),  # as ONE spells it
     onert=1,
     place=0,
+    class_name="SGD",
+    learning_rate=0.01,
 )

@@ -30,10 +30,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.model import load_model as load_model
     from odt.model import read_training_info as read_training_info
     from odt.model import write_circle_plus as write_circle_plus
-    from odt.optimizers import SGD as SGD
-    from odt.optimizers import Adam as Adam
-    from odt.optimizers import AdamW as AdamW
-    from odt.optimizers import Optimizer as Optimizer
+    from odt.optimizers import *  # noqa: F403 - a class for each row of kernels/optimizers
     from odt.planning import CheckResult as CheckResult
     from odt.planning import MemoryForecast as MemoryForecast
     from odt.planning import check as check
@@ -67,10 +64,6 @@ PUBLIC = {
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",
     "OdtWarning": "odt.errors",
-    "Optimizer": "odt.optimizers",
-    "SGD": "odt.optimizers",
-    "Adam": "odt.optimizers",
-    "AdamW": "odt.optimizers",
     "Trainable": "odt.trainable",
     "last": "odt.trainable",
     "select": "odt.trainable",
@@ -91,14 +84,18 @@ PUBLIC = {
     "CheckResult": "odt.planning",
 }
 
+# All public names of this module are odt's too: a class for each row of kernels/optimizers.
+OPTIMIZERS = "odt.optimizers"
+
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        if name not in PUBLIC:
+        module = importlib.import_module(PUBLIC.get(name, OPTIMIZERS))
+        if name not in PUBLIC and name not in module.__all__:
             raise AttributeError(f"module 'odt' has no attribute {name!r}")
-        value = getattr(importlib.import_module(PUBLIC[name]), name)
+        value = getattr(module, name)
         globals()[name] = value
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *PUBLIC})
+        return sorted({*globals(), *PUBLIC, *importlib.import_module(OPTIMIZERS).__all__})

@@ -23,7 +23,7 @@ from odt.core.training.passes import Result
 from odt.data import samples_of
 from odt.errors import DataError, OdtWarning, OptionError
 from odt.model import Model, file_of
-from odt.optimizers import Optimizer
+from odt.optimizer import Optimizer
 from odt.trainable import Trainable
 from odt.weights import Arrays
 

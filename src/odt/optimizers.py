@@ -1,34 +1,30 @@
-"""Optimizers and their hyper-parameters, with Keras' names."""
+"""Optimizers and their hyper-parameters, with Keras' names.
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+Written by tools/write_optimizer_classes.py from the rows in kernels/optimizers.
+"""
 
+from dataclasses import dataclass
+from typing import ClassVar
 
-@dataclass(frozen=True, slots=True)
-class Optimizer:
-    """Base class of optimizers: a learning rate and hyper-parameters.
+from odt.optimizer import Optimizer
 
-    Attributes:
-        learning_rate: step size, above 0.
-    """
-
-    name: ClassVar[str] = ""
-    learning_rate: float = 0.001
-
-    def hyper_parameters(self) -> dict[str, Any]:
-        """Returns the hyper-parameters by name, without the learning rate."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "learning_rate"}
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Optimizer",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class SGD(Optimizer):
-    """Stochastic gradient descent, equal to torch.optim.SGD without dampening.
+    """Stochastic gradient descent, also with momentum or Nesterov momentum.
 
     Attributes:
         learning_rate: step size, above 0.
-        momentum: momentum coefficient, 0 for none.
+        momentum: Momentum coefficient.
         nesterov: Nesterov momentum.
-        weight_decay: L2 penalty, added to the gradient.
+        weight_decay: Weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "sgd"
@@ -44,33 +40,35 @@ class Adam(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0.
-        beta_1: decay rate of the first moment, below 1.
-        beta_2: decay rate of the second moment, below 1.
-        epsilon: constant added to the square root of the second moment.
-        weight_decay: L2 penalty, added to the gradient.
+        beta_1: Decay rate of the first moment.
+        beta_2: Decay rate of the second moment.
+        epsilon: Constant added to the denominator.
+        weight_decay: Weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "adam"
+    learning_rate: float = 0.001
     beta_1: float = 0.9
     beta_2: float = 0.999
-    epsilon: float = 1e-7
+    epsilon: float = 1e-07
     weight_decay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class AdamW(Optimizer):
-    """Adam with decoupled weight decay, equal to torch.optim.AdamW.
+    """Adam with decoupled weight decay.
 
     Attributes:
         learning_rate: step size, above 0.
-        beta_1: decay rate of the first moment, below 1.
-        beta_2: decay rate of the second moment, below 1.
-        epsilon: constant added to the square root of the bias-corrected second moment.
-        weight_decay: decoupled weight decay.
+        beta_1: Decay rate of the first moment.
+        beta_2: Decay rate of the second moment.
+        epsilon: Constant added to the denominator.
+        weight_decay: Weight decay (decoupled).
     """
 
     name: ClassVar[str] = "adamw"
+    learning_rate: float = 0.001
     beta_1: float = 0.9
     beta_2: float = 0.999
-    epsilon: float = 1e-8
+    epsilon: float = 1e-08
     weight_decay: float = 0.01

@@ -32,12 +32,12 @@ class Trainer(BatchTrainer):
 
     Args:
         model: a model or the path of its file.
-        loss: categorical_crossentropy, sparse_categorical_crossentropy, binary_crossentropy or
-            mean_squared_error.
-        optimizer: "sgd", "adam", "adamw", or SGD(...), Adam(...), AdamW(...).
+        loss: name of a loss, such as "categorical_crossentropy"; docs/training.md lists them.
+        optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such as
+            Adam(1e-3); docs/training.md lists them.
         learning_rate: learning rate of an optimizer that is given by name.
         batch_size: samples per step.
-        metrics: names such as "accuracy" or "mean_absolute_error".
+        metrics: names such as "accuracy" or "mean_absolute_error"; docs/training.md lists them.
         trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
         sparse: pattern of filter names → fraction of the output channels that trains, those with
             the largest norm.

@@ -17,9 +17,13 @@ from support.paths import MLP_SM, TESTS
 from odt.core.export.exporter import add_training_info
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.training.metrics import METRIC_ROWS
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental import train
-from odt.experimental.train.info import loss, trainable_ops
+from odt.experimental.train import losses, metrics
+from odt.experimental.train import optimizer as optimizers
+from odt.experimental.train.info import loss, optimizer, trainable_ops
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 SCRIPTS = TESTS / "onert_scripts"
 HAVE_ONERT = importlib.util.find_spec("onert") is not None
@@ -271,3 +275,17 @@ def test_weights_stored_as_float16_train_and_operators_count_as_in_the_file(tmp_
     data = read_model(tmp_path / "half.circle").graph.tensors[1].data
     assert data is not None
     assert data.dtype == np.float16
+
+
+def test_names_and_numbers_of_onert_are_those_of_the_rows() -> None:
+    for kinds, names, rows in (
+        (loss, losses.NAMES, LOSSES),
+        (optimizer, optimizers.NAMES, OPTIMIZERS),
+    ):
+        numbers = {str(int(kind)): kind.name.lower() for kind in kinds if kind}
+        assert numbers == rows.onert_numbers
+        assert {name: made.kind.name.lower() for name, made in names.items()} == {
+            name: name for name in numbers.values()
+        }
+    known = [row.name for row in METRIC_ROWS if row.onert is not None]
+    assert list(metrics.NAMES) == known

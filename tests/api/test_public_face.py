@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from write_optimizer_classes import MODULE, module
 
 import odt
+from odt import optimizers
 
 
 def test_importing_odt_loads_nothing_else() -> None:
@@ -37,4 +39,15 @@ def test_type_checkers_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("odt")
         for alias in node.names
     }
-    assert found == odt.PUBLIC
+    assert found == odt.PUBLIC | {"*": odt.OPTIMIZERS}
+
+
+@pytest.mark.parametrize("name", optimizers.__all__)
+def test_optimizers_are_public_names_too(name: str) -> None:
+    assert getattr(odt, name) is getattr(optimizers, name)
+    assert name in dir(odt)
+
+
+def test_optimizer_classes_are_those_of_the_rows() -> None:
+    text = MODULE.read_text(encoding="utf-8")
+    assert text == module(), "run: make pages"

@@ -118,3 +118,12 @@ def test_every_option_of_train_reaches_the_trainer() -> None:
         known = name in accepted or f'"{name}"' in text or f"{name}: " in text
         ignored = not parameter.expose_value
         assert known or ignored, f"give odt.Trainer or its fit an argument {name}"
+
+
+def test_help_of_hyper_parameters_is_put_together_from_the_rows() -> None:
+    helps = {option.name: option.help for option in train.command.params if hasattr(option, "help")}
+    for name, users in shared.hyper_parameters().items():
+        for rule, h in users.items():
+            assert not h.help.endswith("."), f"{rule.name}: the help of {name} ends in a full stop"
+            assert h.help in helps[name]
+            assert h.note in helps[name]
