@@ -4,6 +4,7 @@
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone
+# make pages   writes docs and code that are generated from the rows and docstrings
 # make clean   removes what the others made
 
 # 3.13 comes last because the real onert, a judge of our files, has no wheel for it.
@@ -14,7 +15,7 @@ BIN := .venv/bin
 DATA ?= ../shared
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: test demo accept bench clean
+.PHONY: test demo accept bench pages clean
 
 test: .venv/test
 	$(BIN)/ruff format --check
@@ -32,6 +33,9 @@ bench: .venv/test
 	$(BIN)/python tools/bench/run.py $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \
 		$(if $(REPORT),--report)
+
+pages: .venv/test
+	$(BIN)/python tools/write_pages.py
 
 demo: .venv/odt
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh

@@ -40,14 +40,19 @@ def _line(row: OpDef) -> str:
     text = (module.__doc__ or "").replace("|", r"\|")
     said = " ".join(text.split("\n\n")[0].split())
     formula = said.partition(": ")[2] or said
-    source = re.search(r"Source: (.*?)(?:\.\s|\.$|\n\n)", text + "\n\n", re.DOTALL)
     columns = (
         row.name,
         formula,
         *(", ".join(names) for names in (row.grads, (*row.stops, *row.zero_state), row.static)),
-        " ".join(source[1].split()) if source else "the schema's definition",
+        source(text) or "the schema's definition",
     )
     return "| " + " | ".join(c or "–" for c in columns) + " |"
+
+
+def source(text: str) -> str:
+    """What a docstring names as the source of a formula; empty for none."""
+    found = re.search(r"Source: (.*?)(?:\.\s|\.$|\n\n)", text + "\n\n", re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class SourceFormat:
         name: as --format takes it.
         open: opens a source of this format; raises DataError if it is not valid.
         suffixes: file name suffixes that select the format, in lower case, such as ".csv".
+        contents: what it holds, for the documentation.
         is_path: whether the source is a file or folder, which must exist.
         place: position in lists; formats of one place are sorted by name.
     """
@@ -54,5 +55,6 @@ class SourceFormat:
     name: str
     open: Callable[[Opening], Source]
     suffixes: tuple[str, ...] = ()
+    contents: str = ""
     is_path: bool = True
     place: int = 100

@@ -34,7 +34,7 @@ def test_every_folder_has_a_line_in_the_architecture_page() -> None:
 @pytest.mark.skipif(not instruction_sets(), reason="no kernels were compiled")
 def test_the_printed_structures_are_those_of_the_code() -> None:
     text = Path(print_structures.PAGE).read_text(encoding="utf-8")
-    assert print_structures.page(text) == text, "run python tools/print_structures.py"
+    assert print_structures.page(text) == text, "run: make pages"
 
 
 def test_every_folder_says_what_it_knows_and_what_not() -> None:

@@ -13,8 +13,10 @@ def open_file(opening: Opening) -> Source:
 
 
 FORMATS = (
-    SourceFormat("npy", open_file, (".npy",), place=6),
-    SourceFormat("npz", open_file, (".npz",), place=7),
-    SourceFormat("hdf5", open_file, (".h5", ".hdf5"), place=8),
-    SourceFormat("raw", open_file, (".bin", ".raw"), place=9),
+    SourceFormat("npy", open_file, (".npy",), contents="one NumPy array", place=6),
+    SourceFormat("npz", open_file, (".npz",), contents="NumPy arrays by name", place=7),
+    SourceFormat("hdf5", open_file, (".h5", ".hdf5"), contents="HDF5 data sets by name", place=8),
+    SourceFormat(
+        "raw", open_file, (".bin", ".raw"), contents="one array without a header", place=9
+    ),
 )

@@ -23,6 +23,6 @@ def open_sounds(opening: Opening) -> Source:
 
 
 FORMATS = (
-    SourceFormat("images", open_pictures, place=1),
-    SourceFormat("wav", open_sounds, place=2),
+    SourceFormat("images", open_pictures, contents="folder or archive of images", place=1),
+    SourceFormat("wav", open_sounds, contents="folder or archive of WAV files", place=2),
 )

@@ -25,7 +25,7 @@ def _folder(opening: Opening) -> str | None:
 
 
 FORMATS = (
-    SourceFormat("callable", open_function, is_path=False, place=10),
-    SourceFormat("tfds", open_tensorflow, is_path=False, place=11),
-    SourceFormat("huggingface", open_hub, is_path=False, place=12),
+    SourceFormat("callable", open_function, contents="`module:function`", is_path=False, place=10),
+    SourceFormat("tfds", open_tensorflow, contents="`tfds:NAME`", is_path=False, place=11),
+    SourceFormat("huggingface", open_hub, contents="`hf:NAME`", is_path=False, place=12),
 )

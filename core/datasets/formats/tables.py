@@ -21,7 +21,7 @@ def delimited(delimiter: str) -> Callable[[Opening], Source]:
 
 
 FORMATS = (
-    SourceFormat("csv", delimited(""), (".csv",), place=3),
-    SourceFormat("tsv", delimited("\t"), (".tsv",), place=4),
-    SourceFormat("text", delimited(" "), (".txt", ".data"), place=5),
+    SourceFormat("csv", delimited(""), (".csv",), contents="table, delimiter detected", place=3),
+    SourceFormat("tsv", delimited("\t"), (".tsv",), contents="table with tabs", place=4),
+    SourceFormat("text", delimited(" "), (".txt", ".data"), contents="table with blanks", place=5),
 )

@@ -1,0 +1,18 @@
+"""The tables and lists in docs are generated from the rows."""
+
+from pathlib import Path
+
+import pytest
+from list_operators import PAGE, page
+from write_tables import pages
+
+TABLES = pages()
+
+
+def test_the_list_of_operators_is_that_of_the_rows() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: make pages"
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.name)
+def test_tables_are_those_of_the_rows(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == TABLES[path], "run: make pages"

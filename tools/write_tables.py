@@ -1,0 +1,88 @@
+"""Writes the tables of losses, optimizers, metrics and data formats: python tools/write_tables.py.
+
+Each is the first table below its heading. A test compares the pages with the rows.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from list_operators import source
+from write_optimizer_classes import defaults, documentation, summary
+
+from odt.core.datasets.open_source import SOURCE_FORMATS
+from odt.core.training.metrics import METRIC_ROWS
+from odt.kernels.registry import LOSSES, OPTIMIZERS
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def losses() -> Iterable[tuple[str, ...]]:
+    """A line for each row of kernels/losses."""
+    yield "`--loss`", "targets of a sample", "loss of a sample", "default if the model ends in"
+    for row in LOSSES.values():
+        yield option(row.name), row.expects, row.formula, row.default_for
+
+
+def optimizers() -> Iterable[tuple[str, ...]]:
+    """A line for each row of kernels/optimizers."""
+    yield "`--optimizer`", "in Python", "update rule", "hyper-parameters with defaults", "source"
+    for rule in OPTIMIZERS.values():
+        values = ", ".join(
+            f"{h.name} {('on' if value else 'off') if h.switch else f'{value:g}'}"
+            for h, value in defaults(rule).items()
+        )
+        update = summary(rule).removesuffix(".")
+        origin = source(documentation(rule))
+        yield option(rule.name), f"`odt.{rule.class_name}`", update, values, origin
+
+
+def metrics() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/training/metrics.py."""
+    yield "`--metric`", "value", "targets"
+    for row in METRIC_ROWS:
+        yield option(row.name), row.formula, row.wants
+
+
+def formats() -> Iterable[tuple[str, ...]]:
+    """A line for each row of core/datasets/formats."""
+    yield "`--format`", "contents", "file names"
+    for row in SOURCE_FORMATS.values():
+        yield option(row.name), row.contents, ", ".join(f"`{s}`" for s in row.suffixes)
+
+
+TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
+    ("training.md", "Losses"): losses,
+    ("training.md", "Optimizers"): optimizers,
+    ("training.md", "Metrics"): metrics,
+    ("data.md", "Formats"): formats,
+}
+
+
+def option(name: str) -> str:
+    """A name as the command line spells it."""
+    return name.replace("_", "-")
+
+
+def pages() -> dict[Path, str]:
+    """Pages with tables as the rows say."""
+    texts: dict[Path, str] = {}
+    for (name, heading), rows in TABLES.items():
+        path = DOCS / name
+        text = texts.get(path) or path.read_text(encoding="utf-8")
+        table = re.search(rf"\n##+ {heading}\n(?:(?!\n#).)*?\n((?:\|[^\n]*\n)+)", text, re.DOTALL)
+        assert table, f"docs/{name} has no table below the heading {heading}"
+        texts[path] = f"{text[: table.start(1)]}{markdown(rows())}{text[table.end(1) :]}"
+    return texts
+
+
+def markdown(rows: Iterable[tuple[str, ...]]) -> str:
+    """A table; its first row is the head."""
+    cells = [[cell.replace("|", r"\|") or "–" for cell in row] for row in rows]
+    head, *body = [f"| {' | '.join(row)} |\n" for row in cells]
+    return "".join([head, f"| {' | '.join(['---'] * len(cells[0]))} |\n", *body])
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
