@@ -121,7 +121,7 @@ def test_every_option_of_train_reaches_the_trainer() -> None:
 
 
 def test_help_of_hyper_parameters_is_put_together_from_the_rows() -> None:
-    helps = {option.name: option.help for option in train.command.params if hasattr(option, "help")}
+    helps = {str(o.name): str(o.help) for o in train.command.params if isinstance(o, click.Option)}
     for name, users in shared.hyper_parameters().items():
         for rule, h in users.items():
             assert not h.help.endswith("."), f"{rule.name}: the help of {name} ends in a full stop"
