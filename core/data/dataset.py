@@ -37,7 +37,7 @@ class DataSet:
         checks: one check of values for each column of targets.
 
     Raises:
-        DataError: if the columns differ in length.
+        DataError: if the columns differ in length, or hold no samples.
     """
 
     def __init__(
@@ -57,6 +57,8 @@ class DataSet:
             got = ", ".join(f"{c.name}: {c.length}" for c in columns)
             raise DataError(f"all files must hold the same number of samples, but got {got}.")
         self.length = lengths[0]
+        if not self.length:
+            raise DataError(f"{columns[0].name}: must hold samples, but holds none.")
         self.notes = tuple(note for c in columns for note in c.notes)
 
     def read(

@@ -103,22 +103,26 @@ class BatchTrainer:
 
     # ---- data and memory
 
-    def open(self, x: Any, y: Any = None) -> dataset.DataSet:
+    def open(self, x: Any, y: Any = None, *, targets: bool = True) -> dataset.DataSet:
         """Checks samples against the model.
 
         Args:
             x: inputs: arrays (N, …), the path of a data file, or a DataSet.
             y: targets: arrays (N, …) or the path of a data file; None with a DataSet.
+            targets: whether targets are needed; False for prediction.
 
         Raises:
-            DataError: if shapes, dtypes or numbers of samples do not match the model.
+            DataError: if shapes, dtypes or numbers of samples do not match the model, or targets
+                are missing.
         """
-        if isinstance(x, dataset.DataSet):
-            return x
-        names = [t.name for t in self.model.inputs]
-        data = samples_of(x, y, self.samples, names)
-        if self.memory_budget is not None:
-            data.limit_mapped(DATA_PAGES)
+        data = x
+        if not isinstance(data, dataset.DataSet):
+            names = [t.name for t in self.model.inputs]
+            data = samples_of(x, y, self.samples, names)
+            if self.memory_budget is not None:
+                data.limit_mapped(DATA_PAGES)
+        if targets and not data.targets:
+            raise DataError("y: must be given to train or evaluate, but got None.")
         return data
 
     def build(self, samples: int = 0) -> engine.Trainer:

@@ -11,6 +11,7 @@ from odt.core.data import dataset
 from odt.core.data.columns import Column, array_columns, open_columns
 from odt.core.recipe.samples import SampleSpecs
 from odt.core.runtime.runtime import Runtime
+from odt.core.storage.reading import reading
 from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec
 
@@ -89,9 +90,10 @@ def _columns(
     if isinstance(data, str | os.PathLike):
         return open_columns(os.fspath(data), specs, what, ignore_rest=ignore_rest)
     several = isinstance(data, list | tuple) and len(data) == len(specs)
-    if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
-        return array_columns(list(data), specs, name)
-    return array_columns([np.asarray(data)], specs, name)
+    with reading(name, "must be arrays of numbers"):
+        if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
+            return array_columns(list(data), specs, name)
+        return array_columns([np.asarray(data)], specs, name)
 
 
 def is_batches(x: Any, y: Any) -> bool:

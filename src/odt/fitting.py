@@ -197,4 +197,10 @@ class Fit:
 
 def _pair(data: Any) -> tuple[Any, ...]:
     """The arguments of Trainer.open for data given as (x, y) or as one object."""
-    return tuple(data) if isinstance(data, tuple | list) else (data,)
+    if not isinstance(data, tuple | list):
+        return (data,)
+    if len(data) != 2:
+        raise DataError(
+            f"validation_data: must be (x, y) or a DataSet, but got {len(data)} values."
+        )
+    return tuple(data)

@@ -15,6 +15,7 @@ from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.resolve import values_used
 from odt.data import batches_of, is_batches
+from odt.errors import DataError
 from odt.fitting import Fit, split_samples
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -164,7 +165,7 @@ class Trainer(BatchTrainer):
         Returns:
             An array (N, …); a list of arrays if the model has several outputs.
         """
-        data = self.open(x)
+        data = self.open(x, targets=False)
         trainer = self.build()
         specs = trainer.runtime.output_specs
         outputs = [np.empty((data.length, *spec.shape), spec.dtype) for spec in specs]
@@ -274,4 +275,6 @@ class Trainer(BatchTrainer):
             for name, value in logs.items():
                 sums[name] = sums.get(name, 0.0) + value * data.length
             total += data.length
+        if not total:
+            raise DataError("x: must give batches, but it gave none.")
         return {name: value / total for name, value in sums.items()}

@@ -84,6 +84,11 @@ def save(name: str, array: object) -> Prepare:
     return lambda folder: np.save(folder / name, np.asarray(array), allow_pickle=True)
 
 
+def no_samples(folder: Path) -> None:
+    np.save(folder / "x.npy", np.zeros((0, 784), np.float32))
+    np.save(folder / "t.npy", np.zeros((0, 10), np.float32))
+
+
 def labels(*values: int) -> Prepare:
     def prepare(folder: Path) -> None:
         a = np.zeros(64, "<i4")
@@ -126,6 +131,17 @@ ROWS = {
         "train {d}/model.circle --load-input {d}/y.bin --load-expected {d}/t.bin", "y.bin"
     ),
     "an empty data file": Bad(TRAIN, "x.bin: must hold samples", write("x.bin", b"")),
+    **{
+        f"an array of no samples: {command}": Bad(
+            command + " {d}/model.circle --load-input {d}/x.npy" + targets,
+            "x.npy: input 0: must hold samples, but holds none.",
+            no_samples,
+        )
+        for command, targets in {
+            **dict.fromkeys(("train", "check", "eval"), " --load-expected {d}/t.npy"),
+            "predict": "",
+        }.items()
+    },
     "less than one sample": Bad(TRAIN, "3136 bytes", write("x.bin", bytes(100))),
     "files of two lengths": Bad(TRAIN, "same number of samples", write("t.bin", bytes(40 * 63))),
     "NaN in the inputs": Bad(
