@@ -13,8 +13,8 @@ import make_models
 from click.testing import CliRunner
 
 from odt.cli.main import main
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.reader import read_model
-from odt.core.planning.computation import Plans
 
 PAGE = Path(__file__).parents[1] / "docs" / "architecture.md"
 MICRO_BATCH = 2
@@ -29,7 +29,7 @@ def structures() -> dict[str, str]:
         path = Path(folder) / "five.circle"
         output_of(make_models.main, ["tiny", str(path), *MODEL])
         graph = read_model(str(path)).graph
-        texts = {"Graph": str(graph), "Lowered graph": str(Plans(graph).lower(MICRO_BATCH))}
+        texts = {"Graph": str(graph), "Lowered graph": str(LoweredGraphs(graph).at(MICRO_BATCH))}
         texts = {name: text.replace(f"{folder}/", "") for name, text in texts.items()}
         printed = output_of(main, ["plan", str(path), *PLAN])
     calls = printed[printed.index("\nplan\n") :]

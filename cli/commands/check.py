@@ -22,9 +22,8 @@ from odt.cli.options.shared import (
 )
 from odt.cli.output import report
 from odt.core.data.protocol import Data
-from odt.core.lowering.lower import unsupported_nodes
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.unsupported import UnsupportedNode
-from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.recipe.computations import trainable_operators
@@ -79,16 +78,16 @@ def command(
     Random values that leave units inactive or saturated are drawn again. A comparison that rounding
     makes impossible, or that would take too long, is reported as unknown and is not a failure.
     """
-    source = read_model(model)
-    refused = unsupported_nodes(dequantize_weights(source).graph)
+    lowered = lower_model(read_model(model))
+    refused = lowered.graphs.unsupported
     if refused:
-        click.echo("\n".join(describe_refusals(source.graph, refused)))
+        click.echo("\n".join(describe_refusals(lowered.file.graph, refused)))
         raise click.exceptions.Exit(1)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     request = Request(**options, last=num_of_trainable_ops, selection=selection, sparse=sparse)
-    recipe = prepare(source, request)
+    recipe = prepare(lowered, request)
     graph, info = recipe.graph, recipe.info
-    with Trainer(graph, info, micro_batch=micro_batch, workers=workers) as trainer:
+    with Trainer(recipe.graphs, info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
         found = trainability(graph, plan, trainable_operators(graph, info), info.trainable_tensors)
         click.echo(report.trained_line(trainer.parameters.trained.values()))
@@ -108,7 +107,7 @@ def command(
         else:
             data = open_data(load_input, load_expected, trainer.runtime)
     tested = replace(trainer.info, batch_size=min(trainer.info.batch_size, TESTED))
-    findings = self_test(graph, tested, data, seed=seed)
+    findings = self_test(recipe.graphs, tested, data, seed=seed)
     for finding in findings:
         click.echo(f"{MARKS[finding.passed]} {finding.what}: {finding.detail}")
     if found.blocked or any(f.passed is False for f in findings):

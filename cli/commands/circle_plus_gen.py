@@ -14,11 +14,12 @@ from odt.cli.options.shared import (
 )
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.export.exporter import add_training_info, remove_training_info
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.model.training_json import format_training_json, read_training_json
-from odt.core.recipe.output_losses import output_losses
-from odt.core.recipe.resolve import resolve, values_used
+from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError
 
 FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
@@ -89,14 +90,11 @@ def _info(
     if options is None:
         assert read is not None, "there is JSON or there are options"
         return read
-    stored = stored_training_info(model)
-    said = stored.given() if stored else {}
-    if read is not None:
-        said = asdict(read)
     given = {name: options.pop(name) for name in FIELDS}
-    info = resolve(graph, said, given, options, number)
-    loss = output_losses(graph, info)[0].name
-    return values_used(graph, replace(info, loss=loss))
+    request = Request(**given, hyper_parameters=options, last=number)
+    saved = {} if read is None else asdict(read)
+    recipe = prepare(lower_model(model), request, lambda _: saved)
+    return values_used(graph, replace(recipe.info, loss=recipe.losses[0].name))
 
 
 def _warn(line: str) -> None:

@@ -15,6 +15,7 @@ from odt.cli.options.shared import (
     schedule_options,
 )
 from odt.cli.output import report
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.inference import Evaluator
@@ -39,10 +40,9 @@ def command(
     **options: Any,
 ) -> None:
     """Evaluate MODEL: loss and metrics over all samples of the data files."""
-    source = read_model(model)
-    recipe = prepare(source, Request(**options))
+    recipe = prepare(lower_model(read_model(model)), Request(**options))
     with Evaluator(
-        recipe.graph, recipe.info, micro_batch=micro_batch, workers=workers
+        recipe.graphs, recipe.info, micro_batch=micro_batch, workers=workers
     ) as evaluator:
         metrics = fitting_metrics(metric, *evaluator.runtime.losses[0])
         data = open_data(load_input, load_expected, evaluator.runtime)

@@ -20,6 +20,7 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import MOST_NAME
 from odt.core.model.reader import read_model
 from odt.core.planning.budget.fit_budget import fit_budget
@@ -105,9 +106,9 @@ def command(
         selection=selection,
         sparse=sparse,
     )
-    recipe = prepare(source, request)
-    graph, info = recipe.graph, recipe.info
-    plans, work, reserve, note = Plans(graph), training_and_validation(graph, info), 0, ""
+    recipe = prepare(lower_model(source), request)
+    info, reserve, note = recipe.info, 0, ""
+    plans, work = Plans(recipe.graphs), training_and_validation(recipe.graphs, info)
     if keep:
         work = split_frozen(plans, work)
         size = cache_size(plans, work[0], info.batch_size, keep)

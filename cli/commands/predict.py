@@ -15,7 +15,7 @@ from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, output_names, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
-from odt.core.model.dequantize import dequantize_weights
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.storage.reading import printable
@@ -66,16 +66,18 @@ def command(
     if output:
         check_outputs({"--output": output}, {"MODEL": source.path, "--load-input": inputs})
         keep_going()
-    graph = dequantize_weights(source).graph
-    _check_outputs(graph, output, output_index)
+    lowered = lower_model(source)
+    _check_outputs(lowered.graph, output, output_index)
     shown = top is not None or output is None
     sidecar = read_sidecar(inputs)
     names = sidecar.classes if sidecar else ()
-    with Predictor(graph, batch_size or 32, micro_batch=micro_batch, workers=workers) as predictor:
+    with Predictor(
+        lowered.graphs, batch_size or 32, micro_batch=micro_batch, workers=workers
+    ) as predictor:
         data = DataSet(open_columns(inputs, predictor.runtime.input_specs, "input"))
         k = output_index or 0
         specs = predictor.runtime.output_specs
-        with _writing(output, output_names(graph), specs, k, data.length) as append:
+        with _writing(output, output_names(lowered.graph), specs, k, data.length) as append:
             first = 0
             for outputs in predictor.run(data, range(data.length)):
                 append(outputs)

@@ -19,6 +19,7 @@ from odt.core.checkpoints.checkpoint import Checkpoint, Entry, parse_header
 from odt.core.checkpoints.onert_order import checkpoint_order
 from odt.core.checkpoints.resume import Resume, progress_of
 from odt.core.data.dataset import EpochOrder
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
@@ -204,7 +205,7 @@ def _trainer(model: Model, fields: Callable[[Graph], Mapping[str, Any]]) -> Trai
         model: model of the checkpoint.
         fields: gives the fields of TrainingInfo that the checkpoint stores.
     """
-    recipe = prepare(model, checkpoint=fields)
+    recipe = prepare(lower_model(model), saved=fields)
     graph, info = recipe.graph, recipe.info
     known = info.loss or all(ends_in_softmax(graph, o) for o in graph.outputs)
-    return Trainer(graph, info if known else replace(info, loss="mean_squared_error"))
+    return Trainer(recipe.graphs, info if known else replace(info, loss="mean_squared_error"))

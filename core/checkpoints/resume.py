@@ -9,6 +9,7 @@ from typing import Any
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
 from odt.core.data.dataset import EpochOrder
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.model.training_info import REDUCTIONS
 from odt.core.runtime.parameters import Parameters
@@ -98,8 +99,8 @@ class Resume:
                     f"{', '.join(known)}, but got {name} = {value!r}"
                 )
 
-    def on(self, graph: Graph) -> Graph:
-        """The graph with the weights of an onert checkpoint, which holds all constants.
+    def on(self, graphs: LoweredGraphs) -> LoweredGraphs:
+        """The graphs with the weights of an onert checkpoint, which holds all constants.
 
         odt's own checkpoints hold trained weights only, which `restore` sets.
 
@@ -107,8 +108,9 @@ class Resume:
             ModelError: if the checkpoint is of another graph.
         """
         if self.own is not None or not self.data:
-            return graph
-        return onert_checkpoint.with_weights(self.data, self.path, graph)
+            return graphs
+        graph = onert_checkpoint.with_weights(self.data, self.path, graphs.graph)
+        return LoweredGraphs(graph)
 
     def restore(self, graph: Graph, parameters: Parameters) -> None:
         """Restores parameters; they change only if all of the checkpoint matches.

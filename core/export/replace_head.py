@@ -13,8 +13,8 @@ import flatbuffers
 import numpy as np
 from circle_schema.v0_10 import circle as schema
 
-from odt.core.lowering.lower import file_batch, lower
-from odt.core.model.dequantize import dequantize_weights
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph, Tensor
 from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -47,9 +47,10 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
         UnsupportedError: if the features need unsupported operators.
         LostFileError: if the model's file became shorter.
     """
-    features = _features(model, after)
+    graph = lower_model(model).graph
+    features = _features(model, graph, after)
     kept = _needed(model.graph, features)
-    shape = _shape(model, features, kept)
+    shape = _shape(graph, features, kept)
     if len(model.data) + classes * shape[-1] * FLOAT32.itemsize > MOST_BYTES:
         raise UnsupportedError(
             f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got "
@@ -63,8 +64,14 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
     return parse_model(memoryview(packed), model.path)
 
 
-def _features(model: Model, after: int | None) -> int:
-    """The tensor of the features, which the new layer reads."""
+def _features(model: Model, graph: Graph, after: int | None) -> int:
+    """The tensor of the features, which the new layer reads.
+
+    Args:
+        model: the model.
+        graph: its graph with float32 weights.
+        after: position of the operator that computes the features; None to choose.
+    """
     if after is not None:
         outputs = {n.origin: n.outputs[0] for n in model.graph.nodes}
         if after not in outputs:
@@ -72,7 +79,6 @@ def _features(model: Model, after: int | None) -> int:
                 f"--after: must be below {len(outputs)}, the model's operators, but got {after}."
             )
         return outputs[after]
-    graph = dequantize_weights(model).graph
     for node in reversed(graph.nodes):
         inputs = [i for i in node.inputs if i >= 0]
         data = [i for i in inputs if graph.tensors[i].data is None]
@@ -93,22 +99,20 @@ def _is_layers(tensor: Tensor) -> bool:
     return tensor.data is not None and tensor.spec.dtype.kind == "f" and len(tensor.spec.shape) > 1
 
 
-def _shape(model: Model, features: int, kept: Sequence[int]) -> tuple[int, ...]:
+def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
     """The shape of the features, as inferred from the operators before them."""
-    graph = dequantize_weights(model).graph
     spec = graph.tensors[features].spec
-    part = replace(
-        graph, nodes=tuple(n for n in graph.nodes if n.origin in kept), outputs=(features,)
-    )
-    batch = file_batch(part)
+    nodes = tuple(n for n in graph.nodes if n.origin in kept)
+    part = LoweredGraphs(replace(graph, nodes=nodes, outputs=(features,)))
+    batch = part.file_batch
     is_constant = graph.tensors[features].data is not None
     if not is_constant:
-        lowered = lower(part, batch)
+        lowered = part.at_file_batch
         spec = lowered.tensors[lowered.outputs[0]].spec
     rows = spec.dtype == FLOAT32 and len(spec.shape) > 1 and spec.shape[0] == batch
     if is_constant or not rows or not spec.size:
         raise ModelError(
-            f"{model.path}: features must be float32 of shape ({batch}, …, features), computed "
+            f"{graph.name}: features must be float32 of shape ({batch}, …, features), computed "
             f"from an input, but got {graph.label(features)}, {spec}. Choose other ones with "
             "--after; odt inspect counts the operators."
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from odt.core.lowering.lower import lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.split_frozen import begin_at
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.planning.autodiff import Loss, inference_plan, training_plan
@@ -61,21 +61,30 @@ class Plans:
     """Plans of a graph by computation and number of samples, each made once.
 
     Attributes:
-        graph: as in the file.
+        graphs: the graph, lowered for the numbers of samples.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._files = mapped_files(t.data for t in graph.tensors)
-        self._lowered: dict[int, LoweredGraph] = {}
+    def __init__(self, graph: Graph | LoweredGraphs) -> None:
+        """Plans nothing yet.
+
+        Args:
+            graph: as in the file, or lowered before for others who share it.
+        """
+        self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
+        self._files = mapped_files(t.data for t in self.graph.tensors)
         self._made: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
         self._verified: set[tuple[Computation, int]] = set()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as in the file."""
+        return self.graphs.graph
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
         """The plan for a number of samples, and its memory plan."""
         key = (computation, batch)
         if key not in self._made:
-            plan = computation.plan(self.lower(batch))
+            plan = computation.plan(self.graphs.at(batch))
             self._made[key] = (plan, plan_memory(plan))
         return self._made[key]
 
@@ -94,12 +103,6 @@ class Plans:
             verify(*self.at(computation, batch))
             self._verified.add(key)
         return self.at(computation, batch)
-
-    def lower(self, batch: int) -> LoweredGraph:
-        """The graph lowered for a number of samples, with the same nodes for any number."""
-        if batch not in self._lowered:
-            self._lowered[batch] = lower(self.graph, batch, uniform=True)
-        return self._lowered[batch]
 
     def check_files(self) -> None:
         """Raises LostFileError if the model's file became shorter before it was read."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation
@@ -30,24 +30,24 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
 
 
 def training_and_validation(
-    graph: Graph, info: TrainingInfo, *, outputs: bool = False
+    graphs: LoweredGraphs, info: TrainingInfo, *, outputs: bool = False
 ) -> tuple[Computation, Computation]:
     """The computations of a training step and of a validation step.
 
     Args:
-        graph: as in the file.
+        graphs: the lowered graphs of the file.
         info: resolved training info.
         outputs: whether training computes the model's outputs too, for a metric.
 
     Raises:
         OptionError: if the loss or the trainable operators are not possible.
     """
-    losses = output_losses(graph, info)
+    losses = output_losses(graphs, info)
     if info.sparse:
-        check_channels(lower(graph, file_batch(graph)), info.sparse)
+        check_channels(graphs.at_file_batch, info.sparse)
     training = Computation(
         losses,
-        trainable_operators(graph, info),
+        trainable_operators(graphs.graph, info),
         info.trainable_tensors,
         info.sparse,
         backward=True,

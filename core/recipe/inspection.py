@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from odt.core.lowering.lower import computed_specs, file_batch, lower
-from odt.core.model.graph import Graph
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.planning.trainable import trainable_by_operator
 from odt.errors import OdtError
 from odt.kernels.opdef import TensorSpec
@@ -53,18 +52,15 @@ class Inspection:
         return replace(self, trained=trained)
 
 
-def inspect_graph(graph: Graph) -> Inspection:
-    """Finds what each operator would train.
-
-    Args:
-        graph: as in the file.
-    """
+def inspect_graph(graphs: LoweredGraphs) -> Inspection:
+    """Finds what each operator would train."""
+    graph = graphs.graph
     specs = {i: tensor.spec for i, tensor in enumerate(graph.tensors)}
     found: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
     refusal = ""
     try:
-        lowered = lower(graph, file_batch(graph))
-        specs |= computed_specs(graph)
+        lowered = graphs.at_file_batch
+        specs |= graphs.specs
         for origin, i in trainable_by_operator(lowered):
             found[origin][i] = None
     except OdtError as e:  # to be shown, not raised: a model that cannot train can be looked at

@@ -10,7 +10,7 @@ from odt.core.lowering.final_activation import (
     producer,
     producing_operator,
 )
-from odt.core.lowering.lower import computed_specs, file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
@@ -75,15 +75,16 @@ def output_loss(
     return Loss(name, output, {"from_logits": not probabilities, **mean})
 
 
-def _moved(graph: Graph) -> Collection[int]:
+def _moved(graphs: LoweredGraphs) -> Collection[int]:
     """Outputs whose final activation lowering moves behind operators that change the shape."""
+    graph = graphs.graph
     nodes = (producer(graph, i) for i in graph.outputs)
     if not any(node and node.op in SHAPE_ONLY for node in nodes):
         return ()
-    return movable_activations(graph, computed_specs(graph))
+    return movable_activations(graph, graphs.specs)
 
 
-def output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+def output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]:
     """The losses, in the order of their outputs.
 
     Outputs that are not float have no loss, nor have outputs with the loss `none`.
@@ -92,22 +93,23 @@ def output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
         UnsupportedError: if the graph has unsupported operators.
         OptionError: if an output needs an explicit loss, or no output has a loss.
     """
-    if not graph.outputs:
-        lower(graph, file_batch(graph))  # says so
+    if not graphs.graph.outputs:
+        graphs.check()  # says so
     try:
-        return _output_losses(graph, info)
+        return _output_losses(graphs, info)
     except OptionError:
-        lower(graph, file_batch(graph))
+        graphs.check()
         raise
 
 
-def _output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
+def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]:
+    graph = graphs.graph
     names = _by_output(graph, "--output-loss", info.output_losses)
     weights = _by_output(graph, "--loss-weight", info.loss_weights)
-    moved = _moved(graph)
+    moved = _moved(graphs)
     found = []
     for k, output in enumerate(graph.outputs):
-        spec = _spec(graph, output)
+        spec = _spec(graphs, output)
         fits = spec.dtype.kind == "f" and bool(spec.shape)
         name = names.get(k, info.loss if fits else "none")
         if name == "none":
@@ -120,7 +122,7 @@ def _output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
         loss = output_loss(graph, output, name, info.reduction, moved)
         found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
     if not any(loss.weight for loss in found):
-        shown = (f"{graph.label(i)} {_spec(graph, i)}" for i in graph.outputs)
+        shown = (f"{graph.label(i)} {_spec(graphs, i)}" for i in graph.outputs)
         raise OptionError(
             f"{graph.name}: an output of floats must have a loss and a weight above 0, "
             f"but got none among {', '.join(shown)}"
@@ -128,10 +130,10 @@ def _output_losses(graph: Graph, info: TrainingInfo) -> tuple[Loss, ...]:
     return tuple(found)
 
 
-def _spec(graph: Graph, output: int) -> TensorSpec:
+def _spec(graphs: LoweredGraphs, output: int) -> TensorSpec:
     """The spec of an output, inferred if the file gives no shape."""
-    spec = graph.tensors[output].spec
-    return spec if spec.shape else lower(graph, file_batch(graph)).tensors[output].spec
+    spec = graphs.graph.tensors[output].spec
+    return spec if spec.shape else graphs.at_file_batch.tensors[output].spec
 
 
 def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from odt.core.model.dequantize import Dequantized, dequantize_weights
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
@@ -65,44 +67,58 @@ class Recipe:
     """A resolved training run.
 
     Attributes:
-        model: the model file.
-        dequantized: its graph with all weights in float32.
+        lowered: the model file, and its lowered graphs.
         info: loss, optimizer, batch size, trainable operators.
         origins: origin of each value: command line, checkpoint, circle+ or default.
     """
 
-    model: Model
-    dequantized: Dequantized
+    lowered: LoweredModel
     info: TrainingInfo
     origins: Mapping[str, str]
 
     @property
+    def model(self) -> Model:
+        """The model file."""
+        return self.lowered.file
+
+    @property
+    def dequantized(self) -> Dequantized:
+        """The file's graph with all weights in float32, and the tensors that store them."""
+        return self.lowered.dequantized
+
+    @property
     def graph(self) -> Graph:
         """The file's graph with all weights in float32."""
-        return self.dequantized.graph
+        return self.lowered.graph
+
+    @property
+    def graphs(self) -> LoweredGraphs:
+        """The lowered graphs of the file."""
+        return self.lowered.graphs
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The loss of each output that has one."""
-        return output_losses(self.graph, self.info)
+        return output_losses(self.graphs, self.info)
 
     @property
     def samples(self) -> SampleSpecs:
         """The shapes and dtypes of one sample of each input, output and target."""
-        return training_sample_specs(self.graph, self.info)
+        return training_sample_specs(self.graphs, self.info)
 
 
 def prepare(
-    model: Model,
+    lowered: LoweredModel,
     request: Request | None = None,
-    checkpoint: Callable[[Graph], Mapping[str, Any]] | None = None,
+    saved: Callable[[Graph], Mapping[str, Any]] | None = None,
 ) -> Recipe:
     """Resolves a training run.
 
     Args:
-        model: the model file.
-        request: options of the user, which precede those of the checkpoint, and these the file's.
-        checkpoint: returns the fields of TrainingInfo that a checkpoint holds, for the graph.
+        lowered: the model file, and its lowered graphs.
+        request: options of the user, which precede those that are saved, and these the file's.
+        saved: returns the fields of TrainingInfo that a checkpoint or a JSON file holds, for the
+            graph.
 
     Raises:
         OptionError: if an option is not possible for the model.
@@ -110,10 +126,10 @@ def prepare(
         UnsupportedError: if the model has unsupported operators.
     """
     request = request or Request()
-    dequantized = dequantize_weights(model)
+    model, graphs = lowered.file, lowered.graphs
     info = stored_training_info(model)
     stored = info.given() if info else {}
-    before = dict(checkpoint(dequantized.graph)) if checkpoint else {}
+    before = dict(saved(lowered.graph)) if saved else {}
     given = request.given(model.graph)
     said = {*given, *(["trainable_ops"] if request.last is not None else [])}
     where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
@@ -122,6 +138,6 @@ def prepare(
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
     among = request.last is not None or request.operators is not None
-    chosen = select(dequantized.graph, resolved, request.selection, among=among)
-    chosen = choose_channels(dequantized.graph, chosen, request.sparse)
-    return Recipe(model, dequantized, chosen, where)
+    chosen = select(graphs, resolved, request.selection, among=among)
+    chosen = choose_channels(graphs, chosen, request.sparse)
+    return Recipe(lowered, chosen, where)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.model.graph import Graph, LoweredGraph
+from odt.core.model.graph import LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.output_losses import output_losses
@@ -48,11 +48,10 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
     )
 
 
-def training_sample_specs(graph: Graph, info: TrainingInfo) -> SampleSpecs:
+def training_sample_specs(graphs: LoweredGraphs, info: TrainingInfo) -> SampleSpecs:
     """The specs of one sample of the data for training, without planning anything.
 
     Raises:
         UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.
     """
-    size = file_batch(graph)
-    return sample_specs(lower(graph, size), output_losses(graph, info), size)
+    return sample_specs(graphs.at_file_batch, output_losses(graphs, info), graphs.file_batch)

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from odt.core.lowering.batch_norms import norm_constants
 from odt.core.lowering.binding import bind_inputs, row_of
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
@@ -44,12 +44,12 @@ class Selection:
 
 
 def select(
-    graph: Graph, info: TrainingInfo, selection: Selection, *, among: bool = False
+    graphs: LoweredGraphs, info: TrainingInfo, selection: Selection, *, among: bool = False
 ) -> TrainingInfo:
     """Applies a selection to training info: sets its trainable operators and tensors.
 
     Args:
-        graph: as in the file.
+        graphs: the lowered graphs of the file.
         info: resolved training info, which may come from a circle+ or a checkpoint.
         selection: the user's selection.
         among: select among the operators of `info`, which the user gave; otherwise among all.
@@ -61,8 +61,8 @@ def select(
         return info
     if selection.trainable and not among:
         info = replace(info, trainable_ops=None, trainable_tensors=None)
-    lowered = lower(graph, file_batch(graph))
-    names = weight_names(graph)
+    graph, lowered = graphs.graph, graphs.at_file_batch
+    names = weight_names(graphs)
     for option, patterns in (("--trainable", selection.trainable), ("--freeze", selection.freeze)):
         for pattern in patterns:
             check_pattern(option, pattern, names)
@@ -101,12 +101,12 @@ def select(
 
 
 def choose_channels(
-    graph: Graph, info: TrainingInfo, fractions: Sequence[tuple[str, float]]
+    graphs: LoweredGraphs, info: TrainingInfo, fractions: Sequence[tuple[str, float]]
 ) -> TrainingInfo:
     """Restricts training of some filters to their output channels of largest norm.
 
     Args:
-        graph: as in the file.
+        graphs: the lowered graphs of the file.
         info: resolved training info.
         fractions: patterns, and the fraction of channels that train; later ones take precedence.
 
@@ -115,10 +115,10 @@ def choose_channels(
     """
     if not fractions:
         return info
-    lowered = lower(graph, file_batch(graph))
-    trained = trainable_tensors(lowered, trainable_operators(graph, info), info.trainable_tensors)
+    lowered, operators = graphs.at_file_batch, trainable_operators(graphs.graph, info)
+    trained = trainable_tensors(lowered, operators, info.trainable_tensors)
     known = filters(lowered)
-    names = {i: each for i, each in weight_names(graph).items() if i in known and i in trained}
+    names = {i: each for i, each in weight_names(graphs).items() if i in known and i in trained}
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
         check_pattern("--sparse", pattern, names)
@@ -133,13 +133,9 @@ def choose_channels(
     )
 
 
-def weight_names(graph: Graph) -> dict[int, set[str]]:
-    """Trainable weights, with the names and operators that patterns can match for each.
-
-    Args:
-        graph: as in the file.
-    """
-    lowered = lower(graph, file_batch(graph))
+def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:
+    """Trainable weights, with the names and operators that patterns can match for each."""
+    graph, lowered = graphs.graph, graphs.at_file_batch
     ops = {node.origin: node.op for node in graph.nodes}
     names: dict[int, set[str]] = {}
     for origin, i in trainable_by_operator(lowered, only=range(len(lowered.tensors))):

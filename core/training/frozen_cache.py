@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.lowering.lower import file_batch
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.lowering.split_frozen import frozen_end
 from odt.core.model.graph import LoweredGraph
@@ -79,7 +78,7 @@ class CachePolicy:
 
 def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
     """The plan for several samples, which shows the nodes that mix samples; else for the file's."""
-    size = file_batch(plans.graph)
+    size = plans.graphs.file_batch
     try:
         return plans.at(computation, 2 * size)[0]
     except UnsupportedError:
@@ -254,8 +253,8 @@ def cache_size(
         batch: samples in a step.
         policy: options of the cache.
     """
-    size = file_batch(plans.graph)
-    lowered = plans.lower(size)
+    size = plans.graphs.file_batch
+    lowered = plans.graphs.at(size)
     kept = sum(spec.nbytes for spec in cached(lowered, computation.begin, size, policy))
     mapped = DATA_PAGES + batch * (kept // policy.samples)
     return CacheSize(kept, min(kept, mapped) if policy.on_disk else kept)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from odt.core.data.protocol import Data, SampleOrder
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
@@ -25,17 +26,18 @@ class Evaluator(Closing):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | LoweredGraphs,
         info: TrainingInfo,
         *,
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        losses = output_losses(graph, info)
+        plans = Plans(graph)
+        losses = output_losses(plans.graphs, info)
         self.loss = losses[0].name
         self._reduction = info.reduction
         computation = Computation(losses, outputs=True)
-        self.runtime = _runtime(graph, computation, info.batch_size, micro_batch, workers)
+        self.runtime = _runtime(plans, computation, info.batch_size, micro_batch, workers)
 
     def run(self, data: Data, order: SampleOrder, metrics: Metrics) -> Result:
         """Loss and metrics over all samples of the order."""
@@ -56,13 +58,15 @@ class Predictor(Closing):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | LoweredGraphs,
         batch: int,
         *,
         micro_batch: int | None = None,
         workers: int | None = None,
     ) -> None:
-        self.runtime = _runtime(graph, Computation(outputs=True), batch, micro_batch, workers)
+        self.runtime = _runtime(
+            Plans(graph), Computation(outputs=True), batch, micro_batch, workers
+        )
 
     def run(self, data: Data, order: SampleOrder) -> Iterator[Sequence[Array]]:
         """Yields the outputs, batch after batch, in arrays that are reused."""
@@ -75,9 +79,8 @@ class Predictor(Closing):
 
 
 def _runtime(
-    graph: Graph, computation: Computation, batch: int, micro_batch: int | None, workers: int | None
+    plans: Plans, computation: Computation, batch: int, micro_batch: int | None, workers: int | None
 ) -> Runtime:
     """Makes the runtime of one computation without trained weights."""
-    plans = Plans(graph)
     schedule = choose_schedule(batch, lambda n: plans.at(computation, n), micro_batch, workers)
-    return Runtime(plans, [computation], Parameters(graph), schedule)
+    return Runtime(plans, [computation], Parameters(plans.graph), schedule)

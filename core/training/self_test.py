@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Tensor
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Phase
@@ -61,24 +61,28 @@ class _OneBatch:
 
 
 def in_float64(graph: Graph) -> Graph:
-    """Converts a graph from float32 to float64, unless an operator supports float32 only."""
+    """Converts a file's graph from float32 to float64, unless an operator supports float32 only."""
+    return _in_float64(LoweredGraphs(graph)).graph
 
+
+def _in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
     def widened(tensor: Tensor) -> Tensor:
         if tensor.spec.dtype != np.float32:
             return tensor
         data = None if tensor.data is None else tensor.data.astype(FLOAT64)
         return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT64), data=data)
 
-    wide = replace(graph, tensors=tuple(widened(t) for t in graph.tensors))
+    graph = graphs.graph
+    wide = LoweredGraphs(replace(graph, tensors=tuple(widened(t) for t in graph.tensors)))
     try:
-        lower(wide, file_batch(graph))
+        wide.check()
     except OdtError:
-        return graph
+        return graphs
     return wide
 
 
 def self_test(
-    graph: Graph, info: TrainingInfo, data: Data, weights: int = 8, seed: int = 0
+    graphs: LoweredGraphs, info: TrainingInfo, data: Data, weights: int = 8, seed: int = 0
 ) -> list[Finding]:
     """Tests one training step on the first batch, in float64 if operators and time permit.
 
@@ -86,7 +90,7 @@ def self_test(
     leave units dead or saturated, or if the model rejects them.
 
     Args:
-        graph: as in the file.
+        graphs: the lowered graphs of the file.
         info: resolved training info; its optimizer is not used.
         data: at least one batch.
         weights: number of weights to compare with central differences.
@@ -99,8 +103,8 @@ def self_test(
         DataError: if the model rejects all samples of the data.
     """
     sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0)
-    wide, unit, work = in_float64(graph), file_batch(graph), 0
-    for tested, most in ((wide, MOST_WORK), (graph, MOST_WORK_IN_FLOAT32)):
+    unit, work = graphs.file_batch, 0
+    for tested, most in ((_in_float64(graphs), MOST_WORK), (graphs, MOST_WORK_IN_FLOAT32)):
         samples = info.batch_size
         while samples:
             with Trainer(tested, replace(sgd, batch_size=samples), workers=1) as trainer:
@@ -108,7 +112,8 @@ def self_test(
                 small = trainer.memory().arena <= MOST_MEMORY
                 for count in (weights, 2, 1) if small else ():
                     if work * (OTHER_RUNS + 4 * count) <= most:
-                        return _Test(trainer, tested, count, seed, most // max(work, 1)).run(data)
+                        left = most // max(work, 1)
+                        return _Test(trainer, tested.graph, count, seed, left).run(data)
             samples = samples // 2 // unit * unit
     return [Finding("test", None, f"cannot tell: too large, {work:.2g} FLOP for a forward pass")]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.lowering.lower import file_batch
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
@@ -92,7 +92,7 @@ class Trainer(Closing):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | LoweredGraphs,
         info: TrainingInfo,
         *,
         micro_batch: int | None = None,
@@ -106,7 +106,7 @@ class Trainer(Closing):
         """Plans and allocates.
 
         Args:
-            graph: as in the file.
+            graph: as in the file, or the lowered graphs of a recipe.
             info: resolved training info.
             micro_batch: samples that a program runs at once; None to choose.
             workers: number of threads; None to choose.
@@ -120,21 +120,21 @@ class Trainer(Closing):
             UnsupportedError: if the model has unsupported operators.
             OptionError: if the model cannot be trained with these options.
         """
-        self.graph = graph
+        self._plans = plans = Plans(graph)
+        self.graph = plans.graph
         self.metrics = metrics or {}
         computation, validation = training_and_validation(
-            graph, info, outputs=outputs or bool(self.metrics)
+            plans.graphs, info, outputs=outputs or bool(self.metrics)
         )
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses else replace(info, loss=self.loss)
         self._budget, self._keep, reserve = budget, keep, 0
-        self._plans = plans = Plans(graph)
         runs = (computation, validation)
         if keep:
             runs = split_frozen(plans, runs)
             reserve = cache_size(plans, runs[0], info.batch_size, keep).resident
         self._end = runs[0].begin
-        plan = plans.at(computation, file_batch(graph))[0]
+        plan = plans.at(computation, plans.graphs.file_batch)[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
         reserves = {"a cache": reserve, "a copy of the best weights": copies}

@@ -22,7 +22,7 @@ from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import Result
 from odt.data import samples_of
 from odt.errors import DataError, OdtWarning, OptionError
-from odt.model import Model, file_of
+from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer
 from odt.trainable import Trainable
 from odt.weights import Arrays
@@ -85,7 +85,7 @@ class BatchTrainer:
             ),
             sparse=tuple(sparse.items()) if isinstance(sparse, Mapping) else tuple(sparse or ()),
         )
-        self.recipe: Recipe = prepare(file_of(self.model), request, self.resume.training_info)
+        self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
         self.samples = self.recipe.samples
         self.metrics = fitting_metrics(tuple(metrics), *self.samples.losses[0])
         self._asked = dict(zip(self.metrics, metrics, strict=False))
@@ -143,9 +143,10 @@ class BatchTrainer:
                 keep = CachePolicy(samples, half, where == "disk")
             batch = self.recipe.info.batch_size
             m, w = self.resume.schedule(batch, self._micro_batch, self._workers)
-            self._graph = self.resume.on(self.recipe.graph)
+            graphs = self.resume.on(self.recipe.graphs)
+            self._graph = graphs.graph
             self._engine = engine.Trainer(
-                self._graph,
+                graphs,
                 self.recipe.info,
                 micro_batch=m,
                 workers=w,

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from odt.core.export.exporter import add_training_info
-from odt.core.model.dequantize import dequantize_weights
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.reader import Model as File
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
@@ -96,8 +97,8 @@ class Model:
     @property
     def parameters(self) -> Mapping[str, Array]:
         """Trainable weights by name, as float32; read-only views."""
-        graph = dequantize_weights(self._file).graph
-        found = sorted({i for each in inspect_graph(graph).trained.values() for i in each})
+        graph, graphs = self._lowered.graph, self._lowered.graphs
+        found = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
         weights: dict[str, Array] = {}
         for i in found:
             data, name = graph.tensors[i].data, graph.tensors[i].name or str(i)
@@ -112,7 +113,7 @@ class Model:
 
     def summary(self) -> str:
         """Text of `odt inspect`: operators with their shapes, parameters and training info."""
-        return describe(self._file)
+        return describe(self._lowered)
 
     def save(self, path: Path) -> None:
         """Writes a copy of the model file.
@@ -128,6 +129,11 @@ class Model:
     def __repr__(self) -> str:
         graph = self._file.graph
         return f"Model({self.path!r}, {self.format}, {len(graph.nodes)} operators)"
+
+    @cached_property
+    def _lowered(self) -> LoweredModel:
+        """The file with float32 weights; all trainers of this model share its lowered graphs."""
+        return lower_model(self._file)
 
     def _tensors(self, indices: Any) -> tuple[TensorInfo, ...]:
         found = [self._file.graph.tensors[i] for i in indices]
@@ -149,6 +155,11 @@ def load_model(path: Path) -> Model:
 def file_of(model: Model | Path) -> File:
     """Returns the file of a model, or reads the file at a path."""
     return model._file if isinstance(model, Model) else read_model(model)
+
+
+def lowered_of(model: Model | Path) -> LoweredModel:
+    """The file of a model or of a path, with its lowered graphs."""
+    return (model if isinstance(model, Model) else load_model(model))._lowered
 
 
 def read_training_info(model: Model | Path) -> StoredInfo | None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from odt.core.lowering.lower import unsupported_nodes
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
 from odt.core.recipe.computations import trainable_operators, training_and_validation
@@ -12,7 +11,7 @@ from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
 from odt.errors import OptionError
 from odt.kernels.registry import LOSSES
-from odt.model import Model, Path, file_of
+from odt.model import Model, Path, file_of, lowered_of
 from odt.trainer import Trainer
 
 
@@ -57,9 +56,9 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
     micro_batch, workers = options.get("micro_batch"), options.get("workers")
     trainer = Trainer(model, **options)
     recipe = trainer.recipe
-    parts = training_and_validation(recipe.graph, recipe.info)
+    parts = training_and_validation(recipe.graphs, recipe.info)
     budget = trainer.memory_budget
-    forecast = fit_budget(Plans(recipe.graph), parts, recipe.info, budget, micro_batch, workers)
+    forecast = fit_budget(Plans(recipe.graphs), parts, recipe.info, budget, micro_batch, workers)
     return MemoryForecast(
         forecast.peak,
         forecast.parameters,
@@ -99,7 +98,7 @@ def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
         OptionError: if options contradict each other or the model.
     """
     source = model if isinstance(model, Model) else Model(file_of(model))
-    unsupported = unsupported_nodes(file_of(source).graph)
+    unsupported = lowered_of(source).graphs.unsupported
     if unsupported:
         return CheckResult(False, tuple(map(str, unsupported)))
     with Trainer(source, **options) as trainer:
@@ -110,7 +109,7 @@ def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
         draws = [LOSSES[name].draw for name, _ in runtime.losses]
         data = RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
     tested = replace(info, batch_size=min(info.batch_size, TESTED))
-    findings = self_test(graph, tested, data, seed=seed)
+    findings = self_test(recipe.graphs, tested, data, seed=seed)
     texts = tuple(f"{f.what}: {f.detail}" for f in findings)
     if blocked or any(f.passed is False for f in findings):
         return CheckResult(False, texts)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from odt.core.model.dequantize import dequantize_weights
+from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.graph import MOST_NAME, Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
@@ -16,11 +16,11 @@ from odt.text import size, table
 ALL = Selection()
 
 
-def describe(model: Model, selection: Selection = ALL) -> str:
+def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     """Returns the text of `odt inspect`."""
-    graph, folded = model.graph, dequantize_weights(model).graph
-    info = select(folded, TrainingInfo(), selection)
-    found = inspect_graph(folded).among(info.trainable_ops, info.trainable_tensors)
+    model, graph = lowered.file, lowered.file.graph
+    info = select(lowered.graphs, TrainingInfo(), selection)
+    found = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
     stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
     found = replace(found, specs={**found.specs, **stored})
     sections = [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.paths import MLP_SM
+from support.paths import MLP_SM, MODELS
 
 import odt
 from odt.cli.main import main
@@ -185,8 +185,9 @@ def test_only_the_selected_weights_train() -> None:
 
 def test_plan_and_check_ask_before_training() -> None:
     assert odt.plan(MODEL, batch_size=8).peak > odt.plan(MODEL, batch_size=8, workers=1).arenas
-    found = odt.check(MODEL)
-    assert found, found.findings
+    for model in (MODEL, MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"):  # its weights are int8
+        found = odt.check(model, batch_size=4)
+        assert found, found.findings
 
 
 def test_training_info_and_new_heads(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from support.networks import Net
 from support.paths import GOLDEN, MLP_SM, MODELS
 
 from odt.cli.main import main
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
@@ -296,7 +297,7 @@ def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
     info = TrainingInfo(
         loss="mean_squared_error", batch_size=4, trainable_tensors=(graph.nodes[0].inputs[1],)
     )
-    findings = self_test(graph, info, data)
+    findings = self_test(LoweredGraphs(graph), info, data)
     assert [f.passed for f in findings if f.what == "finite differences"] == [None]
 
 
@@ -305,7 +306,7 @@ def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> Non
     graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
     data = RandomData([TensorSpec((5,), FLOAT32)], [TensorSpec((3,), FLOAT32)], [draw_values])
     info = TrainingInfo(loss="mean_squared_error", batch_size=4)
-    assert all(f.passed for f in self_test(graph, info, data))
+    assert all(f.passed for f in self_test(LoweredGraphs(graph), info, data))
     row = fully_connected.OP
 
     def doubled(attrs: Any, **arrays: Array) -> None:
@@ -314,5 +315,5 @@ def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     grads = {**row.grads, "x": Kernel(doubled, reads=("dy", "w"), writes=("dx",))}
     monkeypatch.setattr("odt.core.planning.autodiff.row_of", lambda op: replace(row, grads=grads))
-    failed = [f.what for f in self_test(graph, info, data) if not f.passed]
+    failed = [f.what for f in self_test(LoweredGraphs(graph), info, data) if not f.passed]
     assert failed == ["finite differences"]

@@ -12,6 +12,7 @@ from model_builder import ModelBuilder
 from support.paths import GOLDEN
 
 from odt.cli.main import main
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.summary import describe
 
@@ -70,7 +71,7 @@ def test_training_info_is_shown() -> None:
         metadata={"CIRCLE_TRAINING": len(plain.spans)},
         spans=(*plain.spans, (len(plain.data), len(written))),
     )
-    words = lines(describe(model))
+    words = lines(describe(lower_model(model)))
     assert ["optimizer", "sgd"] in words
     assert ["learning_rate", "0.1"] in words
     assert ["loss", "mean_squared_error"] in words
@@ -155,7 +156,7 @@ def test_the_work_grows_linearly(
         tries = []
         for _ in range(3):
             begin = time.process_time()
-            describe(model)
+            describe(lower_model(model))
             tries.append(time.process_time() - begin)
         seconds.append(min(tries))
     assert seconds[1] < 25 * seconds[0] + 0.1

@@ -12,7 +12,7 @@ from support.judges import litert
 from support.networks import ArrayData, Net
 from support.op_run import Case, row_of
 
-from odt.core.lowering.lower import lower
+from odt.core.lowering.lower import LoweredGraphs, lower
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss, training_plan
@@ -154,7 +154,7 @@ def test_a_deep_recurrent_network_trains() -> None:
     info = TrainingInfo(loss="mean_squared_error", batch_size=5, learning_rate=0.1)
     rng = np.random.default_rng(0)
     data = ArrayData([rng.normal(size=(5, 6, 3))], [rng.normal(size=(5, 2))])
-    findings = self_test(graph, info, data, weights=60)
+    findings = self_test(LoweredGraphs(graph), info, data, weights=60)
     assert [f.what for f in findings if f.passed] == [
         "loss", "gradients", "finite differences", "one step"
     ], findings  # fmt: skip

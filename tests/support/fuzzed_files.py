@@ -30,6 +30,7 @@ from odt.core.datasets.source import EndOfSamplesError, Source
 from odt.core.datasets.source_format import Opening
 from odt.core.datasets.statistics import column_statistics, label_names, open_any
 from odt.core.datasets.tables import TableOptions
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
@@ -266,7 +267,7 @@ def show(path: Path) -> object:
 def resume(path: Path) -> object:
     found, t = read_resume(path), trainer()
     found.training_info(t.graph)
-    found.on(t.graph)
+    found.on(LoweredGraphs(t.graph))
     found.restore(t.graph, t.parameters)
     return found.warning(t, ORDER), found.start(2, 4)
 

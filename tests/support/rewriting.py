@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from odt.core.lowering.lower import lower
+from odt.core.lowering.lower import LoweredGraphs, lower
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
@@ -49,7 +49,7 @@ GRAPHS = {
 
 
 def plan_of(graph: Graph, batch: int) -> Plan:
-    losses = output_losses(graph, TrainingInfo(loss="mean_squared_error"))
+    losses = output_losses(LoweredGraphs(graph), TrainingInfo(loss="mean_squared_error"))
     return Computation(losses, frozenset(n.origin for n in graph.nodes), backward=True).plan(
         lower(graph, batch)
     )

@@ -64,7 +64,7 @@ def fit_budget(
     best: Forecast | None = None
     for s in schedules:
         # Plans of its own for each schedule, so that those of a schedule that loses are freed.
-        for way in _ways(Plans(plans.graph), computations, info, s, room):
+        for way in _ways(Plans(plans.graphs), computations, info, s, room):
             if way.peak <= room and (best is None or _seconds(way) < _seconds(best)):
                 best = way
     if best is None:

@@ -1,5 +1,6 @@
 """Lowering: shapes for any batch, fused activations, constants, and what is refused."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -7,8 +8,11 @@ import numpy as np
 import pytest
 from support.networks import ArrayData, InOrder, Net
 
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering import lower as lowering
+from odt.core.lowering.infer import infer_nodes
+from odt.core.lowering.lower import LoweredGraphs, file_batch, lower
 from odt.core.lowering.sample_axis import mixing_nodes
+from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.graph import Graph, Node, Tensor
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.inference import Predictor
@@ -300,6 +304,33 @@ def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None
     (node,) = mixing_nodes(lower(graph, 2))
     assert node.outputs == (picked,)
     assert not mixing_nodes(lower(picked_rows(1)[0], 2))
+
+
+def vectors() -> Graph:
+    """A product of vectors whose length may be the batch."""
+    net = Net()
+    return net.graph(net.add("MUL", (net.input(6), net.weight(1)), (6,)))
+
+
+@pytest.mark.parametrize("graph", [no_batch_axis(), picked_rows(2)[0], vectors()])
+def test_shapes_are_inferred_once_for_each_batch_size(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = []
+
+    def counted(*args: Any) -> list[UnsupportedNode]:
+        batches.append(args[1].batch)
+        return infer_nodes(*args)
+
+    monkeypatch.setattr(lowering, "infer_nodes", counted)
+    graphs = LoweredGraphs(graph)
+    for batch in (graphs.file_batch, 4, 6, 5) * 2:
+        assert not graphs.unsupported
+        assert graphs.specs.keys() >= set(graph.outputs)
+        assert graphs.at_file_batch.samples == graphs.file_batch
+        with suppress(UnsupportedError):
+            assert graphs.at(batch) is graphs.at(batch)
+    assert sorted(batches) == sorted(set(batches))
 
 
 def test_a_batch_whose_samples_depend_on_each_other_stays_whole() -> None:

@@ -5,7 +5,7 @@ import pytest
 from support.networks import ArrayData, InOrder, Net
 
 from odt.core.lowering.batch_norms import norm_constants
-from odt.core.lowering.lower import lower
+from odt.core.lowering.lower import LoweredGraphs, lower
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.selection import Selection, select
@@ -59,7 +59,7 @@ def test_frozen_constants_stay_and_the_others_move_as_ever() -> None:
     data = ArrayData([rng.normal(size=(4, 5))], [rng.normal(size=(4, 3))])
     moved = []
     for selection in (Selection(), Selection(freeze_norm=True)):
-        with Trainer(graph, select(graph, INFO, selection)) as trainer:
+        with Trainer(graph, select(LoweredGraphs(graph), INFO, selection)) as trainer:
             list(trainer.fit(data, InOrder(4), epochs=1))
             moved.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
     affine, frozen = moved
@@ -74,4 +74,4 @@ def test_it_is_refused_where_there_is_none() -> None:
     net = Net()
     graph = net.graph(net.dense(net.input(1, 5), 3))
     with pytest.raises(OptionError, match="--freeze-norm: there must be a MUL by one constant"):
-        select(graph, INFO, Selection(freeze_norm=True))
+        select(LoweredGraphs(graph), INFO, Selection(freeze_norm=True))

@@ -20,12 +20,10 @@ from support.paths import MODELS
 
 from odt.cli.commands.check import describe, describe_refusals
 from odt.core.export.exporter import convert, export_model
-from odt.core.lowering.lower import unsupported_nodes
-from odt.core.model.dequantize import dequantize_weights
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import parse_model
-from odt.core.model.training_info import stored_training_info
 from odt.core.recipe.computations import trainable_operators
-from odt.core.recipe.resolve import resolve
+from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.trainability import flops, trainability
 from odt.core.training.inference import Predictor
 from odt.core.training.random_data import RandomData
@@ -155,16 +153,15 @@ def changed(name: str, count: int, seed: int) -> Iterator[bytes]:
 def answer(data: bytes, out: Path) -> None:
     """What all commands do with a model; raises OdtError where one refuses it."""
     model = parse_model(memoryview(data), "changed")
-    describe_model(model)
+    lowered = lower_model(model)
+    describe_model(lowered)
     convert(model, "tflite")
-    graph = dequantize_weights(model).graph
-    refused = unsupported_nodes(graph)
+    refused = lowered.graphs.unsupported
     if refused:
-        describe_refusals(graph, refused)
-    stored = stored_training_info(model)
-    given = {"loss": "mean_squared_error", "batch_size": 2}
-    info = resolve(model.graph, stored.given() if stored else {}, given, {})
-    with Trainer(graph, info, workers=1) as trainer:
+        describe_refusals(lowered.graph, refused)
+    recipe = prepare(lowered, Request(loss="mean_squared_error", batch_size=2))
+    graph, info = recipe.graph, recipe.info
+    with Trainer(recipe.graphs, info, workers=1) as trainer:
         found = trainability(graph, trainer.plan, trainable_operators(graph, info))
         describe(trainer.plan.graph, found)
         runtime = trainer.runtime

@@ -9,6 +9,7 @@ from model_builder import ModelBuilder
 from support.networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo, encode_training_info
 from odt.core.recipe.output_losses import output_losses
@@ -30,7 +31,7 @@ def tagger(dtype: type[np.floating] = np.float64) -> Graph:
 @pytest.mark.parametrize("name", [None, BCE])
 def test_a_final_logistic_asks_for_it_and_is_taken_in(name: str | None) -> None:
     graph = tagger()
-    (loss,) = output_losses(graph, TrainingInfo(loss=name))
+    (loss,) = output_losses(LoweredGraphs(graph), TrainingInfo(loss=name))
     assert loss.name == BCE
     assert loss.tensor == graph.nodes[-1].inputs[0]
     assert loss.options["from_logits"]
@@ -49,7 +50,7 @@ def test_outputs_that_are_no_probabilities_are_logits(
         shape = (1, UNITS, 1) if operator == "RESHAPE" else (1, UNITS)
         inputs = (y, net.constant(shape, np.int32)) if operator == "RESHAPE" else (y,)
         y = net.add(operator, inputs, shape)
-    (loss,) = output_losses(net.graph(y), TrainingInfo(loss=BCE))
+    (loss,) = output_losses(LoweredGraphs(net.graph(y)), TrainingInfo(loss=BCE))
     assert (loss.tensor, loss.options["from_logits"]) == (y, from_logits)
 
 

@@ -11,6 +11,7 @@ from model_builder import ModelBuilder
 from support.networks import ArrayData, InOrder, Net
 
 from odt.cli.main import main
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, Node
 from odt.core.model.training_info import TrainingInfo, encode_training_info
 from odt.core.recipe.output_losses import output_losses
@@ -114,10 +115,10 @@ def test_integers_have_no_loss() -> None:
     axis = net.constant(1, np.int32)
     net.nodes.append(Node("ARG_MAX", (y, axis), (best,), {"output_type": 4}, 1))
     graph = net.graph(best, y)
-    (loss,) = output_losses(graph, TrainingInfo(loss=MSE))
+    (loss,) = output_losses(LoweredGraphs(graph), TrainingInfo(loss=MSE))
     assert (loss.tensor, loss.output) == (y, 1)
     with pytest.raises(OptionError, match=r"must be none for tensor .*, but got mean_squared"):
-        output_losses(graph, TrainingInfo(loss=MSE, output_losses=(("0", MSE),)))
+        output_losses(LoweredGraphs(graph), TrainingInfo(loss=MSE, output_losses=(("0", MSE),)))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_integers_have_no_loss() -> None:
 )
 def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        output_losses(two_heads(), TrainingInfo(**{"loss": MSE, **given}))  # type: ignore[arg-type]
+        output_losses(LoweredGraphs(two_heads()), TrainingInfo(**{"loss": MSE, **given}))  # type: ignore[arg-type]
 
 
 def test_a_circle_plus_holds_one_loss() -> None:
@@ -203,7 +204,7 @@ def test_cross_entropy_looks_through_operators_that_only_change_the_shape(
     found = []
     for last in (True, False):
         graph, between = shaped(op, last=last)
-        (head,) = output_losses(graph, info)
+        (head,) = output_losses(LoweredGraphs(graph), info)
         assert head.options["from_logits"]
         assert head.tensor == between
         with Trainer(graph, info, micro_batch=4, workers=1, outputs=True) as trainer:
@@ -250,7 +251,7 @@ def test_probabilities_that_cannot_come_last_stay_probabilities(why: str) -> Non
     info = TrainingInfo(
         batch_size=4, output_losses=(("0", CCE), ("1", "none"))[: len(graph.outputs)]
     )
-    head, *_ = output_losses(graph, info)
+    head, *_ = output_losses(LoweredGraphs(graph), info)
     assert (head.tensor, head.options["from_logits"]) == (graph.outputs[0], False)
     inputs = np.random.default_rng(1).normal(size=(4, 5)).astype("f4")
     shape = graph.tensors[graph.outputs[0]].spec.shape[1:]
@@ -266,7 +267,7 @@ def test_an_output_of_integers_alone_is_refused_by_its_type() -> None:
     y = net.add("CAST", (net.dense(net.input(1, 5), 6),), (1, 6))
     net.tensors[y] = replace(net.tensors[y], spec=TensorSpec((1, 6), np.dtype(np.uint8)))
     with pytest.raises(OptionError, match=r'none among tensor 4 \("x4"\) \(1, 6\) uint8'):
-        output_losses(net.graph(y), TrainingInfo(loss=MSE))
+        output_losses(LoweredGraphs(net.graph(y)), TrainingInfo(loss=MSE))
 
 
 def test_an_output_whose_shape_the_file_leaves_out_trains(tmp_path: Path) -> None:

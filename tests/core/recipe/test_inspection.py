@@ -2,6 +2,7 @@
 
 from support.networks import Net
 
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.recipe.inspection import inspect_graph
 
@@ -15,7 +16,7 @@ def two_layers() -> Graph:
 def test_the_last_n_operators_train_their_own_constants() -> None:
     """x0 input; x1, x2 weights and bias of the first layer, x3 its output; x4, x5 the next."""
     graph = two_layers()
-    found = inspect_graph(graph)
+    found = inspect_graph(LoweredGraphs(graph))
     names = {k: [graph.tensors[i].name for i in found.trained[k]] for k in found.trained}
     assert names == {0: ["x1", "x2"], 1: ["x4", "x5"], 2: []}
     assert found.from_each() == {2: 0, 1: 8, 0: 8 + 15}
@@ -26,7 +27,7 @@ def test_a_shared_weight_counts_once() -> None:
     x, w = net.input(1, 3), net.weight(3, 3)
     y = net.add("FULLY_CONNECTED", [x, w], (1, 3))
     graph = net.graph(net.add("FULLY_CONNECTED", [y, w], (1, 3)))
-    found = inspect_graph(graph)
+    found = inspect_graph(LoweredGraphs(graph))
     assert found.trained == {0: (w,), 1: (w,)}
     assert found.from_each() == {1: 9, 0: 9}
 
@@ -34,6 +35,6 @@ def test_a_shared_weight_counts_once() -> None:
 def test_a_model_that_cannot_train_is_shown_with_the_reason() -> None:
     net = Net()
     x = net.dense(net.input(1, 4), 3)
-    found = inspect_graph(net.graph(net.add("NO_SUCH_OPERATOR", [x], (1, 3))))
+    found = inspect_graph(LoweredGraphs(net.graph(net.add("NO_SUCH_OPERATOR", [x], (1, 3)))))
     assert found.from_each() == {1: 0, 0: 0}
     assert "NO_SUCH_OPERATOR" in found.refusal

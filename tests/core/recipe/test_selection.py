@@ -11,6 +11,7 @@ from support.networks import ArrayData, InOrder, Net
 from support.paths import GOLDEN
 
 from odt.cli.main import main
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.reader import parse_model, read_model
 from odt.core.model.training_info import TrainingInfo, encode_training_info
@@ -34,7 +35,7 @@ def network() -> Graph:
 
 
 def trained(graph: Graph, selection: Selection, info: TrainingInfo = INFO) -> set[str]:
-    with Trainer(graph, select(graph, info, selection)) as trainer:
+    with Trainer(graph, select(LoweredGraphs(graph), info, selection)) as trainer:
         return {graph.tensors[i].name for i in trainer.parameters.tensors}
 
 
@@ -64,7 +65,7 @@ def test_a_selected_tensor_moves_as_if_all_trained_and_others_do_not(
     graph, rng = network(), np.random.default_rng(1)
     data = ArrayData([rng.normal(size=(4, 5)).astype("f4")], [rng.normal(size=(4, 3)).astype("f4")])
     after = []
-    for info in (INFO, select(graph, INFO, Selection(selected))):
+    for info in (INFO, select(LoweredGraphs(graph), INFO, Selection(selected))):
         with Trainer(graph, info, micro_batch=4, workers=1) as trainer:
             list(trainer.fit(data, InOrder(4), epochs=1))
             tensors = trainer.parameters.tensors
@@ -78,7 +79,7 @@ def test_a_selected_tensor_moves_as_if_all_trained_and_others_do_not(
 
 def test_backward_ends_at_the_deepest_selected_tensor() -> None:
     graph = network()
-    with Trainer(graph, select(graph, INFO, Selection(("x6",)))) as trainer:
+    with Trainer(graph, select(LoweredGraphs(graph), INFO, Selection(("x6",)))) as trainer:
         backward = [
             s.label
             for s in trainer.plan.entries[trainer.plan.forward_entries :]
@@ -89,9 +90,9 @@ def test_backward_ends_at_the_deepest_selected_tensor() -> None:
 
 def test_a_selection_of_whole_operators_is_one_of_operators() -> None:
     """So that a circle+ can say it."""
-    chosen = select(network(), INFO, Selection(("x1", "x2")))
+    chosen = select(LoweredGraphs(network()), INFO, Selection(("x1", "x2")))
     assert (chosen.trainable_ops, chosen.trainable_tensors) == ((0,), None)
-    some = select(network(), INFO, Selection(("x1",)))
+    some = select(LoweredGraphs(network()), INFO, Selection(("x1",)))
     assert (some.trainable_ops, some.trainable_tensors) == ((0,), (1,))
     with pytest.raises(OptionError, match="all weights of an operator or none"):
         encode_training_info(some, 4)
@@ -101,7 +102,7 @@ def test_what_a_model_says_trains_gives_way_to_trainable_but_not_to_freeze() -> 
     last = replace(INFO, trainable_ops=(2, 3))
     assert trained(network(), Selection(("x1",)), last) == {"x1"}
     assert trained(network(), Selection(freeze=("x6",)), last) == {"x5", "x8"}
-    among = select(network(), last, Selection(("FULLY_CONNECTED",)), among=True)
+    among = select(LoweredGraphs(network()), last, Selection(("FULLY_CONNECTED",)), among=True)
     assert among.trainable_ops == (2,)
 
 
@@ -121,7 +122,7 @@ def test_a_bias_that_something_multiplies_is_none() -> None:
     y = net.add("FULLY_CONNECTED", [x, w, b], (1, 3))
     graph = net.graph(net.add("MUL", [y, b], (1, 3)))
     with pytest.raises(OptionError, match="got none of the 2 weights"):
-        select(graph, INFO, Selection(bias_only=True))
+        select(LoweredGraphs(graph), INFO, Selection(bias_only=True))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_a_bias_that_something_multiplies_is_none() -> None:
 )
 def test_a_selection_that_selects_nothing_is_refused(selection: Selection, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        select(network(), INFO, selection)
+        select(LoweredGraphs(network()), INFO, selection)
 
 
 def odt(*arguments: object) -> Result:
@@ -190,7 +191,7 @@ def test_a_number_of_the_formula_trains_only_if_it_is_called_by_its_name() -> No
     info = TrainingInfo(loss="mean_squared_error", batch_size=2)
 
     def trained(selection: Selection) -> set[str]:
-        with Trainer(graph, select(graph, info, selection)) as trainer:
+        with Trainer(graph, select(LoweredGraphs(graph), info, selection)) as trainer:
             return {graph.tensors[i].name for i in trainer.parameters.tensors}
 
     weights = trained(Selection())

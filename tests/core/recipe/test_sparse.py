@@ -11,6 +11,7 @@ from support.networks import ArrayData, InOrder, Net
 from support.paths import GOLDEN
 
 from odt.cli.main import main
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo, encode_training_info
@@ -78,7 +79,7 @@ def train(graph: Graph, info: TrainingInfo, steps: int, **options: int) -> dict[
 
 def sparse(graph: Graph, share: float, info: TrainingInfo = INFO) -> TrainingInfo:
     name = graph.tensors[filter_of(graph)].name
-    return choose_channels(graph, info, [(name, share)])
+    return choose_channels(LoweredGraphs(graph), info, [(name, share)])
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
@@ -180,16 +181,16 @@ def test_a_whole_share_is_dense_and_later_shares_win() -> None:
     graph = dense()
     assert sparse(graph, 1.0) == INFO
     name = graph.tensors[filter_of(graph)].name
-    chosen = choose_channels(graph, INFO, [("FULLY_CONNECTED", 0.5), (name, 0.25)])
+    chosen = choose_channels(LoweredGraphs(graph), INFO, [("FULLY_CONNECTED", 0.5), (name, 0.25)])
     assert [len(channels) for _, channels in chosen.sparse] == [5, 2]  # of 9 and of 8
 
 
 @pytest.mark.parametrize("pattern", ["x2", "no such", "x1"])
 def test_a_pattern_without_a_filter_that_trains_is_refused(pattern: str) -> None:
     """x2 is a bias; x1, the first filter, is frozen."""
-    info = select(dense(), INFO, Selection(freeze=("x1",)))
+    info = select(LoweredGraphs(dense()), INFO, Selection(freeze=("x1",)))
     with pytest.raises(OptionError, match=f"--sparse: .* but got {pattern}"):
-        choose_channels(dense(), info, [(pattern, 0.5)])
+        choose_channels(LoweredGraphs(dense()), info, [(pattern, 0.5)])
 
 
 def test_a_tensor_that_is_more_than_a_filter_is_refused() -> None:
@@ -198,7 +199,7 @@ def test_a_tensor_that_is_more_than_a_filter_is_refused() -> None:
     y = net.add("FULLY_CONNECTED", [x, w], (1, 3))
     graph = net.graph(net.add("ADD", (y, net.add("MUL", (w, w), (3, 3))), (3, 3)))
     with pytest.raises(OptionError, match="--sparse"):
-        choose_channels(graph, INFO, [("*", 0.5)])
+        choose_channels(LoweredGraphs(graph), INFO, [("*", 0.5)])
 
 
 @pytest.mark.parametrize("channels", [(), (8,), (1, 1), (2, 1)])
@@ -264,7 +265,7 @@ def test_plan_says_what_a_trainer_then_holds() -> None:
     assert result.exit_code == 0, result.output
     graph = read_model(str(MODEL)).graph
     info = replace(INFO, loss="categorical_crossentropy")
-    info = choose_channels(graph, info, [("CONV_2D", 0.25)])
+    info = choose_channels(LoweredGraphs(graph), info, [("CONV_2D", 0.25)])
     with Trainer(graph, info, micro_batch=2, workers=1) as trainer:
         memory = trainer.memory()
     words = " ".join(result.stdout.split())

@@ -10,6 +10,7 @@ import numpy as np
 from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.data.protocol import SampleOrder
 from odt.core.export.exporter import export_model
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Tensor
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
@@ -50,6 +51,7 @@ class nnfw_session:
     def __init__(self, path: Path, backends: str = "train") -> None:
         self._model = read_model(path)
         self._graph = self._model.graph
+        self._lowered = lower_model(self._model)
         stored = stored_training_info(self._model)
         self._stored = stored.given() if stored else {}
         self._info: traininfo | None = None
@@ -141,9 +143,9 @@ class nnfw_session:
             )
         last = None if listed else number
         request = Request(**given, hyper_parameters=self._hyper_parameters, last=last)
-        recipe = prepare(self._model, request)
+        recipe = prepare(self._lowered, request)
         self._close()
-        self._trainer = Trainer(recipe.graph, recipe.info, outputs=True)
+        self._trainer = Trainer(recipe.graphs, recipe.info, outputs=True)
         self._close = weakref.finalize(self, self._trainer.close)
 
     def train_set_input(self, index: int, values: Array) -> None:

@@ -1,0 +1,205 @@
+"""Infers the specs of a file's tensors for a batch size, node by node.
+
+Integers that depend on constants or shapes alone are computed here: shape arithmetic
+(SHAPE → STRIDED_SLICE → PACK) becomes constants.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand
+from odt.core.lowering.unsupported import (
+    UnsupportedNode,
+    check_made,
+    check_tensors,
+    unsupported_node,
+)
+from odt.core.model.graph import Graph
+from odt.errors import ShapeError
+from odt.kernels.opdef import Array, OpDef, TensorSpec
+from odt.kernels.registry import find_operator
+
+# Bytes of folded integers, for one node and in all: shapes, positions and masks are small.
+MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
+
+
+@dataclass
+class Inference:
+    """State of shape inference at one batch size.
+
+    Attributes:
+        batch: the batch size.
+        specs: specs of the tensors inferred so far.
+        values: values of constants, and of integers computed from constants or shapes.
+        attrs: attributes of the nodes inferred so far, by position.
+        batched: tensors whose leading axis grows with the batch.
+        folded: bytes of folded constants.
+    """
+
+    batch: int
+    specs: dict[int, TensorSpec]
+    values: dict[int, Array]
+    batched: set[int]
+    attrs: dict[int, Any] = field(default_factory=dict)
+    folded: int = 0
+
+
+def start_inference(graph: Graph, batch: int, size: int) -> Inference:
+    """The state before the first node: specs of inputs and constants.
+
+    Args:
+        graph: as in the file.
+        batch: number of samples.
+        size: batch size of the file's shapes.
+    """
+    specs, batched = {}, set()
+    for i in graph.inputs:
+        spec = graph.tensors[i].spec
+        if spec.shape and max(spec.shape[0], 1) == size:
+            spec = TensorSpec((batch, *spec.shape[1:]), spec.dtype)
+            batched.add(i)
+        specs[i] = spec
+    values = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
+    specs.update((i, graph.tensors[i].spec) for i in values)
+    return Inference(batch, specs, values, batched)
+
+
+def infer_nodes(
+    graph: Graph, inference: Inference, at_file: Inference | None
+) -> list[UnsupportedNode]:
+    """Infers shapes node by node.
+
+    Args:
+        graph: as in the file.
+        inference: the state after `start_inference`, to which shapes and attributes are added.
+        at_file: the inference for the file's batch size; None if this is it.
+
+    Returns:
+        The nodes that cannot be computed, also those behind one of unknown shape, as far as
+        their tensors show it.
+    """
+    found: list[UnsupportedNode] = []
+    unknown: set[int] = set()
+    for k, node in enumerate(graph.nodes):
+        row = find_operator(node.op)
+        if row is None:
+            found.append(unsupported_node(graph, node))
+        else:
+            try:
+                if unknown.intersection(node.inputs):
+                    names = {**bind_operands(row, node), **bind_outputs(row, node)}
+                    check_tensors(graph, names.values())
+                else:
+                    _infer_node(graph, k, row, inference, at_file)
+            except ShapeError as e:
+                found.append(unsupported_node(graph, node, e))
+        if k not in inference.attrs:
+            unknown.update(node.outputs)
+    return found
+
+
+def _infer_node(
+    graph: Graph, k: int, row: OpDef, inference: Inference, at_file: Inference | None
+) -> None:
+    node = graph.nodes[k]
+    bound = bind_inputs(row, node)
+    operands = bind_operands(row, node)
+    statics = _statics(graph, row, bound, inference)
+    types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
+    attrs = row.attrs({**node.options, "output_types": types}, statics)
+    outputs = bind_outputs(row, node)
+    _zero_state(graph, row, bound)
+    check_tensors(graph, (*operands.values(), *outputs.values()))
+    for i in (*operands.values(), *outputs.values()):
+        if graph.tensors[i].variable:
+            raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
+    folded = any(graph.tensors[bound[n]].data is None for n in statics)
+    grown = inference.batched.intersection(bound.values())
+    if at_file is not None and row.scale_batch is not None and grown and not folded:
+        before = {n: at_file.specs[i] for n, i in operands.items()}
+        if inference.batch % at_file.batch:
+            raise ShapeError(
+                f"the batch must be a multiple of the file's, {at_file.batch}, "
+                f"but got {inference.batch}"
+            )
+        attrs = row.scale_batch(attrs, before, inference.batch // at_file.batch)
+    found = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
+    check_made(graph, outputs, found)
+    inference.attrs[k] = attrs
+    for name, i in outputs.items():
+        inference.specs[i] = found[name]
+    if grown:
+        inference.batched.update(outputs.values())
+    _fold(row, attrs, operands, outputs, inference)
+
+
+def _statics(
+    graph: Graph, row: OpDef, bound: Mapping[str, int], inference: Inference
+) -> dict[str, Array]:
+    """Values of the static inputs."""
+    statics = {}
+    for name in row.static:
+        if name in bound:
+            value = inference.values.get(bound[name])
+            if value is None:
+                raise ShapeError(
+                    f"{name} must be a constant, but got {graph.label(bound[name])}, "
+                    "which is computed from the data"
+                )
+            if value.dtype.kind not in "iubf" or not np.isfinite(value).all():
+                raise ShapeError(f"{name} must hold finite numbers, but got {value.dtype} values")
+            statics[name] = value
+    return statics
+
+
+def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
+    """Checks that a recurrent operator's initial state is zero: no other node may write it."""
+    for name in row.zero_state:
+        if name in bound:
+            i = bound[name]
+            readers = sum(i in node.inputs for node in graph.nodes)
+            if not graph.tensors[i].variable or i in graph.inputs or readers > 1:
+                raise ShapeError(
+                    f"{name} must be a variable of this operator alone, so that it is zero at "
+                    f"first, but got {graph.label(i)}"
+                )
+
+
+def _fold(
+    row: OpDef,
+    attrs: Any,
+    bound: Mapping[str, int],
+    outputs: Mapping[str, int],
+    inference: Inference,
+) -> None:
+    """Folds integers that depend on constants alone. Floats stay nodes: constants may train."""
+    if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
+        return
+    reads = expand(row.forward.reads, bound)
+    if any(bound[n] not in inference.values for n in reads):
+        return
+    specs = {n: inference.specs[i] for n, i in (*bound.items(), *outputs.items())}
+    writes = {n: specs[n] for n in expand(row.forward.writes, outputs)}
+    writes |= row.forward.workspace(attrs, specs)
+    size = sum(spec.nbytes for spec in writes.values())
+    inference.folded += size
+    if size > MOST_FOLDED or inference.folded > MOST_FOLDED_IN_ALL:
+        raise ShapeError(
+            f"integers that follow from constants must fit into {MOST_FOLDED >> 20} MiB for a "
+            f"node and {MOST_FOLDED_IN_ALL >> 20} MiB in all, "
+            f"but got {size} bytes of {inference.folded}"
+        )
+    arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
+    row.forward.run(
+        attrs,
+        **{n: inference.values[bound[n]] for n in reads},
+        **arrays,
+        **row.forward.prepare(attrs, specs),
+    )
+    for name, i in outputs.items():
+        arrays[name].flags.writeable = False
+        inference.values[i] = arrays[name]
+        inference.batched.discard(i)
