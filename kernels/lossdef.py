@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from odt.kernels.opdef import Array, OpDef, TensorSpec
+from odt.kernels.opdef import Array, HyperParameter, OpDef, TensorSpec
 
 # Rows of values → the first row that the loss cannot use and what is wrong with it, or None.
 Check: TypeAlias = Callable[[Array], tuple[int, str] | None]
@@ -70,7 +70,8 @@ class LossDef:
     """One loss: its operator, and what is asked of it outside the plan.
 
     Attributes:
-        op: inputs x (an output of the model, or what its final activation reads), t and scale.
+        op: inputs x (an output of the model, or what its final activation reads), t and scale: a
+            factor of the loss, (1,), or one for each sample or position, (R,).
         formula: of one sample, for the documentation.
         expects: what a target is, for the documentation.
         target: spec of an output → spec of the target.
@@ -82,9 +83,11 @@ class LossDef:
         default_for: the final activation of outputs that get this loss when none is named.
         probabilities: final activations whose outputs the loss reads as probabilities; it takes
             other outputs for logits.
-        words: further spellings in circle_plus_gen's JSON.
+        hyper_parameters: what users may choose, fields of the attributes that op.attrs makes.
+        words: further spellings: Keras' short names, and those of circle_plus_gen's JSON.
         onert: the number that onert_train has for it.
         place: in lists of losses; those of one place are sorted by name.
+        class_name: of its class in Python; from its name if left out: mean_error, MeanError.
     """
 
     op: OpDef
@@ -97,9 +100,16 @@ class LossDef:
     fuses_with: str = ""
     default_for: str = ""
     probabilities: tuple[str, ...] = ()
+    hyper_parameters: tuple[HyperParameter, ...] = ()
     words: tuple[str, ...] = ()
     onert: int | None = None
     place: int = 100
+    class_name: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.class_name:
+            words = self.name.split("_")
+            object.__setattr__(self, "class_name", "".join(map(str.capitalize, words)))
 
     @property
     def name(self) -> str:

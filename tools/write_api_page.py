@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import odt
-from odt.kernels.registry import OPTIMIZERS
+from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/api.md"
 EXAMPLES = {
     rule.class_name: f'trainer = odt.Trainer("model.circle", optimizer=odt.{rule.class_name}(1e-3))'
     for rule in OPTIMIZERS.values()
+}
+EXAMPLES |= {
+    row.class_name: f'trainer = odt.Trainer("model.circle", loss=odt.{row.class_name}())'
+    for row in LOSSES.values()
 }
 EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
 GROUPS = {
@@ -25,6 +29,7 @@ GROUPS = {
     ),
     "Training": ("Trainer", "DataSet", "History", "Arrays", "Logs"),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
+    "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),
     "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
     "Callbacks": (
         *("Callback", "EarlyStopping", "ModelCheckpoint", "CSVLogger", "LambdaCallback"),

@@ -55,7 +55,7 @@ def class_of(rule: UpdateRule) -> str:
     return CLASS.format(
         class_name=rule.class_name,
         summary=summary(rule),
-        attributes="\n".join(map(_attribute, rule.hyper_parameters)),
+        attributes="\n".join(map(attribute, rule.hyper_parameters)),
         name=rule.name,
         learning_rate=rule.learning_rate,
         fields="\n".join(
@@ -81,7 +81,7 @@ def defaults(rule: UpdateRule) -> dict[HyperParameter, float | bool]:
     return {h: getattr(attrs, h.name) for h in rule.hyper_parameters}
 
 
-def _attribute(h: HyperParameter) -> str:
+def attribute(h: HyperParameter) -> str:
     note = f" ({h.note})" if h.note else ""
     text = f"{h.name}: {h.help}{note}."
     return textwrap.fill(text, 100, initial_indent=" " * 8, subsequent_indent=" " * 12)

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-# In this order: docs/api.md describes the optimizer classes.
+# In this order: docs/api.md describes the classes.
 TOOLS = (
     "write_optimizer_classes",
+    "write_loss_classes",
     "write_tables",
     "list_operators",
     "print_structures",

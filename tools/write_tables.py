@@ -3,6 +3,7 @@
 Each is the first table below its heading. A test compares the pages with the rows.
 """
 
+import importlib
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,22 +20,32 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def losses() -> Iterable[tuple[str, ...]]:
     """A line for each row of kernels/losses."""
-    yield "`--loss`", "targets of a sample", "loss of a sample", "default if the model ends in"
+    yield (
+        *("`--loss`", "in Python", "targets of a sample", "loss of a sample"),
+        *("hyper-parameters with defaults", "default if the model ends in", "source"),
+    )
     for row in LOSSES.values():
-        yield option(row.name), row.expects, row.formula, row.default_for
+        attrs = row.op.attrs({}, {})
+        values = (f"{h.name} {_value(getattr(attrs, h.name))}" for h in row.hyper_parameters)
+        origin = source(importlib.import_module(f"odt.kernels.losses.{row.name}").__doc__ or "")
+        yield (
+            *(option(row.name), f"`odt.{row.class_name}`", row.expects, row.formula),
+            *(", ".join(values), row.default_for, origin),
+        )
 
 
 def optimizers() -> Iterable[tuple[str, ...]]:
     """A line for each row of kernels/optimizers."""
     yield "`--optimizer`", "in Python", "update rule", "hyper-parameters with defaults", "source"
     for rule in OPTIMIZERS.values():
-        values = ", ".join(
-            f"{h.name} {('on' if value else 'off') if h.switch else f'{value:g}'}"
-            for h, value in defaults(rule).items()
-        )
+        values = ", ".join(f"{h.name} {_value(value)}" for h, value in defaults(rule).items())
         update = summary(rule).removesuffix(".")
         origin = source(documentation(rule))
         yield option(rule.name), f"`odt.{rule.class_name}`", update, values, origin
+
+
+def _value(value: float | bool) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else f"{value:g}"
 
 
 def metrics() -> Iterable[tuple[str, ...]]:

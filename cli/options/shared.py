@@ -16,7 +16,15 @@ from odt.cli.options.sections import (
     combine,
     option,
 )
-from odt.cli.options.types import GlobFraction, Interval, OfOutput, Property, Size, Word
+from odt.cli.options.types import (
+    GlobFraction,
+    Interval,
+    LossText,
+    OfOutput,
+    Property,
+    Size,
+    Word,
+)
 from odt.core.data.dataset import DataSet
 from odt.core.model.training_info import REDUCTIONS
 from odt.core.recipe.samples import SampleSpecs
@@ -158,8 +166,8 @@ loss_options = combine(
     option(
         LOSS,
         "--loss",
-        type=Word(LOSSES, was="mean_squared_error"),
-        help="Loss function.",
+        type=LossText(LOSSES, was="mean_squared_error"),
+        help="Loss function. Hyper-parameters follow a colon, such as huber:delta=0.5.",
     ),
     option(
         LOSS,
@@ -167,7 +175,7 @@ loss_options = combine(
         "output_losses",
         multiple=True,
         callback=lambda ctx, param, value: value or None,
-        type=OfOutput(Word(LOSSES, also=("none",)), "OUTPUT=LOSS"),
+        type=OfOutput(LossText(LOSSES, also=("none",)), "OUTPUT=LOSS"),
         help="Loss function of one output, by name or number; none for no loss. Repeatable.",
     ),
     option(

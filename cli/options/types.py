@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from odt.kernels.registry import Rows
+from odt.kernels.loss_text import canonical_loss, find_loss
+from odt.kernels.registry import LOSSES, Rows
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -70,6 +71,22 @@ class Word(click.ParamType[str]):
         hint = f" Did you mean {_kebab(close[0])}?" if close else ""
         known = ", ".join(map(_kebab, self.words))
         self.fail(f"must be one of {known}, but got {value}.{hint}", param, ctx)
+
+
+class LossText(Word):
+    """A loss, with hyper-parameters after a colon: huber, huber:delta=0.5."""
+
+    name = "loss"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return f"{super().get_metavar(param, ctx)}[:OPTION=VALUE,…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Parses the text of a value."""
+        word, colon, options = str(value).partition(":")
+        name = find_loss(word) or super().convert(word, param, ctx)
+        return canonical_loss(name + colon + options) if name in LOSSES else name
 
 
 class Size(click.ParamType[int]):

@@ -14,6 +14,7 @@ from odt.cli.output import report
 from odt.core.data.dataset import Split
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
+from odt.kernels.loss_text import loss_label
 from odt.kernels.native.library import describe_kernels
 
 
@@ -61,7 +62,9 @@ class TrainingLog(odt.Callback):
         block: dict[str, Any] = {
             "learning_rate": core.info.learning_rate,
             "batch_size": core.info.batch_size,
-            "loss": ", ".join(dict.fromkeys(name for name, _ in core.runtime.losses)),
+            "loss": ", ".join(
+                dict.fromkeys(loss_label(x.name, x.options) for x in trainer.recipe.losses)
+            ),
             "reduction": core.info.reduction,
             "optimizer": core.info.optimizer,
             "num_of_trainable_ops": number_of_last(graph, core.info.trainable_ops),

@@ -17,6 +17,7 @@ from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_at
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
+from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES, OPTIMIZERS
@@ -62,11 +63,12 @@ class Resume:
         for name, value, known in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
-            ("loss", progress.loss, LOSSES),
         ):
-            if value not in known and (name, value) != ("loss", ""):
-                legal = ("", *known) if name == "loss" else tuple(known)
-                raise ModelError(f"{self.path}: its {name} must be one of {legal}, but got {value}")
+            if value not in known:
+                raise ModelError(
+                    f"{self.path}: its {name} must be one of {tuple(known)}, but got {value}"
+                )
+        self._check_loss(progress.loss)
         values = dict(self.own.hyper_parameters)
         rate = values.pop("learning_rate")
         self._check(values)
@@ -81,6 +83,12 @@ class Resume:
             "sparse": progress.sparse,
         }
         return said | ({"loss": progress.loss} if progress.loss else {})
+
+    def _check_loss(self, text: str) -> None:
+        try:
+            canonical_loss(text or next(iter(LOSSES)))
+        except OptionError as e:
+            raise ModelError(f"{self.path}: its {str(e).removeprefix('--')}") from e
 
     def _check(self, values: Mapping[str, Property]) -> None:
         assert self.own is not None

@@ -15,6 +15,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.errors import OptionError
+from odt.kernels.loss_text import loss_choices, parse_loss
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES
 
@@ -50,7 +51,7 @@ def output_loss(
     Args:
         graph: as in the file.
         output: tensor index.
-        name: name of the loss; None if neither the user nor the file gives one.
+        name: loss as parse_loss reads it; None if neither the user nor the file gives one.
         reduction: sum_over_batch_size or sum.
         moved: outputs whose final activation lowering moves last.
 
@@ -61,18 +62,19 @@ def output_loss(
     if name is None:
         raise OptionError(
             f"--loss: must be given for {graph.label(output)}, which ends in neither SOFTMAX nor "
-            f"LOGISTIC. Give one of {', '.join(n.replace('_', '-') for n in LOSSES)}."
+            f"LOGISTIC. Give one of {loss_choices()}."
         )
+    name, values = parse_loss(name)
     row = LOSSES[name]
     if not row.fuses_with:
-        return Loss(name, output, {})
-    mean = {"mean_over_positions": reduction == "sum_over_batch_size"}
+        return Loss(name, output, values)
+    options = {**values, "mean_over_positions": reduction == "sum_over_batch_size"}
     node, last = producing_operator(graph, output), producer(graph, output)
     if node and last and node.op == row.fuses_with and (node is last or output in moved):
         beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
-        return Loss(name, last.inputs[0], {"from_logits": True, **beta, **mean})
+        return Loss(name, last.inputs[0], {"from_logits": True, **beta, **options})
     probabilities = _ending_op(graph, output) in row.probabilities
-    return Loss(name, output, {"from_logits": not probabilities, **mean})
+    return Loss(name, output, {"from_logits": not probabilities, **options})
 
 
 def _moved(graphs: LoweredGraphs) -> Collection[int]:

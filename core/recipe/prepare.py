@@ -16,6 +16,7 @@ from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.samples import SampleSpecs, training_sample_specs
 from odt.core.recipe.selection import Selection, choose_channels, select
 from odt.errors import OptionError
+from odt.kernels.loss_text import canonical_loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Request:
                     "--trainable-ops: must not be given with --num-of-trainable-ops, but got both"
                 )
             fields["trainable_ops"] = listed_operators(graph, self.operators)
+        if self.loss is not None:
+            fields["loss"] = canonical_loss(self.loss)
         return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -6,9 +6,10 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import TrainingInfo
+from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
+from odt.kernels.loss_text import parse_loss
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 
@@ -144,4 +145,7 @@ def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
 
 def _of_softmax(info: TrainingInfo) -> bool:
     """Whether the loss is one for which a circle+ stores from_logits: that of a SOFTMAX."""
-    return info.loss is not None and LOSSES[info.loss].fuses_with == "SOFTMAX"
+    if info.loss is None:
+        return False
+    name, _ = parse_loss(info.loss)
+    return name in STORABLE_LOSSES and LOSSES[name].fuses_with == "SOFTMAX"

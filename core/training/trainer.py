@@ -127,7 +127,7 @@ class Trainer(Closing):
             plans.graphs, info, outputs=outputs or bool(self.metrics)
         )
         self.loss = computation.losses[0].name
-        self.info = info if info.output_losses else replace(info, loss=self.loss)
+        self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
         self._budget, self._keep, reserve = budget, keep, 0
         runs = (computation, validation)
         if keep:

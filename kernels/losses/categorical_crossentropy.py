@@ -1,4 +1,4 @@
-"""Categorical cross-entropy: a sample's loss is −Σₖ tₖ log pₖ, t one-hot or any distribution.
+"""Categorical cross-entropy: −Σₖ tₖ log pₖ, t one-hot or any distribution.
 
 x (N, …, K)    t like x    scale (1,)    loss (1,)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.errors import ShapeError as ShapeError
     from odt.errors import TrainingError as TrainingError
     from odt.errors import UnsupportedError as UnsupportedError
+    from odt.losses import *  # noqa: F403 - a class for each row of kernels/losses
     from odt.model import Model as Model
     from odt.model import NodeInfo as NodeInfo
     from odt.model import TensorInfo as TensorInfo
@@ -84,18 +85,20 @@ PUBLIC = {
     "CheckResult": "odt.planning",
 }
 
-# All public names of this module are odt's too: a class for each row of kernels/optimizers.
-OPTIMIZERS = "odt.optimizers"
+# All public names of these modules are odt's too: a class for each row of these folders of kernels.
+ROWS = ("odt.optimizers", "odt.losses")
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        module = importlib.import_module(PUBLIC.get(name, OPTIMIZERS))
-        if name not in PUBLIC and name not in module.__all__:
-            raise AttributeError(f"module 'odt' has no attribute {name!r}")
-        value = getattr(module, name)
-        globals()[name] = value
-        return value
+        for path in (PUBLIC[name],) if name in PUBLIC else ROWS:
+            module = importlib.import_module(path)
+            if name in PUBLIC or name in module.__all__:
+                value = getattr(module, name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module 'odt' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *PUBLIC, *importlib.import_module(OPTIMIZERS).__all__})
+        rows = (name for path in ROWS for name in importlib.import_module(path).__all__)
+        return sorted({*globals(), *PUBLIC, *rows})

@@ -22,6 +22,7 @@ from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import Result
 from odt.data import samples_of
 from odt.errors import DataError, OdtWarning, OptionError
+from odt.loss import Loss
 from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer
 from odt.trainable import Trainable
@@ -42,7 +43,7 @@ class BatchTrainer:
         self,
         model: Model | Path,
         *,
-        loss: str | None = None,
+        loss: str | Loss | None = None,
         optimizer: str | Optimizer | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
@@ -50,7 +51,7 @@ class BatchTrainer:
         trainable: Trainable | None = None,
         sparse: Mapping[str, float] | Sequence[tuple[str, float]] | None = None,
         reduction: str | None = None,
-        output_losses: Mapping[str, str] | None = None,
+        output_losses: Mapping[str, str | Loss] | None = None,
         loss_weights: Mapping[str, float] | None = None,
         hyper_parameters: Mapping[str, Any] | None = None,
         memory_budget: int | str | None = None,
@@ -70,8 +71,8 @@ class BatchTrainer:
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
         request = Request(
-            loss=loss,
-            output_losses=tuple(output_losses.items()) if output_losses else None,
+            loss=None if loss is None else str(loss),
+            output_losses=tuple((k, str(v)) for k, v in (output_losses or {}).items()) or None,
             loss_weights=tuple(loss_weights.items()) if loss_weights else None,
             reduction=reduction,
             optimizer=optimizer,

@@ -33,7 +33,8 @@ class Trainer(BatchTrainer):
 
     Args:
         model: a model or the path of its file.
-        loss: name of a loss, such as "categorical_crossentropy"; docs/training.md lists them.
+        loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
+            "huber:delta=0.5" or Huber(0.5); docs/training.md lists them.
         optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such as
             Adam(1e-3); docs/training.md lists them.
         learning_rate: learning rate of an optimizer that is given by name.

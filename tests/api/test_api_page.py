@@ -9,7 +9,7 @@ from support.paths import MLP_SM
 from write_api_page import EXAMPLES, GROUPS, INTRODUCTION, PAGE, page
 
 import odt
-from odt import optimizers
+from odt import losses, optimizers
 
 
 def test_the_page_is_written_from_the_docstrings() -> None:
@@ -17,7 +17,7 @@ def test_the_page_is_written_from_the_docstrings() -> None:
 
 
 def test_every_public_name_is_on_the_page() -> None:
-    public = {*odt.PUBLIC, *optimizers.__all__}
+    public = {*odt.PUBLIC, *optimizers.__all__, *losses.__all__}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(public)
     errors = set(GROUPS["Errors and warnings"])
     assert EXAMPLES.keys() >= public - errors

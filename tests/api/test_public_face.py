@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from write_loss_classes import CLASSES as LOSS_CLASSES
+from write_loss_classes import classes
 from write_optimizer_classes import MODULE, module
 
 import odt
-from odt import optimizers
+from odt import losses, optimizers
 
 
 def test_importing_odt_loads_nothing_else() -> None:
@@ -34,20 +36,24 @@ def test_type_checkers_see_the_same_names() -> None:
     assert odt.__file__ is not None
     tree = ast.parse(Path(odt.__file__).read_text(encoding="utf-8"))
     found = {
-        alias.name: node.module
+        (alias.name, node.module)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("odt")
         for alias in node.names
     }
-    assert found == odt.PUBLIC | {"*": odt.OPTIMIZERS}
+    assert found == {*odt.PUBLIC.items(), *(("*", module) for module in odt.ROWS)}
 
 
-@pytest.mark.parametrize("name", optimizers.__all__)
-def test_optimizers_are_public_names_too(name: str) -> None:
-    assert getattr(odt, name) is getattr(optimizers, name)
+@pytest.mark.parametrize("name", [*optimizers.__all__, *losses.__all__])
+def test_optimizers_and_losses_are_public_names_too(name: str) -> None:
+    assert getattr(odt, name) is getattr(optimizers if name in optimizers.__all__ else losses, name)
     assert name in dir(odt)
 
 
 def test_optimizer_classes_are_those_of_the_rows() -> None:
     text = MODULE.read_text(encoding="utf-8")
     assert text == module(), "run: make pages"
+
+
+def test_loss_classes_are_those_of_the_rows() -> None:
+    assert LOSS_CLASSES.read_text(encoding="utf-8") == classes(), "run: make pages"

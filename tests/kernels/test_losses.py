@@ -12,20 +12,21 @@ from odt.kernels.registry import LOSSES
 
 CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
 MSE, BCE = "mean_squared_error", "binary_crossentropy"
+MAE, HUBER = "mean_absolute_error", "huber"
 
 
 def both(
     name: str,
     x: Any,
     t: Any,
-    scale: float = 1.0,
+    scale: float | list[float] = 1.0,
     dtype: type[np.floating] = np.float32,
     **options: object,
 ) -> tuple[float, Array]:
     """Loss and gradient."""
     row = row_of(name)
     target = np.asarray(t, np.int32 if name == SPARSE else dtype)
-    inputs = {"x": np.asarray(x, dtype), "t": target, "scale": np.array([scale], dtype)}
+    inputs = {"x": np.asarray(x, dtype), "t": target, "scale": np.array(scale, dtype).reshape(-1)}
     case = Case.make(row, row.attrs(options, {}), inputs)
     loss = float(case.forward()["loss"][0])
     return loss, case.gradient("x")
@@ -36,6 +37,29 @@ def test_mean_squared_error_by_hand() -> None:
     loss, dx = both(MSE, [[1, 2], [3, 4]], [[0, 5], [5, 4]], scale=0.5)
     assert loss == 3.5
     np.testing.assert_array_equal(dx, [[0.5, -1.5], [-1, 0]])
+
+
+def test_mean_absolute_error_by_hand() -> None:
+    """((1 + 3) / 2 + (2 + 0) / 2) / 2 = 1.5; no gradient where the output is the target."""
+    loss, dx = both(MAE, [[1, 2], [3, 4]], [[0, 5], [5, 4]], scale=0.5)
+    assert loss == 1.5
+    np.testing.assert_array_equal(dx, [[0.25, -0.25], [-0.25, 0]])
+
+
+def test_huber_by_hand() -> None:
+    """Errors 0.25, −3, −0.5, 1e4 with δ = 0.5: 1/32, 0.5 · 2.75, 1/8, 0.5 (1e4 − 0.25)."""
+    loss, dx = both(HUBER, [[0.25, 2], [3, 1e4]], [[0, 5], [3.5, 0]], delta=0.5)
+    assert loss == pytest.approx((0.03125 + 1.375 + 0.125 + 4999.875) / 2, rel=1e-7)
+    np.testing.assert_array_equal(dx, [[0.125, -0.25], [-0.25, 0.25]])
+
+
+@pytest.mark.parametrize("name", [MSE, MAE, HUBER])
+def test_a_scale_for_each_sample_is_the_sum_of_its_samples(name: str) -> None:
+    x, t = [[1, 2], [3, 4]], [[0, 5], [5, 4]]
+    loss, dx = both(name, x, t, scale=[0.5, 2])
+    (one, done), (two, dtwo) = both(name, x[:1], t[:1], 0.5), both(name, x[1:], t[1:], 2.0)
+    assert loss == pytest.approx(one + two)
+    np.testing.assert_allclose(dx, np.concatenate([done, dtwo]), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", [CCE, SPARSE])
@@ -143,11 +167,11 @@ def test_binary_cross_entropy_on_sure_classes_has_a_small_gradient() -> None:
     assert np.abs(dx).max() < 1
 
 
-@pytest.mark.parametrize("name", [CCE, SPARSE, MSE, BCE])
+@pytest.mark.parametrize("name", LOSSES)
 def test_a_target_for_an_output_is_what_the_loss_takes(name: str) -> None:
     x = TensorSpec((4, 3, 5), np.dtype(np.float32))
     row = row_of(name)
-    options = {} if name == MSE else {"from_logits": True}
+    options = {"from_logits": True} if LOSSES[name].fuses_with else {}
     scale = TensorSpec((1,), x.dtype)
     specs = {"x": x, "t": LOSSES[name].target(x), "scale": scale}
     assert row.infer(row.attrs(options, {}), specs)["loss"] == scale

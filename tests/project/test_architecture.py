@@ -37,7 +37,7 @@ CORE = [
 ]
 # Within kernels a folder or file imports only itself and those before it.
 KERNELS = ["opdef", "lossdef", "geometry", "native", "families", "ops"]
-KERNELS += ["losses", "optimizers", "registry"]
+KERNELS += ["losses", "optimizers", "registry", "loss_text"]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}
 MOST_LINES = 400

@@ -1,0 +1,36 @@
+"""Scales of losses: one for all samples, or one for each, where samples have weights.
+
+A loss is the sum of its terms times the scale; terms and gradients have the samples along axis 0.
+"""
+
+import numpy as np
+
+from odt.kernels.opdef import Array
+
+
+def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:
+    """Σ scale · terms / divisor.
+
+    Args:
+        terms: terms of the loss; a scale for each sample overwrites them.
+        scale: (1,), or (R,) for R runs of equally many terms.
+        divisor: such as the number of terms of a sample.
+    """
+    if scale.size == 1:
+        return np.sum(terms) * (scale[0] / divisor)  # type: ignore[no-any-return]
+    _weigh(terms, scale)
+    return np.sum(terms) / divisor  # type: ignore[no-any-return]
+
+
+def scale_gradient(dx: Array, scale: Array, divisor: float) -> None:
+    """dx ← scale · dx / divisor; arguments are those of `scaled_sum`."""
+    if scale.size == 1:
+        np.multiply(dx, scale[0] / divisor, out=dx)
+        return
+    _weigh(dx, scale)
+    np.divide(dx, divisor, out=dx)
+
+
+def _weigh(a: Array, scale: Array) -> None:
+    runs = a.reshape(scale.size, -1, copy=False)
+    np.multiply(runs, scale[:, np.newaxis], out=runs)

@@ -1,0 +1,91 @@
+"""Huber loss: a sample's loss is the mean of h(x − t) over its elements.
+
+x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
+
+h(e) = e² / 2               where |e| ≤ δ
+     = δ (|e| − δ / 2)      elsewhere
+dx = scale clip(x − t, −δ, δ) / D, D elements a sample
+
+Source: Huber (1964), Robust estimation of a location parameter; δ = 1 as in Keras.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.errors import OptionError
+from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
+from odt.kernels.lossdef import LossDef
+from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Specs
+
+
+@dataclass(frozen=True, slots=True)
+class HuberAttrs:
+    """Where the loss turns from quadratic to linear."""
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.delta > 0:
+            raise OptionError(f"huber: delta must be above 0, but got {self.delta:g}.")
+
+
+def attrs_of(options: Options, statics: Mapping[str, Array]) -> HuberAttrs:
+    return HuberAttrs(**options)
+
+
+def scratch(attrs: HuberAttrs, s: Specs) -> Specs:
+    return {**difference(attrs, s), "inner": s["x"]}
+
+
+def forward(
+    attrs: HuberAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    difference: Array,
+    inner: Array,
+) -> None:
+    """With c = min(|e|, δ), h(e) = c (|e| − c / 2)."""
+    np.subtract(x, t, out=difference)
+    np.abs(difference, out=difference)
+    np.minimum(difference, attrs.delta, out=inner)
+    np.multiply(difference, inner, out=difference)
+    np.multiply(inner, inner, out=inner)
+    np.multiply(inner, 0.5, out=inner)
+    np.subtract(difference, inner, out=difference)
+    loss[0] = scaled_sum(difference, scale, elements(x))
+
+
+def grad_x(attrs: HuberAttrs, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
+    np.subtract(x, t, out=dx)
+    np.clip(dx, -attrs.delta, attrs.delta, out=dx)
+    scale_gradient(dx, scale, elements(x))
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "huber",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=scratch),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "t", "scale"),
+                writes=("dx",),
+                may_alias=frozenset({("dx", "x"), ("dx", "t")}),
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+        attrs=attrs_of,
+    ),
+    formula="mean of e² / 2 where |e| ≤ δ, else of δ (|e| − δ / 2), e = x − t",
+    hyper_parameters=(HyperParameter("delta", "Error from which the loss is linear"),),
+    place=5,
+)

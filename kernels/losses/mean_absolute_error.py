@@ -1,0 +1,52 @@
+"""Mean absolute error: a sample's loss is the mean of |x − t| over its elements.
+
+x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
+
+loss = Σₙ scale · meanᵢ |xₙᵢ − tₙᵢ|        dx = scale sign(x − t) / D, D elements a sample
+
+Source: Keras' mean_absolute_error; as torch.nn.L1Loss, the gradient is 0 where x = t.
+"""
+
+import numpy as np
+
+from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
+from odt.kernels.lossdef import LossDef
+from odt.kernels.opdef import Array, Kernel, OpDef
+
+
+def forward(
+    attrs: None, *, x: Array, t: Array, scale: Array, loss: Array, difference: Array
+) -> None:
+    np.subtract(x, t, out=difference)
+    np.abs(difference, out=difference)
+    loss[0] = scaled_sum(difference, scale, elements(x))
+
+
+def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
+    np.subtract(x, t, out=dx)
+    np.sign(dx, out=dx)
+    scale_gradient(dx, scale, elements(x))
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "mean_absolute_error",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "t", "scale"),
+                writes=("dx",),
+                may_alias=frozenset({("dx", "x"), ("dx", "t")}),
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+    ),
+    formula="mean of |x − t|",
+    words=("mae",),
+    place=4,
+)
