@@ -1,1 +1,1 @@
-"""FlatBuffers schemas that are published nowhere, and the code generated from them."""
+"""FlatBuffers schemas: the Circle schema as generated tables, and the one of training info."""

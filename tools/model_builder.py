@@ -1,16 +1,18 @@
 """Builds small Circle and TFLite models, for make_models.py and for tests.
 
-The tables are packed by circle-schema, whose classes serve both formats as long as a model stays
-with the operators of TFLite.
+One schema serves both formats as long as a model stays with the operators of TFLite.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import flatbuffers
 import numpy as np
-from circle_schema.v0_10 import circle as schema
+
+from odt.core.model.schema_tables import code_of, fields_of, pack
+from odt.schemas.circle import ENUMERATIONS
 
 FORMATS = {"circle": (b"CIR0", 0), "tflite": (b"TFL3", 3)}  # identifier, version
 # Option tables that are not called as their operator.
@@ -26,19 +28,19 @@ OPTIONS = {
 }
 
 
-class _Buffer(schema.Buffer.BufferT):  # type: ignore[misc]  # circle-schema has no types
-    """A buffer whose data begins on a multiple of 16, as the schema demands."""
+class Entry(SimpleNamespace):
+    """A table of the schema: all its fields as attributes, None where the file will say nothing."""
 
-    def Pack(self, builder: Any) -> Any:
-        if self.data is None:
-            return super().Pack(builder)
-        builder.StartVector(1, len(self.data), 16)
-        builder.head -= len(self.data)
-        builder.Bytes[builder.head : builder.head + len(self.data)] = self.data.tobytes()
-        data = builder.EndVector()
-        schema.Buffer.BufferStart(builder)
-        schema.Buffer.BufferAddData(builder, data)
-        return schema.Buffer.BufferEnd(builder)
+    def __setattr__(self, name: str, value: Any) -> None:
+        assert hasattr(self, name), f"the table has no {name}"
+        super().__setattr__(name, value)
+
+
+def table(name: str, /, **values: Any) -> Entry:
+    """A table with some values."""
+    fields = {field.name: None for field in fields_of(name)}
+    assert values.keys() <= fields.keys(), f"{name} has no {values.keys() - fields.keys()}"
+    return Entry(**{**fields, **values})
 
 
 class ModelBuilder:
@@ -52,15 +54,15 @@ class ModelBuilder:
     def __init__(self, file_format: str = "circle", seed: int = 0) -> None:
         self.identifier, version = FORMATS[file_format]
         self.rng = np.random.default_rng(seed)
-        self.model = schema.Model.ModelT()
-        self.model.version = version
-        self.model.description = "made by odt"
-        self.model.operatorCodes, self.model.buffers = [], [_Buffer()]
-        self.graph = schema.SubGraph.SubGraphT()
-        self.graph.name = "main"
-        self.graph.tensors, self.graph.operators = [], []
-        self.graph.inputs, self.graph.outputs = [], []
-        self.model.subgraphs = [self.graph]
+        self.graph = table("SubGraph", name="main", tensors=[], operators=[], inputs=[], outputs=[])
+        self.model = table(
+            "Model",
+            version=version,
+            description="made by odt",
+            operator_codes=[],
+            buffers=[table("Buffer")],
+            subgraphs=[self.graph],
+        )
 
     def add_tensor(
         self,
@@ -71,13 +73,15 @@ class ModelBuilder:
         signature: Sequence[int] | None = None,
     ) -> int:
         """An activation, or what else names a buffer."""
-        tensor = schema.Tensor.TensorT()
-        tensor.shape = [int(n) for n in shape]
-        tensor.shapeSignature = None if signature is None else list(signature)
-        tensor.type = getattr(schema.TensorType.TensorType, np.dtype(dtype).name.upper())
-        tensor.name = name or f"tensor_{len(self.graph.tensors)}"
-        tensor.buffer = buffer
-        tensor.hasRank = True
+        tensor = table(
+            "Tensor",
+            shape=[int(n) for n in shape],
+            shape_signature=None if signature is None else list(signature),
+            type=code_of("TensorType", np.dtype(dtype).name.upper()),
+            name=name or f"tensor_{len(self.graph.tensors)}",
+            buffer=buffer,
+            has_rank=True,
+        )
         self.graph.tensors.append(tensor)
         return len(self.graph.tensors) - 1
 
@@ -90,14 +94,12 @@ class ModelBuilder:
     def add_state(self, shape: Sequence[int]) -> int:
         """A variable: zero at first, and what it was at the end of the run before."""
         i = self.add_tensor(shape)
-        self.graph.tensors[i].isVariable = True
+        self.graph.tensors[i].is_variable = True
         return i
 
     def add_buffer(self, data: bytes) -> int:
         """Bytes that tensors or metadata can name."""
-        buffer = _Buffer()
-        buffer.data = np.frombuffer(data, np.uint8)
-        self.model.buffers.append(buffer)
+        self.model.buffers.append(table("Buffer", data=np.frombuffer(data, np.uint8)))
         return len(self.model.buffers) - 1
 
     def add_constant(self, values: Any, name: str = "") -> int:
@@ -128,38 +130,34 @@ class ModelBuilder:
             shapes: of the outputs.
             options: fields of its option table, in snake case.
         """
-        operator = schema.Operator.OperatorT()
-        operator.opcodeIndex = self._code(op)
-        operator.inputs = list(inputs)
-        operator.outputs = [self.add_tensor(shape, dtype) for shape in shapes]
+        outputs = [self.add_tensor(shape, dtype) for shape in shapes]
+        operator = table(
+            "Operator", opcode_index=self._code(op), inputs=list(inputs), outputs=outputs
+        )
         name = self._options_name(op)
         if name:
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions.BuiltinOptions, name)
-            operator.builtinOptions = getattr(getattr(schema, name), f"{name}T")()
-            for key, value in options.items():
-                first, *others = key.split("_")
-                field = first + "".join(map(str.capitalize, others))
-                assert hasattr(operator.builtinOptions, field), f"{name} has no {key}"
-                setattr(operator.builtinOptions, field, value)
+            operator.builtin_options_type = code_of("BuiltinOptions", name)
+            operator.builtin_options = table(name, **options)
         self.graph.operators.append(operator)
-        return int(operator.outputs[0])
+        return outputs[0]
 
     def _options_name(self, op: str) -> str | None:
         wanted = OPTIONS.get(op, op.replace("_", "") + "Options").lower()
-        names = vars(schema.BuiltinOptions.BuiltinOptions)
+        names = ENUMERATIONS["BuiltinOptions"].values()
         return next((n for n in names if n.lower() == wanted), None)
 
     def _code(self, op: str) -> int:
         kind, _, custom = op.partition(":")
-        code = schema.OperatorCode.OperatorCodeT()
-        code.builtinCode = getattr(schema.BuiltinOperator.BuiltinOperator, kind)
-        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-        code.customCode = custom or None
-        for i, known in enumerate(self.model.operatorCodes):
-            if vars(known) == vars(code):
-                return i
-        self.model.operatorCodes.append(code)
-        return len(self.model.operatorCodes) - 1
+        number = code_of("BuiltinOperator", kind)
+        code = table(
+            "OperatorCode",
+            builtin_code=number,
+            deprecated_builtin_code=min(number, 127),
+            custom_code=custom or None,
+        )
+        if code not in self.model.operator_codes:
+            self.model.operator_codes.append(code)
+        return int(self.model.operator_codes.index(code))
 
     def add_dense(self, x: int, units: int, **options: Any) -> int:
         """FULLY_CONNECTED with weights and bias."""
@@ -170,58 +168,51 @@ class ModelBuilder:
         return self.add_operator("FULLY_CONNECTED", (x, w, b), (1, units), **options)
 
     def add_metadata(self, name: str, data: bytes) -> None:
-        entry = schema.Metadata.MetadataT()
-        entry.name, entry.buffer = name, self.add_buffer(data)
+        entry = table("Metadata", name=name, buffer=self.add_buffer(data))
         self.model.metadata = [*(self.model.metadata or []), entry]
 
     def add_signature(
         self, key: str, inputs: Mapping[str, int], outputs: Mapping[str, int]
     ) -> None:
         """A named entry: argument names → tensors."""
-        signature = schema.SignatureDef.SignatureDefT()
-        signature.signatureKey = key
-        signature.inputs, signature.outputs = _tensor_map(inputs), _tensor_map(outputs)
-        self.model.signatureDefs = [*(self.model.signatureDefs or []), signature]
+        signature = table(
+            "SignatureDef",
+            signature_key=key,
+            inputs=_tensor_map(inputs),
+            outputs=_tensor_map(outputs),
+        )
+        self.model.signature_defs = [*(self.model.signature_defs or []), signature]
 
     def quantize(
         self, tensor: int, scale: Sequence[float], zero_point: Sequence[int], axis: int = 0
     ) -> None:
         """Gives a tensor scales."""
-        table = schema.QuantizationParameters.QuantizationParametersT()
-        table.scale, table.zeroPoint = list(scale), list(zero_point)
-        table.quantizedDimension = axis
-        self.graph.tensors[tensor].quantization = table
+        self.graph.tensors[tensor].quantization = table(
+            "QuantizationParameters",
+            scale=list(scale),
+            zero_point=list(zero_point),
+            quantized_dimension=axis,
+        )
 
     def build(self, *outputs: int) -> bytes:
         """The bytes of the file."""
         self.graph.outputs = list(outputs)
-        return pack(self.model, self.identifier)
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(pack(builder, "Model", _plain(self.model)), self.identifier)
+        return bytes(builder.Output())
 
     def write(self, path: str | Path, *outputs: int) -> None:
         Path(path).write_bytes(self.build(*outputs))
 
 
-def pack(model: Any, identifier: bytes) -> bytes:
-    """The bytes of a model's objects."""
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), identifier)
-    return bytes(builder.Output())
+def _tensor_map(names: Mapping[str, int]) -> list[Entry]:
+    return [table("TensorMap", name=name, tensor_index=i) for name, i in names.items()]
 
 
-def unpack(data: bytes) -> Any:
-    """A model's objects, whose lists can be changed."""
-    model = schema.Model.ModelT.InitFromObj(schema.Model.Model.GetRootAs(data, 0))
-    for k, buffer in enumerate(model.buffers):
-        model.buffers[k] = _Buffer()
-        if buffer.data is not None:
-            model.buffers[k].data = np.array(buffer.data, np.uint8)
-    return model
-
-
-def _tensor_map(names: Mapping[str, int]) -> list[Any]:
-    entries = []
-    for name, tensor in names.items():
-        entry = schema.TensorMap.TensorMapT()
-        entry.name, entry.tensorIndex = name, tensor
-        entries.append(entry)
-    return entries
+def _plain(value: Any) -> Any:
+    """Tables as dictionaries."""
+    if isinstance(value, Entry):
+        return {name: _plain(v) for name, v in vars(value).items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value

@@ -26,7 +26,7 @@ from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.core.recipe.prepare import prepare
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.hdf5 import data_set, text_of
+from odt.core.storage.hdf5 import data_set, load_h5py, text_of
 from odt.core.storage.reading import guard, printable, reading, without_warnings
 from odt.core.training.trainer import Trainer
 from odt.errors import ModelError, OptionError
@@ -85,11 +85,11 @@ def write_any(
     elif kind == "odt":
         chunks = checkpoint.encode(found)
     else:
-        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](found)]
+        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](found, os.fspath(path))]
     write_atomically(path, chunks)
 
 
-def _to_npz(found: Checkpoint) -> memoryview:
+def _to_npz(found: Checkpoint, where: str) -> memoryview:
     out = io.BytesIO()
     named = dict(zip(map(_key, found.entries), found.arrays, strict=False))
     np.savez(out, allow_pickle=False, **{HEADER: np.array(checkpoint.header(found)), **named})
@@ -107,9 +107,8 @@ def _from_npz(data: bytes, where: str) -> Checkpoint:
         return _assemble(str(file[HEADER]), where, lambda e: file[_key(e)])
 
 
-def _to_h5(found: Checkpoint) -> memoryview:
-    import h5py
-
+def _to_h5(found: Checkpoint, where: str) -> memoryview:
+    h5py = load_h5py(where, ModelError)
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
         file[HEADER] = checkpoint.header(found)
@@ -119,10 +118,9 @@ def _to_h5(found: Checkpoint) -> memoryview:
 
 
 def _from_h5(data: bytes, where: str) -> Checkpoint:
-    import h5py
-
+    h5py = load_h5py(where, ModelError)
     with reading(where, SOUND, ModelError), h5py.File(io.BytesIO(data), "r") as file:
-        text = text_of(data_set(file, HEADER, where, ModelError), data)
+        text = text_of(data_set(file, HEADER, where, ModelError), data, where)
         return _assemble(text, where, lambda e: data_set(file, _h5_key(e), where, ModelError))
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
-from odt.core.storage.hdf5 import data_set, data_sets
+from odt.core.storage.hdf5 import data_set, data_sets, load_h5py
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import (
     check_shape,
@@ -93,8 +93,7 @@ def map_arrays(path: str) -> dict[str, Rows]:
         return {"0": npy_array(path)}
     if not start.startswith(HDF5):
         return npz_arrays(path, None)
-    import h5py
-
+    h5py = load_h5py(path)
     with reading(path, SOUND_HDF5):
         return {
             name.removeprefix("value/"): item
@@ -118,8 +117,7 @@ def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
 
 
 def hdf5_arrays(path: str, count: int) -> list[Rows]:
-    import h5py
-
+    h5py = load_h5py(path)
     with reading(path, SOUND_HDF5):
         file = h5py.File(path, "r")
         is_own = isinstance(file.get("value", getlink=True), h5py.HardLink)

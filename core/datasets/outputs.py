@@ -19,6 +19,7 @@ import numpy as np
 
 from odt.core.datasets.tree import COPY
 from odt.core.storage.atomic_files import AtomicFile
+from odt.core.storage.hdf5 import load_h5py
 from odt.core.storage.reading import reason
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -161,8 +162,7 @@ class Hdf5Output(Output):
     ending = "h5"
 
     def _open(self, path: Path, stack: ExitStack) -> None:
-        import h5py
-
+        h5py = load_h5py(str(path))
         self._sets: list[Any] = []
         self._rows: list[Array] = []
         # The file is locked already, by AtomicFile.

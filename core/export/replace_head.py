@@ -4,28 +4,27 @@ The operators that compute the features stay; those that only the old layer need
 together with signatures and metadata, which describe the old outputs.
 """
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import flatbuffers
 import numpy as np
-from circle_schema.v0_10 import circle as schema
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.graph import Graph, Tensor
 from odt.core.model.reader import FORMATS, Model, parse_model
+from odt.core.model.schema_tables import code_of, pack, unpack
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # of a flatbuffer, with room for its tables
-ALIGNMENT = 16  # of a buffer's data, as the schema demands
 FLOAT32 = np.dtype(np.float32)
 ELEMENTWISE = ("ADD", "SUB", "MUL", "DIV")  # their constants are a bias or a scale, no layer
-# What circle-schema's classes raise for bytes that the reader had no need to look at.
-BROKEN = (struct.error, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
+REMOVED = ("signature_defs", "metadata", "metadata_buffer")  # they describe the old outputs
 
 
 def replace_head(model: Model, classes: int, after: int | None = None, seed: int = 0) -> Model:
@@ -56,10 +55,7 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
             f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got "
             f"{len(model.data)} bytes for {classes} classes of {shape[-1]} features"
         )
-    try:
-        packed = _packed(model, features, kept, shape, np.random.default_rng(seed), classes)
-    except BROKEN as e:
-        raise ModelError(f"{model.path}: must be a sound flatbuffer, but got: {e}") from e
+    packed = _packed(model, features, kept, shape, np.random.default_rng(seed), classes)
     model.check_file()
     return parse_model(memoryview(packed), model.path)
 
@@ -132,25 +128,6 @@ def _needed(graph: Graph, features: int) -> list[int]:
     return sorted(found)
 
 
-class _Buffer(schema.Buffer.BufferT):  # type: ignore[misc]  # circle-schema has no types
-    """A buffer whose data is aligned."""
-
-    def __init__(self, data: Array) -> None:
-        super().__init__()
-        self.data = data if len(data) else None
-
-    def Pack(self, builder: Any) -> Any:
-        if self.data is None:
-            return super().Pack(builder)
-        builder.StartVector(1, len(self.data), ALIGNMENT)
-        builder.head -= len(self.data)
-        builder.Bytes[builder.head : builder.head + len(self.data)] = self.data.tobytes()
-        data = builder.EndVector()
-        schema.Buffer.BufferStart(builder)
-        schema.Buffer.BufferAddData(builder, data)
-        return schema.Buffer.BufferEnd(builder)
-
-
 def _packed(
     model: Model,
     features: int,
@@ -160,18 +137,22 @@ def _packed(
     classes: int,
 ) -> bytes:
     """Serialises the model of the kept operators and the new layer."""
-    old = schema.Model.ModelT.InitFromPackedBuf(bytes(model.data))
-    graph = old.subgraphs[0]
-    old.subgraphs = [graph]  # the others are for control flow, which odt does not compute
-    operators = [graph.operators[k] for k in kept]
+    old = unpack(FlatBuffer(model.path, model.data).root(), "Model")
+    graph = old["subgraphs"][0]
+    old["subgraphs"] = [graph]  # the others are for control flow, which odt does not compute
     head = _Head(model, old, graph)
-    head.keep(operators, features)
-    graph.operators = operators
-    graph.outputs = [head.add(head.number[features], shape, rng, classes)]
-    old.signatureDefs = old.metadata = old.metadataBuffer = None
+    head.keep([graph["operators"][k] for k in kept], features)
+    graph["outputs"] = [head.add(head.number[features], shape, rng, classes)]
+    for name in REMOVED:
+        old.pop(name, None)
     builder = flatbuffers.Builder(1024)
     identifier = next(i for i, name in FORMATS.items() if name == model.format)
-    builder.Finish(old.Pack(builder), identifier)
+    try:
+        builder.Finish(pack(builder, "Model", old), identifier)
+    except flatbuffers.builder.BuilderSizeError as e:
+        raise UnsupportedError(
+            f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got more"
+        ) from e
     return bytes(builder.Output())
 
 
@@ -182,29 +163,38 @@ class _Head:
         number: old number of each kept tensor → new number.
     """
 
-    def __init__(self, source: Model, model: Any, graph: Any) -> None:
+    def __init__(self, source: Model, model: dict[str, Any], graph: dict[str, Any]) -> None:
         self.source, self.model, self.graph = source, model, graph
 
-    def keep(self, operators: Iterable[Any], features: int) -> None:
+    def keep(self, operators: list[dict[str, Any]], features: int) -> None:
         """Keeps some operators and renumbers tensors, buffers and operator codes."""
         graph, model = self.graph, self.model
-        lists = [a for o in operators for a in (o.inputs, o.outputs, o.intermediates)]
-        used = {features, *(int(i) for a in lists if a is not None for i in a)} - {-1}
-        self.number = {i: k for k, i in enumerate(sorted(used))} | {-1: -1}
-        graph.tensors = [graph.tensors[i] for i in sorted(used)]
-        graph.inputs = [self.number[i] for i in graph.inputs if i in used]
-        buffers = sorted({0, *(t.buffer for t in graph.tensors)})
-        codes = sorted({o.opcodeIndex for o in operators})
-        for tensor in graph.tensors:
-            tensor.buffer = buffers.index(tensor.buffer)
-        for o in operators:
-            o.opcodeIndex = codes.index(o.opcodeIndex)
-            o.inputs, o.outputs, o.intermediates = (
-                None if a is None else [self.number[int(i)] for i in a]
-                for a in (o.inputs, o.outputs, o.intermediates)
+        lists = [o[name] for o in operators for name in TENSOR_LISTS if name in o]
+        used = {features, *(int(i) for numbers in lists for i in numbers)} - {-1}
+        count = len(graph["tensors"])
+        if not used <= set(range(count)):
+            raise ModelError(
+                f"{self.source.path}: an operator's tensors must be below {count}, "
+                f"but got {max(used - set(range(count)))}"
             )
-        model.buffers = [_Buffer(np.frombuffer(self.source.buffer(k), np.uint8)) for k in buffers]
-        model.operatorCodes = [model.operatorCodes[k] for k in codes]
+        self.number = {i: k for k, i in enumerate(sorted(used))} | {-1: -1}
+        graph["tensors"] = [graph["tensors"][i] for i in sorted(used)]
+        graph["inputs"] = [self.number[int(i)] for i in graph.get("inputs", ()) if i in used]
+        graph["operators"] = operators
+        buffers = sorted({0, *(t.get("buffer", 0) for t in graph["tensors"])})
+        codes = sorted({o.get("opcode_index", 0) for o in operators})
+        for tensor in graph["tensors"]:
+            tensor["buffer"] = buffers.index(tensor.get("buffer", 0))
+        for o in operators:
+            o["opcode_index"] = codes.index(o.get("opcode_index", 0))
+            for name in TENSOR_LISTS:
+                if name in o:
+                    o[name] = [self.number[int(i)] for i in o[name]]
+        spans = self.source.spans or ((0, 0),)
+        model["buffers"] = [
+            _buffer(self.source.data[at : at + n]) for at, n in map(spans.__getitem__, buffers)
+        ]
+        model["operator_codes"] = [model["operator_codes"][k] for k in codes]
 
     def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, classes: int) -> int:
         """Adds the new layer behind x; returns its output."""
@@ -217,41 +207,54 @@ class _Head:
         b = self._constant(np.zeros(classes, FLOAT32), "bias")
         rows, inputs = (batch, classes), [x, w, b]
         y = self._operator("FULLY_CONNECTED", "FullyConnectedOptions", inputs, rows, "logits")
-        p = self._operator("SOFTMAX", "SoftmaxOptions", [y], rows, "probabilities")
-        self.graph.operators[-1].builtinOptions.beta = 1.0
-        return p
+        return self._operator("SOFTMAX", "SoftmaxOptions", [y], rows, "probabilities", beta=1.0)
 
     def _constant(self, values: Array, name: str) -> int:
-        self.model.buffers.append(_Buffer(values.reshape(-1).view(np.uint8)))
+        self.model["buffers"].append(_buffer(values.tobytes()))
         kind = values.dtype.name.upper()
-        return self._tensor(values.shape, name, len(self.model.buffers) - 1, kind)
+        return self._tensor(values.shape, name, len(self.model["buffers"]) - 1, kind)
 
     def _tensor(
         self, shape: Sequence[int], name: str, buffer: int = 0, kind: str = "FLOAT32"
     ) -> int:
-        tensor = schema.Tensor.TensorT()
-        tensor.shape, tensor.name, tensor.buffer = list(shape), f"head/{name}", buffer
-        tensor.type = getattr(schema.TensorType.TensorType, kind)
-        tensor.hasRank = True
-        self.graph.tensors.append(tensor)
-        return len(self.graph.tensors) - 1
+        tensor = {
+            "shape": shape,
+            "name": f"head/{name}",
+            "buffer": buffer,
+            "type": code_of("TensorType", kind),
+            "has_rank": True,
+        }
+        self.graph["tensors"].append(tensor)
+        return len(self.graph["tensors"]) - 1
 
     def _operator(
-        self, op: str, options: str, inputs: Sequence[int], shape: Sequence[int], name: str
+        self,
+        op: str,
+        table: str,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        name: str,
+        **options: Any,
     ) -> int:
         """Adds an operator; its output has a dynamic batch axis if its first input has one."""
-        code = schema.OperatorCode.OperatorCodeT()
-        code.builtinCode = getattr(schema.BuiltinOperator.BuiltinOperator, op)
-        code.deprecatedBuiltinCode, code.version = code.builtinCode, 1
-        self.model.operatorCodes.append(code)
-        operator = schema.Operator.OperatorT()
-        operator.opcodeIndex = len(self.model.operatorCodes) - 1
-        operator.builtinOptionsType = getattr(schema.BuiltinOptions.BuiltinOptions, options)
-        operator.builtinOptions = getattr(getattr(schema, options), f"{options}T")()
-        signature = self.graph.tensors[inputs[0]].shapeSignature
+        code = code_of("BuiltinOperator", op)
+        self.model["operator_codes"].append(
+            {"builtin_code": code, "deprecated_builtin_code": code, "version": 1}
+        )
+        signature = self.graph["tensors"][inputs[0]].get("shape_signature", ())
         y = self._tensor(shape, name)
-        if signature is not None and len(signature) and signature[0] == -1:
-            self.graph.tensors[y].shapeSignature = [-1, *shape[1:]]
-        operator.inputs, operator.outputs = list(inputs), [y]
-        self.graph.operators.append(operator)
+        if len(signature) and signature[0] == -1:
+            self.graph["tensors"][y]["shape_signature"] = [-1, *shape[1:]]
+        operator = {
+            "opcode_index": len(self.model["operator_codes"]) - 1,
+            "inputs": inputs,
+            "outputs": [y],
+            "builtin_options_type": code_of("BuiltinOptions", table),
+            "builtin_options": options,
+        }
+        self.graph["operators"].append(operator)
         return y
+
+
+def _buffer(data: bytes | memoryview) -> dict[str, Any]:
+    return {"data": np.frombuffer(data, np.uint8)} if len(data) else {}

@@ -105,10 +105,10 @@ class Table:
         at = self.place(slot, struct.calcsize(f"<{code}"))
         return int(struct.unpack_from(f"<{code}", self.source.data, at)[0]) if at else default
 
-    def real(self, slot: int) -> float | None:
-        """Reads a float32; None if the field is absent."""
-        at = self.place(slot, 4)
-        return float(struct.unpack_from("<f", self.source.data, at)[0]) if at else None
+    def scalar(self, slot: int, code: str) -> Any:
+        """Reads a number or bool by its code of the struct module; None if the field is absent."""
+        at = self.place(slot, struct.calcsize(f"<{code}"))
+        return struct.unpack_from(f"<{code}", self.source.data, at)[0] if at else None
 
     def target(self, slot: int) -> int:
         """Position of the table, vector or string of a field; 0 if the field is absent."""
@@ -152,11 +152,15 @@ class Table:
 
     def string(self, slot: int, what: str) -> str:
         """Reads a string; control characters are escaped, since strings go into messages."""
+        return escaped(str(self.text(slot, what), "utf-8", "replace"))
+
+    def text(self, slot: int, what: str) -> bytes:
+        """Reads a string's bytes."""
         start, length = self.vector(slot, 1, what)
         if length > MOST_TEXT:
             raise self.error(f"{what} must have at most {MOST_TEXT} bytes, but got {length}")
         self.source.spend(self.where, length)
-        return escaped(str(self.source.data[start : start + length], "utf-8", "replace"))
+        return bytes(self.source.data[start : start + length])
 
     def tables(self, slot: int, what: str, prefix: str = "") -> "Iterator[Table]":
         """Reads a vector of tables."""

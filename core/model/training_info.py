@@ -167,7 +167,7 @@ def _numbers(table: Table, name: str) -> dict[str, float]:
     """The numbers of a table, as the shortest decimals of the same float32."""
     found = {}
     for slot, field_name in enumerate(schema.SLOTS[name]):
-        value = table.real(slot)
+        value = table.scalar(slot, "f")
         if value is None:
             continue
         if not 0 <= value < math.inf or (field_name.startswith("beta") and value >= 1):

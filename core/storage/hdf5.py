@@ -17,6 +17,26 @@ HEAP = b"GCOL"
 HEAP_FRONT = 16  # bytes of the heap's header, and of an object's
 
 
+def load_h5py(where: str, error: type[OdtError] = DataError) -> Any:
+    """Imports h5py.
+
+    Args:
+        where: name of the HDF5 file, with which the message begins.
+        error: exception class of the message.
+
+    Raises:
+        OdtError: of the given class, if h5py is not installed.
+    """
+    try:
+        import h5py
+    except ImportError as e:
+        raise error(
+            f"{where}: HDF5 files need h5py, which is not installed. "
+            "Install it: pip install 'odt[hdf5]'."
+        ) from e
+    return h5py
+
+
 def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError) -> Any:
     """Finds a data set by name, such as value/0.
 
@@ -30,8 +50,7 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
         KeyError: if nothing has this name.
         ValueError: if the name is not that of a data set in this file.
     """
-    import h5py
-
+    h5py = load_h5py(where, error)
     item = root
     for part in name.split("/"):
         link = item.get(part, getlink=True) if isinstance(item, h5py.Group) else None
@@ -46,7 +65,7 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
     return item
 
 
-def text_of(item: Any, data: bytes) -> bytes:
+def text_of(item: Any, data: bytes, where: str) -> bytes:
     """Reads the string of a scalar data set.
 
     Strings of variable length are read without the HDF5 library, which may hang or crash over a
@@ -55,14 +74,13 @@ def text_of(item: Any, data: bytes) -> bytes:
     Args:
         item: the data set.
         data: all bytes of the file.
+        where: the file's name in messages.
 
     Raises:
         ValueError: if the data set holds no string, or is damaged.
         struct.error: if the data set is damaged.
     """
-    import h5py
-
-    found = h5py.check_string_dtype(item.dtype)
+    found = load_h5py(where).check_string_dtype(item.dtype)
     if item.shape or found is None:
         raise ValueError(f"no text at {printable(item.name)}")
     if found.length is not None:
@@ -86,8 +104,7 @@ def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
     Raises:
         ValueError: if a data set lies in another file.
     """
-    import h5py
-
+    h5py = load_h5py(where)
     found: list[tuple[str, Any]] = []
     root.visititems(lambda name, item: found.append((name, item)))
     for name, item in found:

@@ -1,7 +1,4 @@
-"""Transfer learning: models with a new last layer.
-
-This is not in odt.model, because the schemas that it needs take long to import.
-"""
+"""Transfer learning: models with a new last layer."""
 
 from odt.core.export.replace_head import replace_head as replaced
 from odt.model import Model, Path, file_of

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from circle_schema.v0_10 import circle as schema
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from support.networks import Net
@@ -16,6 +15,7 @@ from support.paths import GOLDEN, MLP_SM, MODELS
 from odt.cli.main import main
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
+from odt.core.model.schema_tables import code_of
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
 from odt.core.training.self_test import Finding, self_test
@@ -201,10 +201,10 @@ def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
     kept = model.add_operator("VAR_HANDLE", (), (1,))
     y = model.add_operator("ADD", (y, kept), (1, 4))
     text = model.add_operator("CAST", (y,), (1, 4), dtype="int32")
-    model.graph.tensors[text].type = schema.TensorType.TensorType.STRING
+    model.graph.tensors[text].type = code_of("TensorType", "STRING")
     y = model.add_operator("CAST", (text,), (1, 4))
     small = model.add_operator("FULLY_CONNECTED", (y, model.add_weight((4, 4), 4)), (1, 4))
-    model.graph.tensors[small].type = schema.TensorType.TensorType.INT8
+    model.graph.tensors[small].type = code_of("TensorType", "INT8")
     model.quantize(small, [0.5], [0])
     y = model.add_operator("HASHTABLE_SIZE", (small,), (1, 4))
     begin = model.add_operator("ABS", (y,), (1, 4))

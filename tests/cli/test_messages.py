@@ -63,7 +63,7 @@ def test_text_of_a_model_is_shown_escaped_and_shortened(tmp_path: Path) -> None:
     model.add_signature(HOSTILE, {HOSTILE: x}, {HOSTILE: y})
     model.model.description = HOSTILE
     model.write(tmp_path / "m.tflite", y)
-    model.model.operatorCodes.pop()
+    model.model.operator_codes.pop()
     model.graph.operators.pop()
     model.write(tmp_path / "sound.tflite", y - 1)
     mse = ("--loss", "mean-squared-error")

@@ -13,7 +13,7 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
     "odt.cli": ({"odt", "odt.errors", "odt.core", "odt.kernels"}, {"click", "numpy", "tqdm"}),
     "odt.core": (
         {"odt", "odt.errors", "odt.kernels", "odt.schemas"},
-        {"circle_schema", "flatbuffers", "numpy", "threadpoolctl"},
+        {"flatbuffers", "numpy", "threadpoolctl"},
     ),
     "odt.kernels": ({"odt.errors"}, {"numpy"}),
     "odt.schemas": (set(), {"flatbuffers", "numpy"}),

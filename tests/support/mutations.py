@@ -4,9 +4,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import flatbuffers
 import numpy as np
 from circle_schema.v0_10 import circle as schema
-from model_builder import pack, unpack
 
 # What shapes, axes and options become.
 SIZES = (*range(-3, 9), 16, 63, 65, 127, 1000, 2**16, 2**20, 2**31 - 1, -(2**31))
@@ -49,16 +49,17 @@ def structures(data: bytes, count: int, seed: int) -> Iterator[bytes]:
     rng = np.random.default_rng(seed)
     made = 0
     while made < count:
-        model = unpack(data)
+        model = schema.Model.ModelT.InitFromPackedBuf(data)
         for _ in range(int(rng.integers(1, 4))):
             change = CHANGES[int(rng.integers(len(CHANGES)))]
             change(model, rng)
         try:
-            changed = pack(model, data[4:8])
+            builder = flatbuffers.Builder(1024)
+            builder.Finish(model.Pack(builder), data[4:8])
         except (struct.error, TypeError, ValueError, OverflowError, AttributeError):
             continue  # what no table can hold
         made += 1
-        yield changed
+        yield bytes(builder.Output())
 
 
 def _one(items: Any, rng: np.random.Generator) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.work import Work
 
 HERE = Path(__file__).parent
-NEEDED = ("click", "circle_schema", "flatbuffers", "h5py", "threadpoolctl", "tqdm")
+NEEDED = ("click", "flatbuffers", "threadpoolctl", "tqdm")
 TORCH_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from circle_schema.v0_10.circle.MXQuantization import MXQuantizationT
-from model_builder import ModelBuilder
+from model_builder import ModelBuilder, table
 from support.accept_data import complete
 from support.judges import litert, odt
 from support.paths import MLP_SM, MODELS
@@ -178,11 +177,11 @@ def test_what_tflite_has_no_place_for_is_listed(tmp_path: Path) -> None:
     y = built.add_operator("INSTANCE_NORM", (x, *scale), (1, 4, 4, 2))
     w = built.add_weight((3, 32), 32)
     z = built.add_operator("FULLY_CONNECTED", (y, w, -1), (1, 3), weights_format=127)
-    built.graph.tensors[scale[0]].compressionType = 1
+    built.graph.tensors[scale[0]].compression_type = 1
     built.graph.tensors[w].type = -1
     built.quantize(w, [1.0], [0])
-    built.graph.tensors[w].quantization.detailsType = 2
-    built.graph.tensors[w].quantization.details = MXQuantizationT()
+    built.graph.tensors[w].quantization.details_type = 2
+    built.graph.tensors[w].quantization.details = table("MXQuantization")
     (tmp_path / "m.circle").write_bytes(built.build(z))
     with pytest.raises(ModelError, match="only what tflite files have") as e:
         export_model(read_model(tmp_path / "m.circle"), {}, tmp_path / "out.tflite", "tflite")

@@ -64,7 +64,7 @@ def classifier() -> tuple[ModelBuilder, int, int]:
     y = model.add_operator("CONV_2D", (x, w, b), (1, 6, 5, 8), stride_w=1, stride_h=1)
     slope = model.add_constant(np.full((1, 1, 8), 0.1, np.float32), "slope")
     y = model.add_operator("PRELU", (y, slope), (1, 6, 5, 8))
-    model.graph.tensors[y].shapeSignature = [-1, 6, 5, 8]
+    model.graph.tensors[y].shape_signature = [-1, 6, 5, 8]
     return model, x, y
 
 
@@ -268,7 +268,7 @@ def test_what_the_other_format_cannot_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_bytes_give_a_model_or_one_refusal() -> None:
-    """As the reader does, though circle-schema unpacks what the reader does not look at."""
+    """As the reader does, though a new head needs tables that the reader does not look at."""
     data, made_again = SINE.read_bytes(), 0
     for mutant in mutations(data, 300, seed=6):
         try:

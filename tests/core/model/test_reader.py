@@ -16,14 +16,12 @@ from model_builder import ModelBuilder
 from support.paths import MODELS
 
 from odt.core.lowering.lower import lower
-from odt.core.model import operator_options as options
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model, parse_model, read_model
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array
 
 TFLITE = sorted(MODELS.glob("*.tflite"))
-RENAMED = {"AdjX": "AdjointLhs", "AdjY": "AdjointRhs"}  # by Circle
 
 
 def model(name: str) -> Model:
@@ -115,23 +113,6 @@ def test_a_buffer_that_is_too_large_is_called_so() -> None:
     refused(built.build(3), "but buffer 1 has 24. The file is damaged or truncated.$")
 
 
-@pytest.mark.parametrize("union", ["BuiltinOptions", "BuiltinOptions2"])
-def test_one_schema_serves_both_formats(union: str) -> None:
-    """Slots, defaults and values of TFLite are also Circle's."""
-    for enumeration in (union, "BuiltinOperator", "TensorType"):
-        generated = getattr(tflite, enumeration)
-        wanted = {(v, k) for k, v in vars(generated).items() if isinstance(v, int)}
-        assert wanted <= set(options.enumeration(enumeration).items())
-    for name in options.enumeration(union).values():
-        if name == "NONE" or not hasattr(tflite, name):
-            continue
-        for method, function in vars(getattr(tflite, name)).items():
-            if callable(function) and not method.startswith(("_", "Init")):
-                circle = vars(options.generated_class(name))[RENAMED.get(method, method)]
-                assert function.__code__.co_code == circle.__code__.co_code, (name, method)
-                assert function.__code__.co_consts == circle.__code__.co_consts, (name, method)
-
-
 def test_constants_are_read_only_views_of_the_file() -> None:
     read = model("mlperf-tiny-resnet8-cifar10.tflite")
     constants = [t.data for t in read.graph.tensors if t.data is not None]
@@ -207,15 +188,15 @@ def test_custom_operators_have_their_name_and_bytes() -> None:
     assert [n.op for n in graph.nodes] == ["WHILE"]
     built = small()
     y = built.add_operator("CUSTOM:Fold", [3], (1, 2))
-    built.graph.operators[1].customOptions = [1, 2, 3]
+    built.graph.operators[1].custom_options = [1, 2, 3]
     node = parse(built.build(y)).graph.nodes[1]
     assert (node.op, node.options) == ("CUSTOM:Fold", {"custom_options": b"\1\2\3"})
 
 
 def test_options_that_are_not_there_have_the_schemas_defaults() -> None:
     built = small()
-    built.graph.operators[0].builtinOptionsType = 0
-    built.graph.operators[0].builtinOptions = None
+    built.graph.operators[0].builtin_options_type = 0
+    built.graph.operators[0].builtin_options = None
     assert parse(built.build(3)).graph.nodes[0].options == {
         "fused_activation_function": 0,
         "weights_format": 0,
@@ -230,15 +211,15 @@ def test_options_of_another_operator_are_refused() -> None:
     pool = ModelBuilder()
     pool.add_operator("MAX_POOL_2D", [pool.add_input((1, 2, 2, 1))], (1, 1, 1, 1))
     other = pool.graph.operators[0]
-    built.graph.operators[0].builtinOptionsType = other.builtinOptionsType
-    built.graph.operators[0].builtinOptions = other.builtinOptions
+    built.graph.operators[0].builtin_options_type = other.builtin_options_type
+    built.graph.operators[0].builtin_options = other.builtin_options
     refused(built.build(3), "must be FullyConnectedOptions, but got Pool2DOptions")
 
 
 def test_options_that_circle_renamed_have_tflites_names() -> None:
     built = ModelBuilder()
     inputs = [built.add_input((2, 3)) for _ in range(2)]
-    y = built.add_operator("BATCH_MATMUL", inputs, (2, 2), adjoint_rhs=True)
+    y = built.add_operator("BATCH_MATMUL", inputs, (2, 2), adj_y=True)
     node = parse(built.build(y)).graph.nodes[0]
     assert node.options == {"adj_x": False, "adj_y": True, "asymmetric_quantize_inputs": False}
 
@@ -302,7 +283,7 @@ def test_names_stay_on_one_line() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda g: setattr(g.operators[0], "opcodeIndex", 1), "operator 0: .* below 1, but got 1"),
+        (lambda g: setattr(g.operators[0], "opcode_index", 1), "operator 0: .* below 1, but got 1"),
         (lambda g: setattr(g.operators[0], "inputs", [0, 1, 9]), "index must be below 4, .* 9"),
         (lambda g: setattr(g.operators[0], "inputs", [0, 1, -2]), "index must be below 4, .* -2"),
         (lambda g: setattr(g.operators[0], "outputs", [-1]), "index must be below 4, but got -1"),
@@ -314,7 +295,7 @@ def test_names_stay_on_one_line() -> None:
         (lambda g: setattr(g.tensors[3], "shape", [1] * 65), "at most 64 entries"),
         (lambda g: setattr(g.tensors[3], "shape", [2**31 - 1] * 9), "must fit into"),
         (lambda g: setattr(g.tensors[3], "shape", [0] + [2**31 - 1] * 9), "must fit into"),
-        (lambda g: setattr(g.tensors[3], "shapeSignature", [1]), "must have one length"),
+        (lambda g: setattr(g.tensors[3], "shape_signature", [1]), "must have one length"),
         (lambda g: setattr(g.tensors[3], "type", 99), "type must be one of the schema, .* 99"),
         (lambda g: setattr(g.tensors[3], "name", "n" * 70000), "at most 65536 bytes, but got"),
     ],
@@ -327,7 +308,7 @@ def test_each_rule_of_a_graph(change: Callable[[Any], None], words: str) -> None
 
 def test_each_rule_of_a_model() -> None:
     built = small()
-    built.model.operatorCodes[0].builtinCode = 9999
+    built.model.operator_codes[0].builtin_code = 9999
     refused(built.build(3), "operator code 0: must be an operator of the circle schema, .* 9999")
     built = small()
     built.model.subgraphs = []
@@ -338,7 +319,7 @@ def test_each_rule_of_a_model() -> None:
     refused(built.build(3), "metadata 0: buffer must be below 4, but got 9")
     built = small()
     built.add_signature("s", {"x": 0}, {"y": 3})
-    built.model.signatureDefs[0].subgraphIndex = 1
+    built.model.signature_defs[0].subgraph_index = 1
     refused(built.build(3), "signature 0: subgraph must be below 1, but got 1")
     built = small()
     built.quantize(1, [0.5, 0.25, 0.125], [0])

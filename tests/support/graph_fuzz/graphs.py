@@ -13,8 +13,6 @@ from support.graph_fuzz.operators import Node, compute
 
 # Fused activations by the schema's numbers.
 ACTIVATIONS = {0: "", 1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
-# Fields of option tables that circle-schema calls otherwise.
-FIELDS = {"adj_x": "adjoint_lhs", "adj_y": "adjoint_rhs"}
 
 
 @dataclass
@@ -118,7 +116,7 @@ class SampleGraph:
             at[i] = builder.add_constant(a, f"weight_{i}")
         for node in self.nodes:
             shapes = [values[i].shape for i in node.outputs]
-            options = {FIELDS.get(n, n): v for n, v in node.options.items() if n != "output_types"}
+            options = {n: v for n, v in node.options.items() if n != "output_types"}
             if node.activation:
                 numbers = {name: k for k, name in ACTIVATIONS.items()}
                 options["fused_activation_function"] = numbers[node.activation]

@@ -1,0 +1,118 @@
+"""Tables of the schema are those that the published classes of Circle and TFLite read and write."""
+
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import pytest
+import tflite
+from circle_schema.v0_10 import circle
+from support.mutations import mutations
+from support.paths import GOLDEN, MODELS
+from write_circle_schema import PAGE, RENAMED, page
+
+from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.model.schema_tables import FLAGS, TEXT, Field, fields_of, pack, unpack
+from odt.errors import ModelError
+from odt.schemas.circle import ENUMERATIONS, TABLES
+
+FILES = [*sorted(MODELS.glob("*.tflite")), MODELS / "while_000.circle"]
+FILES += [GOLDEN / "mnist" / "model.circle", MODELS / "test_onnx.circle"]
+CIRCLE_NAMES = {new: old for old, new in RENAMED.items()}
+
+OTHERWISE = {  # in TFLite
+    ("OperatorCode", "builtin_code"),  # the package reads deprecated_builtin_code too
+    ("SubGraph", "debug_metadata_index"),  # where Circle had the layout of data
+}
+
+
+def test_the_tables_are_those_of_circle_schema() -> None:
+    """Run python tools/write_circle_schema.py if this fails."""
+    assert page() == PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["BuiltinOperator", "BuiltinOptions", "BuiltinOptions2"])
+def test_the_names_of_tflite_are_circles(name: str) -> None:
+    wanted = {(v, k) for k, v in vars(getattr(tflite, name)).items() if isinstance(v, int)}
+    assert len(wanted) > 20
+    assert wanted <= ENUMERATIONS[name].items()
+
+
+def value_of(field: Field) -> Any:
+    """A value that is not the field's default, and other than those of its neighbours."""
+    number = field.slot + 3
+    if field.is_vector:
+        return [True, False] if field.kind == "?" else [number, number + 1]
+    if field.kind == TEXT:
+        return b"text %d" % number
+    return not field.default if field.kind == "?" else type(field.default)(number)
+
+
+def methods(view: Any, field: Field, circle_name: bool) -> Any:
+    """What a generated class reads for a field; None if its schema is older than the field."""
+    name = CIRCLE_NAMES.get(field.name, field.name) if circle_name else field.name
+    camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    read = getattr(view, f"{camel}AsNumpy" if field.is_vector else camel, None)
+    return read() if read else None
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_generated_classes_read_what_is_packed(name: str) -> None:
+    """Slots, types and defaults of every table of numbers and strings."""
+    fields = fields_of(name)
+    unions = {f"{f.name}_type" for f in fields if f.kind in ENUMERATIONS}
+    plain = [f for f in fields if f.kind in (*FLAGS, TEXT) and f.name not in unions]
+    for values in ({f.name: value_of(f) for f in plain}, {}):
+        builder = flatbuffers.Builder()
+        builder.Finish(pack(builder, name, values))
+        data = bytes(builder.Output())
+        for package in (circle, tflite):
+            if not hasattr(package, name):
+                continue
+            theirs = getattr(package, name)
+            view = getattr(theirs, name, theirs).GetRootAs(data)
+            for field in plain:
+                found = methods(view, field, package is circle)
+                if package is tflite and (name, field.name) in OTHERWISE:
+                    continue
+                if found is None:
+                    assert package is tflite or field.kind == TEXT
+                elif field.is_vector:
+                    assert np.array_equal(found, values.get(field.name, 0)), field
+                else:
+                    assert found == values.get(field.name, field.default), field
+        assert unpack(FlatBuffer("m", memoryview(data)).root(), name).keys() >= values.keys()
+
+
+def plain_object(value: Any) -> Any:
+    """The fields of an object that circle-schema unpacked."""
+    if isinstance(value, list):
+        return [plain_object(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if hasattr(value, "__dict__"):
+        return {k: plain_object(v) for k, v in vars(value).items()}
+    return value
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
+def test_a_model_is_the_same_when_it_is_written_again(path: Any) -> None:
+    data = path.read_bytes()
+    builder = flatbuffers.Builder()
+    values = unpack(FlatBuffer("m", memoryview(data)).root(), "Model")
+    builder.Finish(pack(builder, "Model", values), data[4:8])
+    before, after = (
+        plain_object(circle.Model.ModelT.InitFromPackedBuf(d)) for d in (data, builder.Output())
+    )
+    assert after == before
+
+
+def test_damaged_bytes_give_tables_or_one_refusal() -> None:
+    data, sound = (MODELS / "tflm-hello-world-sine-float.tflite").read_bytes(), 0
+    for mutant in mutations(data, 300, seed=6):
+        try:
+            unpack(FlatBuffer("m", memoryview(mutant)).root(), "Model")
+            sound += 1
+        except ModelError:
+            continue
+    assert 0 < sound < 300
