@@ -71,7 +71,7 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
         source = odt.load_model(model)
         check_files(source, exports, options)
         trainer = trainer_of(source, options)
-    data, parts, fit = open_samples(trainer, options)
+    data, fit = open_samples(trainer, options)
     with stages.stage("PREPARE"):
         trainer.build(options["data_length"] or data.length)
     if exports:
@@ -80,7 +80,7 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
     warn_of_no_export(options, exports)
     lost: LostFileError | None = None
     with trainer, warnings_as_lines(), stop_on_signals() as stopped:
-        log = TrainingLog(stopped, parts, {**options, "mem_poll": mem_poll})
+        log = TrainingLog(stopped, {**options, "mem_poll": mem_poll})
         try:
             with stages.stage("EXECUTE"), log:
                 trainer.fit(data, callbacks=[log], **fit)

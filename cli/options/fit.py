@@ -24,7 +24,13 @@ fit_options = combine(
         "--seed",
         type=click.IntRange(0),
         show_default="0",
-        help="Random seed of --shuffle.",
+        help="Random seed of --shuffle and of the validation split.",
+    ),
+    option(
+        DATA,
+        "--drop-last/--no-drop-last",
+        default=None,
+        help="Leave out a last batch that is not full; by default it trains too.",
     ),
     option(
         VALIDATION,
@@ -32,8 +38,14 @@ fit_options = combine(
         type=float,
         default=0.0,
         show_default=True,
-        help="Fraction of the samples, from the end of the files, used for validation after each "
-        "epoch.",
+        help="Fraction of the samples used for validation after each epoch.",
+    ),
+    option(
+        VALIDATION,
+        "--stratify/--no-stratify",
+        default=None,
+        help="Draw --validation-split from each class, by --seed; otherwise, and for targets that "
+        "are no classes, it takes the last samples. On by default.",
     ),
     option(
         VALIDATION,

@@ -10,10 +10,9 @@ import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.shared import given, hyper_parameters
 from odt.cli.output.output_paths import check_ending, check_outputs
-from odt.core.data.dataset import DataSet, Split
+from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import LostFileError, OptionError
-from odt.fitting import split_samples
 
 EXPORTS = {
     "circle": "export_circle",
@@ -102,10 +101,8 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
     )
 
 
-def open_samples(
-    trainer: odt.Trainer, options: dict[str, Any]
-) -> tuple[DataSet, Split, dict[str, Any]]:
-    """The samples, which of them train and validate, and the other arguments of `fit`.
+def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet, dict[str, Any]]:
+    """The samples, and the other arguments of `fit`.
 
     Raises:
         DataError: if the files do not fit the model.
@@ -118,20 +115,19 @@ def open_samples(
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
     data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
-    length, share = options["data_length"], options["validation_split"]
-    parts = split_samples(data.length, length, share, trainer.recipe.info.batch_size)
+    share = options["validation_split"]
     shuffle = options["shuffle"]
     if shuffle is None:
         shuffle = trainer.resume.progress.shuffle
-    refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle)
+    refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle or share)
     for name, option in (("keep_best", "--keep-best"), ("patience", "--patience")):
-        refuse_alone(option, options[name], "--validation-split", parts.validation)
+        refuse_alone(option, options[name], "--validation-split", share)
     return (
         data,
-        parts,
         {
             **passed_on(options, trainer.fit),
             "shuffle": shuffle,
+            **({"drop_last": True, "stratify": False} if spelled_as_one() else {}),
             "save_to": options["export_checkpoint"],
             "save_every": options["export_checkpoint_every"],
             "properties": dict(options["properties"]),

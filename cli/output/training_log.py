@@ -11,7 +11,6 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.output import report
-from odt.core.data.dataset import Split
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
 from odt.kernels.loss_text import loss_label
@@ -36,12 +35,11 @@ class TrainingLog(odt.Callback):
 
     Args:
         stopped: holds a signal once training is to end.
-        parts: the samples.
         options: of the command.
     """
 
-    def __init__(self, stopped: Sequence[int], parts: Split, options: Mapping[str, Any]) -> None:
-        self._stopped, self._parts, self._options = stopped, parts, options
+    def __init__(self, stopped: Sequence[int], options: Mapping[str, Any]) -> None:
+        self._stopped, self._options = stopped, options
         self._times: list[float] = []
         self._first = 1
 
@@ -87,7 +85,7 @@ class TrainingLog(odt.Callback):
         if trainer.cache is not None:
             cache = trainer.cache
             click.echo(report.cache_line(cache.policy, cache.nbytes, cache.arena_nbytes))
-        steps = len(self._parts.training) // core.info.batch_size
+        steps = self.params["steps"] or 0
         self._first, done = trainer.resume.start(core.info.batch_size, steps)
         self._bar.total = max(steps * (options["epochs"] - self._first + 1) - done, 0)
 

@@ -55,6 +55,8 @@ class Progress:
         trainable_tensors: weights of these operators that train; None for all.
         sparse: filters of which only the given output channels train, by tensor.
         kernels: compiled or NumPy kernels.
+        drop_last: whether a last batch that is not full was left out.
+        stratified: whether validation samples were drawn from each class.
         tied_by_buffer: whether tensors of one buffer were one weight, under the first one's name.
     """
 
@@ -74,6 +76,8 @@ class Progress:
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
     kernels: str = "numpy"
     tied_by_buffer: bool = False
+    drop_last: bool = True
+    stratified: bool = False
 
 
 @dataclass(frozen=True, slots=True)

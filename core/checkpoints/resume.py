@@ -222,6 +222,8 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         shuffle=order.shuffle,
         seed=order.seed,
         samples=len(order.samples),
+        drop_last=order.drop_last,
+        stratified=not isinstance(order.samples, range),
         batch=schedule.batch,
         micro_batch=schedule.micro_batch,
         workers=schedule.workers,
@@ -269,7 +271,7 @@ class Saver:
         self._own = path is None or path.endswith(OWN_SUFFIX)
         self._trainer = trainer
         self._progress = progress_of(trainer, order)
-        self._steps = len(order.samples) // trainer.info.batch_size
+        self._steps = order.steps(trainer.info.batch_size)
         self._reached = before.start(trainer.info.batch_size, self._steps)
         self._written: tuple[int, int] | None = None
         if given and not self._own:

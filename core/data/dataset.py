@@ -1,4 +1,4 @@
-"""Data sets for training: columns of inputs and targets, checks of values, splits, orders."""
+"""Data sets for training: columns of inputs and targets, checks of values, sample orders."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.core.data.columns import Column
+from odt.core.data.protocol import SampleOrder
 from odt.errors import DataError
-from odt.kernels.lossdef import Check, check_finite
+from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, Check, check_finite
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
@@ -77,6 +78,31 @@ class DataSet:
                 row, rule = problem
                 raise DataError(f"{column.name}: sample {int(samples[row])}: {rule}.")
 
+    def labels(self, losses: Sequence[tuple[str, TensorSpec]]) -> Array | None:
+        """The class of each sample; None if the targets are no classes of whole samples.
+
+        Args:
+            losses: name of each loss, and the spec of one sample of its output.
+        """
+        if len(losses) != 1:
+            return None
+        (column,), kind = self.targets, LOSSES[losses[0][0]].targets
+        classes = column.spec.size
+        if (kind == LABELS and classes != 1) or kind not in (LABELS, DISTRIBUTIONS, FRACTIONS):
+            return None
+        if (kind == FRACTIONS and classes != 1) or column.spec.shape[-1:] not in ((), (classes,)):
+            return None
+        found = np.empty(self.length, np.int64)
+        block = max(1, CHECK_BYTES // max(1, column.spec.nbytes))
+        out = np.empty((min(block, self.length), classes), column.spec.dtype)
+        for at in range(0, self.length, block):
+            part = out[: min(block, self.length - at)]
+            column.read(slice(at, at + len(part)), part)
+            if kind == FRACTIONS and not np.isin(part, (0, 1)).all():
+                return None
+            found[at : at + len(part)] = part.argmax(1) if kind == DISTRIBUTIONS else part[:, 0]
+        return found
+
     def without_inputs(self) -> "DataSet":
         """The data set with its targets alone."""
         return DataSet((), self.targets, self._checks[len(self.inputs) :])
@@ -109,45 +135,33 @@ class DataSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """Samples for training and for validation, which are the last ones of the file."""
-
-    training: range
-    validation: range
-
-
-def split(length: int, validation_split: float) -> Split:
-    """Splits samples as onert_train does, in float32: 1,000 samples at 0.2 give 800 and 199.
-
-    Raises:
-        DataError: if `validation_split` is not within 0 … 1.
-    """
-    if not 0 <= validation_split <= 1:
-        raise DataError(f"--validation-split: must be 0 … 1, but got {validation_split}.")
-    one, total = np.float32(1), np.float32(length)
-    border = one - np.float32(validation_split)
-    start = int(total * border)
-    return Split(range(start), range(start, start + int(total * (one - border))))
-
-
-@dataclass(frozen=True, slots=True)
 class EpochOrder:
     """The order of samples in each epoch, a function of seed and epoch so that it can be resumed.
 
     Attributes:
-        samples: samples of an epoch.
+        samples: numbers of the samples of an epoch.
         shuffle: whether each epoch has its own random order; else the order of the file.
         seed: seed of the random order, 0 or more.
+        drop_last: leaves out a last batch that is not full, as onert_train does.
     """
 
-    samples: range
+    samples: SampleOrder
     shuffle: bool = False
     seed: int = 0
+    drop_last: bool = True
 
-    def order(self, epoch: int) -> Sequence[int]:
+    def steps(self, batch: int) -> int:
+        """Number of steps of an epoch with `batch` samples each."""
+        whole, rest = divmod(len(self.samples), batch)
+        return whole + (rest > 0 and not self.drop_last)
+
+    def order(self, epoch: int) -> SampleOrder:
         """Numbers of the samples of an epoch, in order."""
         if not self.shuffle:
             return self.samples
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.samples))
-        order += self.samples.start
+        if isinstance(self.samples, range):
+            order += self.samples.start
+        else:
+            order = np.asarray(self.samples)[order]
         return order  # type: ignore[return-value]  # an array does what is asked of a Sequence

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from odt.core.data.split import spread_classes
 from odt.core.datasets.source import EndOfSamplesError, Part, Sample, Source
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
@@ -210,12 +211,7 @@ def _order(pool: Pool, division: Division, random: np.random.Generator | None) -
         raise OptionError("--stratify: needs classes, but the targets are values.")
     if pool.labels is None or division.stratify is False:
         return order
-    labels = pool.labels[order]
-    place = np.empty(pool.length)
-    for label in np.unique(labels):
-        of_class = np.flatnonzero(labels == label)
-        place[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
-    return order[np.argsort(place, kind="stable")]
+    return spread_classes(pool.labels, order)
 
 
 def _by_group(

@@ -99,7 +99,8 @@ class FrozenCache(Closing):
         schedule: schedule of training, whose workers compute the frozen part in parallel.
         data: inputs of the whole model; a sample must have the same values each time.
         targets: targets of the same samples.
-        parts: ranges of samples for training and for validation, which are split into batches.
+        parts: ranges of samples whose batches are computed together: those for training and for
+            validation, or all samples.
 
     Raises:
         OptionError: if memory or disk is too small.

@@ -22,7 +22,7 @@ class Result:
     """Result of one pass over data.
 
     Attributes:
-        loss: mean of the losses of the batches.
+        loss: mean of the losses of the batches, weighted by samples.
         metrics: name → value.
         steps: number of batches.
         seconds: time of the batches, reading included.
@@ -61,6 +61,7 @@ class Pass:
         self.reduction = reduction
         self.metrics = {name: make() for name, make in metrics.items()}
         self.losses: list[float] = []
+        self.samples: list[int] = []  # of each batch
         self.seconds = 0.0
         self._outer = look
         self._lock = threading.Lock()
@@ -82,6 +83,7 @@ class Pass:
             ) from None
         self.seconds += time.perf_counter() - start
         self.losses.append(loss)
+        self.samples.append(samples)
         return loss
 
     def accumulate(self, samples: int, scale: float) -> float:
@@ -100,9 +102,17 @@ class Pass:
             ) from None
 
     def result(self) -> Result:
-        loss = float(np.mean(self.losses)) if self.losses else float("nan")
+        loss = self._mean() if self.losses else float("nan")
         values = {name: m.value() for name, m in self.metrics.items()}
         return Result(loss, values, len(self.losses), self.seconds)
+
+    def _mean(self) -> float:
+        """Mean loss of the batches; of the samples if the last batch is smaller."""
+        if self.reduction == "sum" or self.samples[-1] == self.samples[0]:
+            return float(np.mean(self.losses))
+        *_, rest = self.samples
+        batch = self.samples[0]
+        return (sum(self.losses[:-1]) * batch + self.losses[-1] * rest) / sum(self.samples)
 
     def _scales(self, samples: int) -> list[float]:
         """Factors of the losses: a mean is over the whole batch, however it is split, and rows."""
@@ -151,15 +161,9 @@ def evaluate(
     whole = len(order) // batch * batch
     for first in range(0, whole, batch):
         run.step(first, batch)
-    result = run.result()
-    left = len(order) - whole
-    if not rest or not left:
-        return result
-    loss = run.step(whole, left)
-    if reduction == "sum":
-        return run.result()
-    mean = (sum(run.losses[:-1]) * batch + loss * left) / len(order)
-    return Result(mean, run.result().metrics, len(run.losses), run.seconds)
+    if rest and whole < len(order):
+        run.step(whole, len(order) - whole)
+    return run.result()
 
 
 def predict(

@@ -158,8 +158,9 @@ class Trainer(Closing):
         start: int = 1,
         skip: int = 0,
         patience: int | None = None,
+        drop_last: bool = True,
     ) -> Iterator[Epoch]:
-        """Trains; yields after each epoch. Samples that do not fill a batch are left out.
+        """Trains; yields after each epoch.
 
         Args:
             data: training and validation samples.
@@ -170,6 +171,9 @@ class Trainer(Closing):
             start: number of the first epoch.
             skip: batches of the first epoch to skip, since they were done before a resume.
             patience: epochs without improvement after which training stops early.
+            drop_last: leaves out a last batch that is not full, in training and validation, as
+                onert_train does. Otherwise its loss is the mean of its samples, and an epoch's
+                loss the mean of all samples.
 
         Raises:
             TrainingError: if the loss is not finite.
@@ -181,14 +185,16 @@ class Trainer(Closing):
             order = orders.order(number)
             run = Pass(self._training, data, order, reduction, self.metrics)
             stopped = False
-            for k in range(skip if number == start else 0, len(order) // batch):
-                watch.step(number, k + 1, run.step(k * batch, batch))
+            end = len(order) // batch * batch if drop_last else len(order)
+            for first in range(batch * skip if number == start else 0, end, batch):
+                loss = run.step(first, min(batch, end - first))
+                watch.step(number, first // batch + 1, loss)
                 stopped = watch.stop()
                 if stopped:
                     break
             checked = None
             if len(validation) and not stopped:
-                checked = self.evaluate(data, validation)
+                checked = self.evaluate(data, validation, rest=not drop_last)
                 self.best.see(number, checked.loss)
             yield Epoch(number, run.result(), checked)
             if stopped or (patience is not None and self.best.waited >= patience):

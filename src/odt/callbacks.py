@@ -27,9 +27,12 @@ class Callback:
     Attributes:
         trainer: the trainer whose `fit` runs. `trainer.stop_training = True` ends training after
             the current batch.
+        params: "epochs", the number of the last epoch, and "steps", the number of batches of an
+            epoch; None if an iterable gives them.
     """
 
     trainer: "Trainer"
+    params: Mapping[str, int | None]
 
     def on_train_begin(self, logs: Logs) -> None:
         """Called before the first batch."""

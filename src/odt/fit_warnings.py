@@ -1,21 +1,23 @@
 """Warnings before training: samples left out, nothing trainable, no epochs left."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from odt.core.checkpoints.resume import Resume
-from odt.core.data.dataset import EpochOrder, Split
 from odt.core.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from odt.fitting import Samples
 
 
 def warnings_before_training(
-    trainer: Trainer, parts: Split, order: EpochOrder, resume: Resume, first: int, epochs: int
+    trainer: Trainer, samples: "Samples", resume: Resume, first: int, epochs: int
 ) -> Iterator[str | None]:
     """Yields warnings about a training that is about to start.
 
     Args:
         trainer: trainer before its first step.
-        parts: training and validation samples.
-        order: order of the training samples.
+        samples: samples of the run.
         resume: checkpoint from which training resumes.
         first: number of the first epoch.
         epochs: number of the last epoch.
@@ -31,7 +33,15 @@ def warnings_before_training(
             f"{epochs} counts from the first epoch: give more than {first - 1}."
         )
     else:
-        yield incomplete_batch(len(parts.training), trainer.info.batch_size, order.shuffle)
+        order, batch = samples.order, trainer.info.batch_size
+        count = len(order.samples)
+        if order.drop_last:
+            yield incomplete_batch(count, batch, order.shuffle)
+        elif count < batch:
+            yield (
+                f"--batch-size {batch}: the training data has {count} samples, so that each "
+                "step takes all of them."
+            )
 
 
 def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:

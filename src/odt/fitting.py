@@ -2,52 +2,100 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from odt.callbacks import Callback
 from odt.core.checkpoints.resume import Saver
-from odt.core.data.dataset import DataSet, EpochOrder, Split, split
-from odt.core.data.protocol import Data
+from odt.core.data.dataset import DataSet, EpochOrder
+from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.split import split_classes, split_last, unjudged_classes
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
 from odt.errors import DataError
 from odt.fit_warnings import warnings_before_training
+from odt.kernels.opdef import Array, TensorSpec
 
 if TYPE_CHECKING:
     from odt.trainer import Trainer
 
 
-def split_samples(length: int, wanted: int | None, fraction: float, batch: int) -> Split:
-    """Splits samples into training and validation samples.
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The samples of a training run.
+
+    Attributes:
+        data: all samples.
+        order: order of the training samples in each epoch.
+        validation: numbers of the samples that are split off for validation.
+        labels: class of each sample; None if the targets are no classes, or nothing is split off.
+    """
+
+    data: DataSet
+    order: EpochOrder
+    validation: SampleOrder
+    labels: Array | None
+
+
+def arrange(
+    data: DataSet,
+    losses: Sequence[tuple[str, TensorSpec]],
+    batch: int,
+    *,
+    length: int | None,
+    fraction: float,
+    stratify: bool,
+    shuffle: bool,
+    seed: int,
+    drop_last: bool,
+) -> Samples:
+    """Splits samples into training and validation samples, and orders them.
 
     Args:
-        length: number of samples in the data.
-        wanted: number of samples to use; None for all.
-        fraction: fraction used for validation.
+        data: the samples.
+        losses: name of each loss, and the spec of one sample of its output.
         batch: batch size.
+        length: number of samples to use; None for all.
+        fraction: fraction used for validation.
+        stratify: draws the fraction from each class, if the targets are classes; otherwise the
+            last samples are used.
+        shuffle: as in EpochOrder.
+        seed: of the order and of the split.
+        drop_last: as in EpochOrder.
 
     Raises:
-        DataError: if the data has fewer samples than wanted, or the training samples fill no
-            batch.
+        DataError: if the data has fewer samples than wanted, or too few to train.
     """
-    if wanted is not None and wanted > length:
+    if length is not None and length > data.length:
         raise DataError(
-            f"--data-length: must be at most {length}, the samples of the files, but got {wanted}"
+            f"--data-length: must be at most {data.length}, the samples of the files, but got "
+            f"{length}"
         )
-    parts = split(wanted or length, fraction)
+    count = length or data.length
+    labels = data.labels(losses) if fraction else None
+    if labels is not None:
+        labels = labels[:count]
+    if labels is not None and stratify:
+        parts = split_classes(labels, fraction, seed)
+    else:
+        parts = split_last(count, fraction)
     samples = len(parts.training)
     if not samples:
         raise DataError(
             f"--validation-split {fraction:g}: must leave samples to train, but got none of "
-            f"{wanted or length}. Give less."
+            f"{count}. Give less."
         )
-    if samples < batch:
+    if samples < batch and drop_last:
         raise DataError(
             f"--batch-size {batch}: the training data has {samples} samples. Give "
             f"--batch-size {samples} or less, or more data."
         )
-    return parts
+    return Samples(
+        data, EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation, labels
+    )
 
 
 class Fit:
@@ -73,9 +121,7 @@ class Fit:
 
     def samples(
         self,
-        data: DataSet,
-        parts: Split,
-        order: EpochOrder,
+        samples: Samples,
         saver: Saver,
         validation_data: Any,
         patience: int | None,
@@ -85,13 +131,15 @@ class Fit:
         trainer, resume = self.trainer, self.trainer.resume
         core = trainer.build()
         validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
-        steps = len(parts.training) // core.info.batch_size
+        data, order = samples.data, samples.order
+        steps = order.steps(core.info.batch_size)
         first, done = resume.start(core.info.batch_size, steps)
         source: AbstractContextManager[Data] = nullcontext(data)
         if core.caches:
-            numbers = (parts.training, parts.validation)
+            numbers = [p for p in (order.samples, samples.validation) if isinstance(p, range)]
+            numbers = numbers if len(numbers) == 2 else [range(data.length)]
             source = trainer.cache = core.frozen(data, data.without_inputs(), numbers)
-        self._begin()
+        self._begin(steps)
         for note in (trainer.recipe.dequantized.note, *data.notes):
             trainer.warn(note)
         wrong = contradiction(trainer.recipe.model.graph, core.info)
@@ -100,7 +148,9 @@ class Fit:
             data.check_all()
         changed = resume.warning(core, order)
         trainer.warn(changed and f"Warning: {changed}")
-        for message in warnings_before_training(core, parts, order, resume, first, self.epochs):
+        if len(samples.validation) or validation is not None:
+            trainer.warn(self._unjudged(samples, validation))
+        for message in warnings_before_training(core, samples, resume, first, self.epochs):
             trainer.warn(message)
 
         def step(epoch: int, number: int, loss: float) -> None:
@@ -112,18 +162,19 @@ class Fit:
                     callback.on_train_batch_begin(number, {})
 
         logs: dict[str, float] = {}
-        with source as samples:
+        with source as given:
             if first <= self.epochs:
                 self._epoch_begin(first - 1)
             for epoch in core.fit(
-                samples,
+                given,
                 order,
                 epochs=self.epochs,
-                validation=parts.validation,
+                validation=samples.validation,
                 watch=Watch(step, lambda: trainer.stop_training),
                 start=first,
                 skip=done,
                 patience=patience,
+                drop_last=order.drop_last,
             ):
                 saver.epoch()
                 trainer.epoch, logs = epoch, self._logs(epoch)
@@ -146,7 +197,7 @@ class Fit:
         batch_size = core.info.batch_size
         validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
-        self._begin()
+        self._begin(None)
         for number in range(self.epochs):
             self._epoch_begin(number)
             sums: dict[str, float] = {}
@@ -176,8 +227,22 @@ class Fit:
         for callback in self.callbacks:
             callback.on_train_end(logs)
 
-    def _begin(self) -> None:
+    def _unjudged(self, samples: Samples, validation: DataSet | None) -> str | None:
+        """Warns of validation data that cannot judge the training."""
+        losses = self.trainer.samples.losses
+        labels = samples.labels
+        if labels is None and validation is not None:
+            labels = samples.data.labels(losses)
+        judged = labels if validation is None else validation.labels(losses)
+        if labels is None or judged is None:
+            return None
+        if validation is None:
+            judged = judged[np.asarray(samples.validation)]
+        return unjudged_classes(labels[np.asarray(samples.order.samples)], judged)
+
+    def _begin(self, steps: int | None) -> None:
         for callback in self.callbacks:
+            callback.params = {"epochs": self.epochs, "steps": steps}
             callback.on_train_begin({})
 
     def _epoch_begin(self, number: int) -> None:

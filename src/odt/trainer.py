@@ -8,19 +8,20 @@ import numpy as np
 
 from odt.batch_trainer import BatchTrainer
 from odt.callbacks import Callback, History
+from odt.core.checkpoints.checkpoint import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
-from odt.core.data.dataset import EpochOrder
 from odt.core.export.exporter import export_model
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.resolve import values_used
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
-from odt.fitting import Fit, split_samples
+from odt.fitting import Fit, arrange
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
 Logs: TypeAlias = dict[str, float]
+NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
 
 class Trainer(BatchTrainer):
@@ -76,6 +77,8 @@ class Trainer(BatchTrainer):
         shuffle: bool | None = None,
         seed: int | None = None,
         callbacks: Sequence[Callback] = (),
+        drop_last: bool | None = None,
+        stratify: bool | None = None,
         data_length: int | None = None,
         check_data: bool = False,
         patience: int | None = None,
@@ -90,12 +93,19 @@ class Trainer(BatchTrainer):
                 a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader.
             y: targets (N, …) in the form of x; left out with a DataSet or an iterable.
             epochs: number of epochs, including those before a resumed checkpoint.
-            validation_split: fraction of the samples, from the end, used for validation.
+            validation_split: fraction of the samples used for validation; see `stratify`.
             validation_data: (x, y) or a DataSet for validation.
             shuffle: whether to shuffle the samples anew in each epoch. Default: the value in the
                 checkpoint, or True.
-            seed: random seed of `shuffle`. Default: the value in the checkpoint, or 0.
+            seed: random seed of `shuffle` and of the validation split. Default: the value in the
+                checkpoint, or 0.
             callbacks: objects whose methods are called during training.
+            drop_last: whether to leave out a last batch that is not full; otherwise it trains too,
+                and its loss is the mean of its samples. Default: the value in the checkpoint, or
+                False.
+            stratify: whether `validation_split` draws its fraction from each class, by `seed`;
+                otherwise, and for targets that are no classes, it takes the last samples.
+                Default: the value in the checkpoint, or True.
             data_length: number of samples to use, from the first; None for all.
             check_data: whether to check all samples before the first step.
             patience: early stopping: number of epochs without a lower validation loss after which
@@ -120,15 +130,19 @@ class Trainer(BatchTrainer):
             run.batches(x, validation_data)
             return history
         data = self.open(x, y)
-        batch = self.recipe.info.batch_size
-        parts = split_samples(data.length, data_length, validation_split, batch)
-        progress = self.resume.progress
-        shuffled = progress.shuffle if self.resume.own else True
-        self._order = EpochOrder(
-            parts.training,
-            shuffled if shuffle is None else shuffle,
-            progress.seed if seed is None else seed,
+        before = self.resume.progress if self.resume.own else NEW_RUN
+        samples = arrange(
+            data,
+            self.samples.losses,
+            self.recipe.info.batch_size,
+            length=data_length,
+            fraction=validation_split,
+            stratify=before.stratified if stratify is None else stratify,
+            shuffle=before.shuffle if shuffle is None else shuffle,
+            seed=before.seed if seed is None else seed,
+            drop_last=before.drop_last if drop_last is None else drop_last,
         )
+        self._order = samples.order
         trainer = self.build(data_length or data.length)
         self._saver = Saver(
             os.fspath(save_to) if save_to is not None else None,
@@ -138,7 +152,7 @@ class Trainer(BatchTrainer):
             properties=properties,
             before=self.resume,
         )
-        run.samples(data, parts, self._order, self._saver, validation_data, patience, check_data)
+        run.samples(samples, self._saver, validation_data, patience, check_data)
         return history
 
     def evaluate(self, x: Any, y: Any = None) -> Logs:

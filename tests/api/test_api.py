@@ -204,7 +204,33 @@ def test_training_info_and_new_heads(tmp_path: Path) -> None:
 
 def test_samples_that_no_batch_holds_are_named() -> None:
     with trainer() as trained, pytest.warns(odt.OdtWarning, match="10 of 90 samples"):
-        trained.fit(X, Y)
+        trained.fit(X, Y, drop_last=True)
+
+
+def test_a_last_batch_that_is_not_full_is_a_step() -> None:
+    """Each step takes the mean over its own samples, an epoch's loss is that of all."""
+    with trainer() as fitted, trainer() as by_hand:
+        history = fitted.fit(X, Y, shuffle=False)
+        losses = [
+            by_hand.train_on_batch(X[at : at + 16], Y[at : at + 16])["loss"]
+            for at in range(0, 90, 16)
+        ]
+        sizes = [min(16, 90 - at) for at in range(0, 90, 16)]
+        assert sizes[-1] == 10
+        assert history.history["loss"][0] == pytest.approx(np.average(losses, weights=sizes))
+        for name, weight in fitted.weights.items():
+            assert np.array_equal(weight, by_hand.weights[name])
+
+
+def test_an_incomplete_batch_resumes_bit_for_bit(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    with trainer() as whole, trainer() as first:
+        whole.fit(X, Y, epochs=3, seed=2, drop_last=False)
+        first.fit(X, Y, epochs=1, seed=2, save_to=state)
+        with trainer(checkpoint=state) as second:
+            second.fit(X, Y, epochs=3)
+            for name, weight in whole.weights.items():
+                assert np.array_equal(weight, second.weights[name])
 
 
 def test_the_trainer_loads_only_what_training_needs() -> None:

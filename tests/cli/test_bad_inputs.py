@@ -167,7 +167,7 @@ ROWS = {
     "a negative label": Bad(
         TRAIN + " --loss sparse-categorical-crossentropy", "but got -1", labels(-1)
     ),
-    "a batch larger than the data": Bad(TRAIN + " --batch-size 65", "has 64 samples"),
+    "a batch larger than the data": Bad(TRAIN + " --batch-size 65 --drop-last", "has 64 samples"),
     "a batch of none": Bad(TRAIN + " --batch-size 0", "batch-size", status=2),
     "nothing left to train": Bad(
         TRAIN + " --validation-split 1", "must leave samples to train, but got none of 64"

@@ -85,7 +85,7 @@ def test_a_line_of_onert_train_does_what_odt_s_own_does(folder: Path) -> None:
         "m.circle --load-input x.bin --load-expected t.bin --epochs 2 --batch-size 16 "
         "--learning-rate 0.01 --loss mean-squared-error --optimizer sgd --reduction sum "
         "--metric categorical-accuracy --validation-split 0.25 --num-of-trainable-ops 2 "
-        "--mem-poll --export-circle ours.circle"
+        "--mem-poll --drop-last --no-stratify --export-circle ours.circle"
     )
     assert Path("theirs.circle").read_bytes() == Path("ours.circle").read_bytes()
     block = theirs.stdout.partition("== memory")[0]
@@ -146,7 +146,8 @@ def test_a_line_in_one_s_spelling_ends_with_one_s_status(
         ("--num_of_trainable_ops 4", 1),
         ("--data-length 97", 1),
         ("--num_of_trainable_ops -2", 2),
-        ("--batch_size 97", 1),
+        ("--batch_size 97", 0),
+        ("--batch_size 97 --drop-last", 1),
         ("--validation_split 1.5", 1),
     ],
 )

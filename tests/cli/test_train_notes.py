@@ -153,8 +153,29 @@ def test_samples_that_fill_no_batch_are_told(
 
 
 def test_samples_that_are_left_out_are_told_at_the_start() -> None:
-    assert notes("--data-length", 60) == f"{incomplete_batch(60, 32, False)}\n"
-    assert notes("--data-length", 60, "--shuffle") == f"{incomplete_batch(60, 32, True)}\n"
+    words = ("--data-length", 60, "--drop-last")
+    assert notes(*words) == f"{incomplete_batch(60, 32, False)}\n"
+    assert notes(*words, "--shuffle") == f"{incomplete_batch(60, 32, True)}\n"
+
+
+def test_a_last_batch_that_is_not_full_trains() -> None:
+    assert notes("--data-length", 60) == ""
+    assert "training data has 20 samples, so that each step takes all of them" in notes(
+        "--data-length", 20
+    )
+
+
+def test_validation_samples_are_drawn_from_each_class(tmp_path: Path) -> None:
+    """Of labels in order, the last samples would all be of one class."""
+    order = np.argsort(np.fromfile(T, np.float32).reshape(96, -1).argmax(1), kind="stable")
+    for name, path in (("x", X), ("t", T)):
+        values = np.fromfile(path, np.float32).reshape(96, -1)[order]
+        values.tofile(tmp_path / f"{name}.bin")
+    files = ("--load-input", tmp_path / "x.bin", "--load-expected", tmp_path / "t.bin")
+    assert notes(*files, "--validation-split", 0.25) == ""
+    words = "its loss and metrics do not judge the training"
+    assert words in notes(*files, "--validation-split", 0.05, "--no-stratify")
+    assert words in notes(*files, "--validation_split", 0.05, "--epoch", 1)  # ONE's spelling
 
 
 @pytest.mark.parametrize("more", [(), ("--memory-budget", "3MB")])
@@ -168,7 +189,8 @@ def test_validation_data_smaller_than_a_batch_is_measured(more: tuple[object, ..
 
 def test_validation_of_a_batch_and_more_drops_the_rest() -> None:
     """As onert_train does: of samples 79 … 94 only 12 count, and these are the second line's."""
-    words = ("--num-of-trainable-ops", 0, "--batch-size", 12, "--validation-split")
+    one = ("--drop-last", "--no-stratify")
+    words = ("--num-of-trainable-ops", 0, "--batch-size", 12, *one, "--validation-split")
     of_16, of_12 = train(*words, 0.17), train(*words, 0.14, "--data-length", 92)
     assert val_loss(of_16) == val_loss(of_12) != ""
 

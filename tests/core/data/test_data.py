@@ -14,12 +14,14 @@ import h5py
 import numpy as np
 import pytest
 
-from odt.core.data.columns import Column, open_columns
-from odt.core.data.dataset import DataSet, EpochOrder, split, target_check
+from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.data.dataset import DataSet, EpochOrder, target_check
 from odt.core.data.sidecar import Sidecar, read_sidecar, sidecar_path
+from odt.core.data.split import split_classes, split_last, unjudged_classes
 from odt.errors import DataError
 from odt.kernels.losses.sparse_categorical_crossentropy import check_labels
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
 
 F32 = np.dtype(np.float32)
 PIXELS = TensorSpec((2, 3), F32)
@@ -312,7 +314,7 @@ def test_a_check_allocates_little() -> None:
 def test_splits_are_those_of_onert_train(
     length: int, share: float, training: range, validation: range
 ) -> None:
-    assert (split(length, share).training, split(length, share).validation) == (
+    assert (split_last(length, share).training, split_last(length, share).validation) == (
         training,
         validation,
     )
@@ -321,7 +323,7 @@ def test_splits_are_those_of_onert_train(
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_outside_0_to_1_is_refused(share: float) -> None:
     with pytest.raises(DataError, match=r"must be 0 … 1"):
-        split(10, share)
+        split_last(10, share)
 
 
 def test_orders_repeat_and_lose_nothing() -> None:
@@ -331,3 +333,53 @@ def test_orders_repeat_and_lose_nothing() -> None:
     assert list(order.order(1)) != list(order.order(2))
     assert list(order.order(1)) != list(EpochOrder(range(10, 60), True, 4).order(1))
     assert EpochOrder(range(10, 60)).order(7) == range(10, 60)
+
+
+def test_each_class_gives_its_fraction_to_validation() -> None:
+    labels = np.repeat([0, 1, 2, 3], [50, 30, 17, 1])
+    parts = split_classes(labels, 0.2, seed=3)
+    training, validation = np.asarray(parts.training), np.asarray(parts.validation)
+    assert np.array_equal(np.sort(np.concatenate([training, validation])), np.arange(98))
+    assert len(validation) == 20
+    wanted = np.bincount(labels) * 0.2
+    assert (abs(np.bincount(labels[validation], minlength=4) - wanted) <= 1).all()
+    assert 97 in training  # the only sample of its class
+    again = split_classes(labels, 0.2, seed=3)
+    assert np.array_equal(validation, again.validation)
+    assert not np.array_equal(validation, split_classes(labels, 0.2, seed=4).validation)
+
+
+@pytest.mark.parametrize(
+    ("validation", "words"),
+    [
+        ([0, 1, 1], None),
+        ([0, 2], "of class 2, of which training has none"),
+        ([1, 1], "of class 1 only, training of 2 classes"),
+    ],
+)
+def test_validation_that_cannot_judge_is_told(validation: list[int], words: str | None) -> None:
+    found = unjudged_classes(np.array([0, 1, 1, 0]), np.array(validation))
+    assert (found is None) if words is None else (found is not None and words in found)
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "targets", "labels"),
+    [
+        ("categorical_crossentropy", (3,), [[0, 1, 0], [0.1, 0, 0.9]], [1, 2]),
+        ("sparse_categorical_crossentropy", (3,), [[2], [0]], [2, 0]),
+        ("binary_crossentropy", (1,), [[1], [0]], [1, 0]),
+        ("binary_crossentropy", (1,), [[0.5], [0]], None),
+        ("binary_crossentropy", (2,), [[1, 0], [0, 1]], None),
+        ("mean_squared_error", (1,), [[1], [0]], None),
+        ("categorical_crossentropy", (2, 2), np.ones((2, 2, 2)) / 2, None),
+    ],
+)
+def test_labels_are_read_from_targets_of_classes(
+    loss: str, shape: tuple[int, ...], targets: Any, labels: list[int] | None
+) -> None:
+    output = TensorSpec(shape, np.dtype(np.float32))
+    target = LOSSES[loss].target(TensorSpec((1, *shape), output.dtype))
+    spec = TensorSpec(target.shape[1:], target.dtype)
+    columns = array_columns([np.array(targets, spec.dtype)], [spec], "y")
+    found = DataSet((), columns).labels([(loss, output)])
+    assert (found is None) if labels is None else (found is not None and found.tolist() == labels)

@@ -1,0 +1,102 @@
+"""Splits of samples into training and validation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.data.protocol import SampleOrder
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+SHOWN = 5  # classes that a warning names
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Numbers of the samples for training and for validation."""
+
+    training: SampleOrder
+    validation: SampleOrder
+
+
+def split_last(length: int, fraction: float) -> Split:
+    """Takes the last samples for validation, as onert_train and Keras do.
+
+    In float32, as onert_train: 1,000 samples at 0.2 give 800 and 199.
+
+    Raises:
+        DataError: if `fraction` is not within 0 … 1.
+    """
+    check_fraction(fraction)
+    one, total = np.float32(1), np.float32(length)
+    border = one - np.float32(fraction)
+    start = int(total * border)
+    return Split(range(start), range(start, start + int(total * (one - border))))
+
+
+def split_classes(labels: Array, fraction: float, seed: int) -> Split:
+    """Draws the same fraction of each class for validation, to within one sample.
+
+    Args:
+        labels: class of each sample.
+        fraction: for validation, 0 … 1.
+        seed: of the random draw.
+
+    Raises:
+        DataError: if `fraction` is not within 0 … 1.
+    """
+    check_fraction(fraction)
+    training = len(labels) - round(len(labels) * fraction)
+    drawn = np.random.default_rng((seed, len(labels))).permutation(len(labels))
+    order = spread_classes(labels, drawn)
+    parts = np.sort(order[:training]), np.sort(order[training:])
+    return Split(*parts)  # type: ignore[arg-type]  # arrays do what is asked of a Sequence
+
+
+def spread_classes(labels: Array, order: Array) -> Array:
+    """Reorders samples so that each class is spread evenly over the order.
+
+    Args:
+        labels: class of each sample.
+        order: numbers of all samples; samples of a class keep their order.
+    """
+    sorted_labels = labels[order]
+    place = np.empty(len(order))
+    for label in np.unique(sorted_labels):
+        of_class = np.flatnonzero(sorted_labels == label)
+        place[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
+    return order[np.argsort(place, kind="stable")]
+
+
+def check_fraction(fraction: float) -> None:
+    """Raises DataError if `fraction` is not within 0 … 1."""
+    if not 0 <= fraction <= 1:
+        raise DataError(f"--validation-split: must be 0 … 1, but got {fraction}.")
+
+
+def unjudged_classes(training: Array, validation: Array, names: Sequence[str] = ()) -> str | None:
+    """Warns of validation data that cannot judge; None if they can.
+
+    Args:
+        training: classes of the training samples.
+        validation: classes of the validation samples.
+        names: of the classes, if known.
+    """
+    trained, judged = set(np.unique(training).tolist()), set(np.unique(validation).tolist())
+
+    def text(classes: set[int]) -> str:
+        some = [names[c] if c < len(names) else str(c) for c in sorted(classes)[:SHOWN]]
+        return ", ".join(some) + ", …" * (len(classes) > SHOWN)
+
+    if judged - trained:
+        return (
+            f"validation has samples of class {text(judged - trained)}, of which training has "
+            "none: its loss and metrics do not judge the training."
+        )
+    if len(judged) == 1 < len(trained):
+        return (
+            f"validation has samples of class {text(judged)} only, training of {len(trained)} "
+            "classes: its loss and metrics do not judge the training."
+        )
+    return None
