@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
 from PIL import Image
 from support.paths import GOLDEN
 
@@ -51,6 +52,17 @@ def test_it_says_what_a_trainer_then_holds(optimizer: str, micro_batch: int, wor
         assert said["gradients"] == trainer.memory().gradients
     assert (said["gradients"] == 0) == (micro_batch == 32)
     assert said["peak"] == sum(n for name, n in said.items() if name != "peak")
+
+
+def test_a_model_for_one_sample_only_is_planned(tmp_path: Path) -> None:
+    """Its second output is the same for all samples, so no plan holds for several of them."""
+    builder = ModelBuilder("circle")
+    y = builder.add_dense(builder.add_input((1, 6)), 4)
+    builder.write(tmp_path / "m.circle", y, builder.add_constant([[1.0, 2.0]]))
+    result = plan(tmp_path / "m.circle", "--loss", "mean-squared-error", "--batch-size", 8)
+    assert result.exit_code == 0, result.output
+    assert "not split: the model's shapes hold for one sample only" in result.stdout
+    assert rows(result.stdout)["peak"] > 0
 
 
 def test_the_fullest_moment_is_listed() -> None:

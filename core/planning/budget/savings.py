@@ -1,5 +1,6 @@
 """Bytes saved by each technique that reduces memory."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from odt.core.planning.budget.forecast import Forecast
@@ -9,6 +10,7 @@ from odt.core.planning.memory import plan_memory
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.reorder import reorder
 from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
+from odt.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,10 @@ def savings(found: Forecast, computation: Computation) -> list[Saving]:
         ),
     ]
     if s.micro_batch < s.batch:
-        whole = plans.usual.at(computation, s.batch)[1].nbytes
         note = "against one micro-batch on one worker"
-        rows.insert(0, Saving("micro-batches", whole - s.workers * usual.nbytes, note))
+        with suppress(UnsupportedError):  # a model whose shapes hold for one sample only
+            whole = plans.usual.at(computation, s.batch)[1].nbytes
+            rows.insert(0, Saving("micro-batches", whole - s.workers * usual.nbytes, note))
     elif not found.gradients:
         trained = sum(found.plan.gradient_nbytes.values())
         rows.append(Saving("immediate update", trained, "when a gradient is complete"))
