@@ -147,13 +147,14 @@ def test_values_keep_their_underscores() -> None:
 
 def test_a_closed_pipe_is_quiet() -> None:
     """As in `odt --help | head -1`: the reader is gone before odt writes."""
-    script = "import time; time.sleep(0.3); from odt.cli.main import main; main(['--help'])"
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    script = "import sys; sys.stdin.read(); from odt.cli.main import main; main(['--help'])"
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe)
+    assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
+    process.stdin.close()
     assert process.stderr.read() == b""
     assert process.wait() == 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.limits import FOREVER
 from support.paths import MLP_SM
 
 from odt.cli.output.signals import stop_on_signals
@@ -55,7 +56,7 @@ def closed(process: subprocess.Popen[str], beginning: str) -> tuple[int, str]:
     process.stdout.close()
     errors = process.stderr.read()
     process.stderr.close()
-    return process.wait(timeout=120), errors
+    return process.wait(timeout=FOREVER), errors
 
 
 @posix
@@ -67,7 +68,7 @@ def test_a_signal_ends_after_the_step_and_exports(name: str, tmp_path: Path) -> 
     wait_for(process, "Epoch 3/")
     number = getattr(signal, name)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=FOREVER)
     assert process.returncode == 128 + number  # what shells report for the signal
     said = "Ctrl-C" if name == "SIGINT" else name
     assert errors == f"Stopped by {said}; all files that were asked for are written.\n"
@@ -83,7 +84,7 @@ def test_what_nohup_ignores_stays_ignored() -> None:
     time.sleep(0.1)
     wait_for(process, "Epoch 2")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
+    process.communicate(timeout=FOREVER)
     assert process.returncode == 128 + signal.SIGTERM
 
 

@@ -13,7 +13,7 @@ from support.paths import GOLDEN
 
 from odt.cli.main import main
 from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.model.reader import Model, read_model
 from odt.summary import describe
 
 MLP = GOLDEN / "mlp_sm/model.circle"  # 784-128-10 and SOFTMAX
@@ -149,14 +149,19 @@ def test_the_work_grows_linearly(
     tmp_path: Path, write: Callable[[Path, int], None], count: int
 ) -> None:
     """Eight times the nodes or inputs: 8 times the time, where quadratic work takes 64 times."""
-    seconds = []
+    models = []
     for n in (count // 8, count):
         write(tmp_path / "m.tflite", n)
-        model = read_model(tmp_path / "m.tflite")
-        tries = []
-        for _ in range(3):
-            begin = time.process_time()
-            describe(lower_model(model))
-            tries.append(time.process_time() - begin)
-        seconds.append(min(tries))
-    assert seconds[1] < 25 * seconds[0] + 0.1
+        models.append(read_model(tmp_path / "m.tflite"))
+
+    def is_linear() -> bool:
+        short, long = map(seconds, models)
+        return long < 25 * short + 0.1
+
+    assert any(is_linear() for _ in range(5))  # others may slow down either half of a try
+
+
+def seconds(model: Model) -> float:
+    begin = time.process_time()
+    describe(lower_model(model))
+    return time.process_time() - begin

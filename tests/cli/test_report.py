@@ -1,9 +1,11 @@
 """What training prints, against the text of onert_train."""
 
 import re
+import threading
 import time
 
 import pytest
+from support.limits import FOREVER
 
 from odt.cli.output import report
 from odt.core.planning.schedule import Schedule
@@ -157,12 +159,23 @@ def test_phases_are_timed() -> None:
     assert run.usages == {}
 
 
-def test_polling_sees_memory_that_a_phase_gives_back() -> None:
+def test_polling_sees_memory_that_a_phase_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    polled = threading.Semaphore(0)
+
+    def usage() -> Usage:
+        now = measure()
+        polled.release()
+        return now
+
+    measure, before = phases.usage, phases.usage()
+    monkeypatch.setattr(phases, "usage", usage)
     run = StageTimer(poll_memory=True)
-    before = phases.usage()
     with run.stage("EXECUTE"):
         block = bytearray(b"\1") * (64 << 20)
-        time.sleep(4 * phases.INTERVAL)
+        while polled.acquire(blocking=False):
+            pass
+        for _ in range(2):  # the first may have begun before there was the block
+            assert polled.acquire(timeout=FOREVER)
         del block
     grown = run.usages["EXECUTE"]
     assert grown.rss - before.rss > 60 << 10

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 from op_db import OP_DB, OpInfo, Sample
+from support.limits import FOREVER
 from support.op_run import Case, as_kernel, kernels, make_case
 
 from odt.errors import OptionError
@@ -124,7 +125,7 @@ def test_a_forked_process_shares_its_calls_too() -> None:
         "if not child: os._exit(0)\n"
         "assert os.waitpid(child, 0)[1] == 0\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=FOREVER)
 
 
 def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

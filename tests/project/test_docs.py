@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import pytest
+from support.limits import FOREVER
 from support.paths import ROOT
 
 from odt.cli.main import main
@@ -29,7 +30,6 @@ CHANGES: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("doc_blocks.toml").read_text(encoding="utf-8")
 )["block"]
 TERMS = ("resume", "early stopping", "transfer learning", "fine-tuning", "multi-label")
-SECONDS = 120  # one block; far more than any takes
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PATH": path},
         text=True,
         capture_output=True,
-        timeout=SECONDS,
+        timeout=FOREVER,
         check=False,
     )
 

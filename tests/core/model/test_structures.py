@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_builder import ModelBuilder
-from support.limits import SECONDS
+from support.limits import FOREVER, SECONDS
 from support.mutations import mutations, structures
 from support.paths import MODELS
 
@@ -261,7 +261,7 @@ def test_changed_structures_through_the_command_line(name: str, seed: int, tmp_p
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         result = subprocess.run(
             [sys.executable, "-m", "odt", *arguments],
-            cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+            cwd=tmp_path, capture_output=True, text=True, timeout=FOREVER, check=False,
         )  # fmt: skip
         used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
         case = (name, seed, k, arguments, result.stderr[-2000:])

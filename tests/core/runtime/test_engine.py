@@ -263,12 +263,16 @@ def test_a_hundred_trainers_leave_nothing_behind() -> None:
         with Trainer(graph, info(16), micro_batch=4, workers=workers) as trainer:
             trainer.step(samples, 16)
 
-    for k in range(10):
-        once(1 + k % 2)
-    gc.collect()
-    before, threads = resident(), threading.active_count()
-    for k in range(100):
-        once(1 + k % 2)
-    gc.collect()
+    def growth_of(trainers: int) -> int:
+        before = resident()
+        for k in range(trainers):
+            once(1 + k % 2)
+        gc.collect()
+        return resident() - before
+
+    growth_of(10)
+    threads = threading.active_count()
+    # An arena each would be three times as much, each time. Memory that threads take at once on
+    # a busy machine is taken the first time only.
+    assert any(growth_of(100) < 2 * 2**20 for _ in range(3))
     assert threading.active_count() == threads
-    assert resident() - before < 2 * 2**20  # an arena each would be three times as much

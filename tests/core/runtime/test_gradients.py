@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from support.limits import FOREVER
 
 from odt.core.runtime.accumulate import Totals
 
@@ -25,7 +26,7 @@ def sums(delays: tuple[float, float]) -> float:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(10)
+        t.join(FOREVER)
         assert not t.is_alive(), "a worker waits for ever"
     return float(totals.arrays[7][0])
 
@@ -47,5 +48,5 @@ def test_nobody_waits_for_a_worker_that_failed() -> None:
     waiting.start()
     with pytest.raises(ValueError, match="failed"):
         totals.guarded(fail)()
-    waiting.join(10)
+    waiting.join(FOREVER)
     assert not waiting.is_alive()

@@ -6,6 +6,7 @@ import threading
 import traceback
 
 import pytest
+from support.limits import FOREVER
 from support.tied_network import data, info, network
 
 from odt.core.runtime.workers import Team
@@ -54,7 +55,7 @@ def test_a_trainer_that_is_dropped_leaves_no_thread() -> None:
     del trainer
     gc.collect()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=FOREVER)
     assert set(threading.enumerate()) <= before
 
 
@@ -69,5 +70,5 @@ def test_a_team_that_failed_and_is_dropped_leaves_no_thread() -> None:
         team.run([lambda: None, fail])
     del team, fail
     gc.collect()
-    thread.join(timeout=10)
+    thread.join(timeout=FOREVER)
     assert not thread.is_alive()

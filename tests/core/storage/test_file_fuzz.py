@@ -19,7 +19,7 @@ from types import FrameType
 import numpy as np
 import pytest
 from support.fuzzed_files import KINDS, Kind, build_model, prepare
-from support.limits import SECONDS
+from support.limits import FOREVER, SECONDS
 
 from odt.errors import MOST, OdtError
 
@@ -42,7 +42,7 @@ def limited() -> Iterator[None]:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, SECONDS + 8)
-    faulthandler.dump_traceback_later(120, exit=True)  # a library's own loop hears no signal
+    faulthandler.dump_traceback_later(FOREVER, exit=True)  # a library's own loop hears no signal
     try:
         yield
     finally:

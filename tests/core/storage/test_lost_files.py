@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 from support.datafiles import refused
+from support.limits import FOREVER
 from support.networks import InOrder
 from support.paths import MLP_SM
 
@@ -52,7 +53,7 @@ def train_and_cut(folder: Path, name: str, size: int, *more: str) -> str:
         assert run.stdout is not None
         assert any(line.startswith("Epoch 2/") for line in run.stdout)
         os.truncate(folder / name, size)
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=FOREVER)
     assert run.returncode == 1, errors
     (line,) = errors.splitlines()
     assert line.startswith(f"Error: {name}: must not change while it is read, but it became short")
