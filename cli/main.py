@@ -6,6 +6,7 @@ importing the module, because commands import the engine, which is slow.
 """
 
 import ast
+import difflib
 import importlib
 import importlib.abc
 import importlib.util
@@ -39,6 +40,17 @@ class Group(click.Group):
         assert isinstance(command, click.Command)
         command.name = cmd_name
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command of the first word; suggests a similar one if there is none."""
+        close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as e:
+            hint = f" Did you mean {close[0]}?" if close else ""
+            raise click.UsageError(e.format_message() + hint, ctx) from e
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the names and summaries of the commands."""

@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping
 from odt.errors import OptionError
 
 FORMATS = {".circle": "circle", ".tflite": "tflite"}  # model formats by file ending
+# Endings of files that no model is written to.
+FOREIGN = {".h5", ".hdf5", ".keras", ".onnx", ".pb", ".pt", ".pth", ".ckpt", ".odt"}
+FOREIGN |= {".npy", ".npz", ".csv", ".json", ".zip", ".py"}
 
 
 def check_outputs(
@@ -35,7 +38,7 @@ def check_outputs(
 
 
 def check_ending(name: str, path: str, kind: str) -> None:
-    """Refuses a model path with the ending of the other format; any other ending is accepted.
+    """Refuses a model path with the ending of another format; unknown endings are accepted.
 
     Args:
         name: of the option or argument.
@@ -43,11 +46,11 @@ def check_ending(name: str, path: str, kind: str) -> None:
         kind: format of the model: circle, circle+ or tflite.
 
     Raises:
-        OptionError: if the ending is the other format's.
+        OptionError: if the ending is another format's.
     """
     wanted = f".{kind.rstrip('+')}"
     ending = os.path.splitext(path)[1].lower()
-    if ending in FORMATS and ending != wanted:
+    if ending in FORMATS.keys() | FOREIGN and ending != wanted:
         raise OptionError(
             f"{name} {path}: must not have the ending of another format than {kind}, but got "
             f"{ending}. Give a name in {wanted}."

@@ -10,6 +10,7 @@ from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
 from odt.kernels.loss_text import parse_loss
+from odt.kernels.lossdef import FRACTIONS
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 
@@ -116,7 +117,14 @@ def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
 
 
 def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
-    """A warning if the stored from_logits contradicts the graph, which decides; else None."""
+    """A warning if the loss or the stored from_logits contradicts the graph; else None."""
+    softmax = [i for i in graph.outputs if ends_in_softmax(graph, i)]
+    if info.loss is not None and softmax and LOSSES[parse_loss(info.loss)[0]].targets == FRACTIONS:
+        return (
+            f"{graph.name}: {graph.label(softmax[0])} ends in SOFTMAX, whose values add up to 1, "
+            f"but {info.loss.replace('_', '-')} takes each by itself. Use "
+            "categorical-crossentropy, or a model that ends in LOGISTIC."
+        )
     if info.from_logits is None or not _of_softmax(info):
         return None
     for output in graph.outputs:

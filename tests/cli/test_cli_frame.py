@@ -174,3 +174,9 @@ def test_a_lack_of_memory_is_one_line_that_names_the_remedy(
     result = CliRunner().invoke(raising(error, *options), ["one"])
     line = f"Error: memory: must be enough, but got: Unable to allocate 8.00 TiB. {remedy}\n"
     assert (result.exit_code, result.stderr) == (1, line)
+
+
+def test_a_misspelled_command_is_guessed() -> None:
+    result = CliRunner().invoke(main, ["trian"])
+    assert result.exit_code == 2
+    assert "No such command 'trian'. Did you mean train?" in result.stderr

@@ -88,6 +88,7 @@ def test_what_is_read_or_written_besides_is_not_replaced(
             "circle-plus-gen m.circle o.tflite --batch-size 4",
             "OUTPUT o.tflite: must not have the ending",
         ),
+        (f"{TRAIN} --export-tflite out.h5", "--export-tflite out.h5: must not have the ending"),
         ("circle-plus-gen m.circle o.tflite --remove", "Give a name in .circle."),
         ("circle-plus-gen sine.tflite o.circle --remove", "Give a name in .tflite."),
     ],

@@ -200,3 +200,10 @@ def test_swapped_files_are_recognised() -> None:
     result = CliRunner().invoke(main, [str(word) for word in line])
     assert result.exit_code == 1
     assert "swap the two files" in result.stderr
+
+
+def test_a_loss_of_independent_outputs_on_softmax_warns() -> None:
+    words = (
+        "ends in SOFTMAX, whose values add up to 1, but binary-crossentropy takes each by itself"
+    )
+    assert words in notes("--loss", "binary-crossentropy")
