@@ -35,7 +35,13 @@ WEIGHT = "weight"
 MOST_NUMBER = 2**63
 DTYPES = ("float16", "float32", "float64")  # of arrays
 # Progress that the files of the first odt do not say.
-ADDED: Mapping[str, Any] = {"trainable_tensors": None, "sparse": (), "tied_by_buffer": True}
+ADDED: Mapping[str, Any] = {
+    "trainable_tensors": None,
+    "sparse": (),
+    "tied_by_buffer": True,
+    "drop_last": True,
+    "stratified": False,
+}
 Property = str | int | float
 
 
