@@ -61,6 +61,16 @@ class TrainingInfo:
     output_losses: tuple[tuple[str, str], ...] = ()
     loss_weights: tuple[tuple[str, float], ...] = ()
 
+    def __post_init__(self) -> None:
+        # Plans are kept by what they compute, which must be hashable; lists are not.
+        for f in fields(self):
+            object.__setattr__(self, f.name, _in_tuples(getattr(self, f.name)))
+
+
+def _in_tuples(value: Any) -> Any:
+    """A value whose lists, also those in others, are tuples."""
+    return tuple(map(_in_tuples, value)) if isinstance(value, list | tuple) else value
+
 
 @dataclass(frozen=True, slots=True)
 class StoredInfo:

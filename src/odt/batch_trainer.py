@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from odt.weights import Arrays
 Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
 Logs: TypeAlias = dict[str, float]
+T = TypeVar("T")
+Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -47,12 +49,12 @@ class BatchTrainer:
         optimizer: str | Optimizer | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
-        metrics: Sequence[str] = (),
+        metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
-        sparse: Mapping[str, float] | Sequence[tuple[str, float]] | None = None,
+        sparse: Pairs[float] | None = None,
         reduction: str | None = None,
-        output_losses: Mapping[str, str | Loss] | None = None,
-        loss_weights: Mapping[str, float] | None = None,
+        output_losses: Pairs[str | Loss] | None = None,
+        loss_weights: Pairs[float] | None = None,
         hyper_parameters: Mapping[str, Any] | None = None,
         memory_budget: int | str | None = None,
         micro_batch: int | None = None,
@@ -72,24 +74,28 @@ class BatchTrainer:
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
         request = Request(
             loss=None if loss is None else str(loss),
-            output_losses=tuple((k, str(v)) for k, v in (output_losses or {}).items()) or None,
-            loss_weights=tuple(loss_weights.items()) if loss_weights else None,
+            output_losses=tuple((k, str(v)) for k, v in _pairs(output_losses)) or None,
+            loss_weights=_pairs(loss_weights) or None,
             reduction=reduction,
             optimizer=optimizer,
             learning_rate=learning_rate,
             batch_size=batch_size,
             hyper_parameters=values,
             last=chosen.last,
-            operators=chosen.operators,
+            operators=_listed(chosen.operators),
             selection=Selection(
-                chosen.patterns, chosen.freeze, chosen.bias_only, chosen.freeze_norm
+                _words(chosen.patterns),
+                _words(chosen.freeze),
+                chosen.bias_only,
+                chosen.freeze_norm,
             ),
-            sparse=tuple(sparse.items()) if isinstance(sparse, Mapping) else tuple(sparse or ()),
+            sparse=_pairs(sparse),
         )
         self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
         self.samples = self.recipe.samples
-        self.metrics = fitting_metrics(tuple(metrics), *self.samples.losses[0])
-        self._asked = dict(zip(self.metrics, metrics, strict=False))
+        names = _words(metrics)
+        self.metrics = fitting_metrics(names, *self.samples.losses[0])
+        self._asked = dict(zip(self.metrics, names, strict=False))
         self.memory_budget = _nbytes(memory_budget)
         self.stop_training = False
         self._micro_batch, self._workers = micro_batch, workers
@@ -262,6 +268,24 @@ class BatchTrainer:
         if not 0 < data.length <= most:
             raise DataError(f"a batch must have 1 to {most} samples, but got {data.length}.")
         return data
+
+
+def _pairs(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
+    """Keys and values of a mapping, or of a sequence of pairs."""
+    pairs = given.items() if isinstance(given, Mapping) else given or ()
+    return tuple((key, value) for key, value in pairs)
+
+
+def _words(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One word or several, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _listed(positions: str | Sequence[int] | None) -> str | None:
+    """Positions of operators as text: 0-3,7."""
+    if positions is None or isinstance(positions, str):
+        return positions
+    return ",".join(map(str, positions))
 
 
 def _nbytes(size: int | str | None) -> int | None:

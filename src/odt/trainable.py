@@ -1,5 +1,6 @@
 """Selection of the weights that train: `last`, `select`, `freeze`, `bias_only`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -12,17 +13,17 @@ class Trainable:
 
     Attributes:
         last: number of operators, from the end of the file, that train; None or -1 for all.
-        operators: positions of the operators that train, such as "0-3,7"; None for all.
-        patterns: only weights that match one of these patterns train; all if empty.
-        freeze: weights that match one of these patterns do not train.
+        operators: positions of the operators that train, such as "0-3,7" or [0, 1]; None for all.
+        patterns: one or several patterns; only weights that match one of them train; all if empty.
+        freeze: one or several patterns; weights that match one of them do not train.
         bias_only: whether only biases train.
         freeze_norm: whether to freeze BatchNorm that was converted to MUL and ADD with constants.
     """
 
     last: int | None = None
-    operators: str | None = None
-    patterns: tuple[str, ...] = ()
-    freeze: tuple[str, ...] = ()
+    operators: str | Sequence[int] | None = None
+    patterns: str | Sequence[str] = ()
+    freeze: str | Sequence[str] = ()
     bias_only: bool = False
     freeze_norm: bool = False
 

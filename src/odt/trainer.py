@@ -40,13 +40,14 @@ class Trainer(BatchTrainer):
             Adam(1e-3); docs/training.md lists them.
         learning_rate: learning rate of an optimizer that is given by name.
         batch_size: samples per step.
-        metrics: names such as "accuracy" or "mean_absolute_error"; docs/training.md lists them.
+        metrics: one or several names, such as "accuracy" or "mean_absolute_error";
+            docs/training.md lists them.
         trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
         sparse: pattern of filter names → fraction of the output channels that trains, those with
-            the largest norm.
+            the largest norm; a mapping or pairs.
         reduction: sum_over_batch_size or sum.
-        output_losses: name or number of an output → its loss, or "none".
-        loss_weights: name or number of an output → weight of its loss.
+        output_losses: name or number of an output → its loss, or "none"; a mapping or pairs.
+        loss_weights: name or number of an output → weight of its loss; a mapping or pairs.
         memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
         micro_batch: samples that a worker computes at once; chosen by odt if left out.
         workers: number of worker threads; chosen by odt if left out.

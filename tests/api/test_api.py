@@ -4,7 +4,8 @@ import csv
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.paths import MLP_SM, MODELS
 
 import odt
 from odt.cli.main import main
+from odt.core.training import trainer as core
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(1)
@@ -188,6 +190,39 @@ def test_plan_and_check_ask_before_training() -> None:
     for model in (MODEL, MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"):  # its weights are int8
         found = odt.check(model, batch_size=4)
         assert found, found.findings
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_arguments_are_lists_or_tuples(kind: Callable[[list[Any]], Any]) -> None:
+    options: dict[str, Any] = {
+        "batch_size": 8,
+        "metrics": kind(["accuracy"]),
+        "output_losses": kind([kind(["0", "mean_squared_error"])]),
+        "loss_weights": kind([kind(["0", 0.5])]),
+        "sparse": kind([kind(["fc2_w", 0.5])]),
+        "trainable": odt.Trainable(
+            operators=kind([0, 1]), patterns=kind(["fc*"]), freeze=kind(["fc1_w"])
+        ),
+    }
+    with odt.Trainer(MODEL, **options) as trained:
+        found = trained.fit(X[:88], Y[:88]).history
+        assert trained.weights.keys() == {"fc1_b", "fc2_w", "fc2_b"}
+    assert found.keys() == {"loss", "accuracy"}
+    assert odt.plan(MODEL, **options).parameters
+    assert odt.check(MODEL, **options)
+    info = trained.recipe.info
+    assert info.sparse[0][1] != tuple(range(CLASSES))
+    again = replace(info, trainable_tensors=kind([*(info.trainable_tensors or ())]))
+    assert again == info
+    with core.Trainer(trained.recipe.graphs, again) as rebuilt:
+        assert rebuilt.weights().keys() == set(info.trainable_tensors or ())
+
+
+def test_one_name_needs_no_sequence() -> None:
+    selected = odt.Trainable(patterns="fc2*", freeze="fc2_b")
+    with odt.Trainer(MODEL, metrics="accuracy", trainable=selected) as trained:
+        assert trained.weights.keys() == {"fc2_w"}
+        assert "accuracy" in trained.evaluate(X, Y)
 
 
 def test_training_info_and_new_heads(tmp_path: Path) -> None:
