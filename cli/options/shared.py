@@ -167,7 +167,8 @@ loss_options = combine(
         LOSS,
         "--loss",
         type=LossText(LOSSES, was="mean_squared_error"),
-        help="Loss function. Hyper-parameters follow a colon, such as huber:delta=0.5.",
+        help="Loss function. Hyper-parameters follow a colon: huber:delta=0.5, "
+        "categorical-crossentropy:label-smoothing=0.1.",
     ),
     option(
         LOSS,

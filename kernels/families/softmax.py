@@ -26,6 +26,16 @@ def softmax(x: Array, beta: float, p: Array, row: Array) -> None:
     np.divide(p, row, out=p)
 
 
+def log_softmax(x: Array, beta: float, p: Array, logs: Array, row: Array) -> None:
+    """p = softmax(beta · x) and its logarithms, for arrays (R, K) with row (R, 1) as scratch."""
+    shift_by_max(x, beta, logs, row)
+    np.exp(logs, out=p)
+    np.sum(p, axis=1, keepdims=True, out=row)
+    np.divide(p, row, out=p)
+    np.log(row, out=row)
+    np.subtract(logs, row, out=logs)
+
+
 def shift_by_max(x: Array, beta: float, z: Array, row: Array) -> None:
     """z = beta · x − max(beta · x), at most 0, so that no exponential overflows."""
     if beta != 1:

@@ -16,11 +16,13 @@ class CrossEntropyAttrs:
         beta: of the SOFTMAX that the loss took in.
         mean_over_positions: a sample with several distributions (rank above 2) counts with their
             mean, as in Keras; else with their sum.
+        label_smoothing: part of each target that is spread evenly over the classes.
     """
 
     from_logits: bool = True
     beta: float = 1.0
     mean_over_positions: bool = True
+    label_smoothing: float = 0.0
 
 
 def cross_entropy_attrs(options: Options, statics: Mapping[str, Array]) -> CrossEntropyAttrs:

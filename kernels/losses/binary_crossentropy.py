@@ -1,6 +1,6 @@
 """Binary cross-entropy: each unit's loss is −t log p − (1 − t) log(1 − p), t from 0 to 1.
 
-x (N, …, K)    t like x    scale (1,)    loss (1,)
+x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples    loss (1,)
 
 From logits: p = 1 / (1 + e⁻ˣ), and the loss is max(x, 0) − x t + log(1 + e^−|x|), finite for any
     finite x;
@@ -8,6 +8,7 @@ From logits: p = 1 / (1 + e⁻ˣ), and the loss is max(x, 0) − x t + log(1 + e
 From probabilities: p = x, but at least 1e-7 and at most 1 − 1e-7;
     dx = scale (p − t) / (p (1 − p)), and 0 where x is not p
 Both divided by the K units, and by the number of such rows a sample has unless rows are summed.
+Label smoothing first draws t towards 1/2.
 
 Source: Keras' binary_crossentropy and its epsilon.
 """
@@ -19,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
@@ -34,10 +37,12 @@ class BinaryCrossEntropyAttrs:
         from_logits: x is logits; else x is p.
         mean_over_positions: a sample with several rows of units (rank above 2) counts with their
             mean, as in Keras; else with their sum.
+        label_smoothing: part of each target that is spread evenly over true and false.
     """
 
     from_logits: bool = True
     mean_over_positions: bool = True
+    label_smoothing: float = 0.0
 
 
 def attrs_of(options: Options, statics: Mapping[str, Array]) -> BinaryCrossEntropyAttrs:
@@ -57,13 +62,14 @@ def prepare(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def scratch(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
-    return {"terms": s["x"], "part": s["x"]}
+    return {"terms": s["x"], "part": s["x"], **smoothing_room(attrs, s)}
 
 
 def scratch_back(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
+    room = smoothing_room(attrs, s)
     if attrs.from_logits:
-        return {}
-    return {"p": s["x"], "outside": TensorSpec(s["x"].shape, np.dtype(np.bool_))}
+        return room
+    return {"p": s["x"], "outside": TensorSpec(s["x"].shape, np.dtype(np.bool_)), **room}
 
 
 def forward(
@@ -76,8 +82,17 @@ def forward(
     terms: Array,
     part: Array,
     divisor: int,
+    smooth: Array | None = None,
 ) -> None:
-    if attrs.from_logits:
+    cross_entropies(
+        attrs.from_logits, x, smoothed(t, attrs.label_smoothing, 2, smooth), terms, part
+    )
+    loss[0] = scaled_sum(terms, scale, divisor)
+
+
+def cross_entropies(from_logits: bool, x: Array, t: Array, terms: Array, part: Array) -> None:
+    """terms = the binary cross-entropy of each unit, with `part` as scratch."""
+    if from_logits:
         np.maximum(x, 0, out=terms)
         np.multiply(x, t, out=part)
         np.subtract(terms, part, out=terms)
@@ -86,7 +101,6 @@ def forward(
         np.exp(part, out=part)
         np.log1p(part, out=part)
         np.add(terms, part, out=terms)
-        loss[0] = np.sum(terms) * (scale[0] / divisor)
         return
     np.clip(x, LEAST, MOST, out=part)
     np.subtract(1, part, out=part)
@@ -97,7 +111,7 @@ def forward(
     np.log(terms, out=terms)
     np.multiply(terms, t, out=terms)
     np.add(terms, part, out=terms)
-    loss[0] = np.sum(terms) * (-scale[0] / divisor)
+    np.negative(terms, out=terms)
 
 
 def grad_x(
@@ -110,7 +124,9 @@ def grad_x(
     divisor: int,
     p: Array | None = None,
     outside: Array | None = None,
+    smooth: Array | None = None,
 ) -> None:
+    t = smoothed(t, attrs.label_smoothing, 2, smooth)
     if p is None or outside is None:
         logistic.forward(None, x=x, y=dx)
         np.subtract(dx, t, out=dx)
@@ -122,7 +138,7 @@ def grad_x(
         np.subtract(1, p, out=p)
         np.divide(dx, p, out=dx)
         np.copyto(dx, 0, where=outside)
-    np.multiply(dx, scale[0] / divisor, out=dx)
+    scale_gradient(dx, scale, divisor)
 
 
 def check_unit_interval(rows: Array) -> tuple[int, str] | None:
@@ -174,5 +190,7 @@ LOSS = LossDef(
     fuses_with="LOGISTIC",
     default_for="LOGISTIC",
     probabilities=("SOFTMAX", "LOGISTIC"),
+    hyper_parameters=(LABEL_SMOOTHING,),
+    words=("bce",),
     place=2,
 )

@@ -1,12 +1,13 @@
 """Categorical cross-entropy: −Σₖ tₖ log pₖ, t one-hot or any distribution.
 
-x (N, …, K)    t like x    scale (1,)    loss (1,)
+x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions    loss (1,)
 
 From logits: p = softmax(β x), log p = β x − logsumexp(β x), stable for any finite x;
     dx = scale β (p Σₖ tₖ − t)
 From probabilities: p = x, log max(p, 1e-20);
     dx = −scale t / max(p, 1e-20)
-Both divided by the number of distributions a sample has, unless they are to be summed.
+Both divided by the number of distributions a sample has, unless they are to be summed. Label
+smoothing first spreads a part of t evenly over the K classes.
 
 Source: onert's CCE (the floor 1e-20), Keras' categorical_crossentropy.
 """
@@ -14,7 +15,9 @@ Source: onert's CCE (the floor 1e-20), Keras' categorical_crossentropy.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
+from odt.kernels.families.softmax import SMALLEST, log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
 from odt.kernels.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.native import softmax as compiled
@@ -31,7 +34,11 @@ def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    return {**rows(attrs, s), "logs": s["x"]}
+    return {**scratch_back(attrs, s), "logs": s["x"]}
+
+
+def scratch_back(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+    return {**rows(attrs, s), **smoothing_room(attrs, s)}
 
 
 def forward(
@@ -45,21 +52,23 @@ def forward(
     logs: Array,
     divisor: int,
     p: Array | None = None,
+    smooth: Array | None = None,
 ) -> None:
-    x2, t2, logs2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, t, logs))
+    log_probabilities(attrs, x, p, logs, row)
+    np.multiply(logs, smoothed(t, attrs.label_smoothing, x.shape[-1], smooth), out=logs)
+    loss[0] = scaled_sum(logs, scale, -divisor)
+
+
+def log_probabilities(
+    attrs: CrossEntropyAttrs, x: Array, p: Array | None, logs: Array, row: Array
+) -> None:
+    """Fills logs with log p, and p if x is logits."""
     if p is None:
-        np.maximum(x2, SMALLEST, out=logs2)
-        np.log(logs2, out=logs2)
-    else:
-        p2 = p.reshape(x2.shape, copy=False)
-        shift_by_max(x2, attrs.beta, logs2, row)
-        np.exp(logs2, out=p2)
-        np.sum(p2, axis=1, keepdims=True, out=row)
-        np.divide(p2, row, out=p2)
-        np.log(row, out=row)
-        np.subtract(logs2, row, out=logs2)
-    np.multiply(logs2, t2, out=logs2)
-    loss[0] = np.sum(logs2) * (-scale[0] / divisor)
+        np.maximum(x, SMALLEST, out=logs)
+        np.log(logs, out=logs)
+        return
+    x2, p2, logs2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p, logs))
+    log_softmax(x2, attrs.beta, p2, logs2, row)
 
 
 def grad_x(
@@ -72,18 +81,19 @@ def grad_x(
     divisor: int,
     row: Array,
     p: Array | None = None,
+    smooth: Array | None = None,
 ) -> None:
-    t2, dx2 = (a.reshape(-1, t.shape[-1], copy=False) for a in (t, dx))
-    factor = scale[0] / divisor
+    t = smoothed(t, attrs.label_smoothing, t.shape[-1], smooth)
     if p is None:
         np.maximum(x, SMALLEST, out=dx)
         np.divide(t, dx, out=dx)
-        np.multiply(dx, -factor, out=dx)
+        scale_gradient(dx, scale, -divisor)
         return
+    t2, p2, dx2 = (a.reshape(-1, t.shape[-1], copy=False) for a in (t, p, dx))
     np.sum(t2, axis=1, keepdims=True, out=row)
-    np.multiply(p.reshape(t2.shape, copy=False), row, out=dx2)
+    np.multiply(p2, row, out=dx2)
     np.subtract(dx2, t2, out=dx2)
-    np.multiply(dx2, factor * attrs.beta, out=dx2)
+    scale_gradient(dx, scale, divisor / attrs.beta)
 
 
 def check_distributions(output: TensorSpec) -> Check:
@@ -132,7 +142,7 @@ LOSS = LossDef(
                 grad_x,
                 reads=("x", "p?", "t", "scale"),
                 writes=("dx",),
-                workspace=rows,
+                workspace=scratch_back,
                 may_alias=frozenset({("dx", "p")}),
                 prepare=prepare,
                 compiled=compiled.GRAD_X,
@@ -151,6 +161,7 @@ LOSS = LossDef(
     fuses_with="SOFTMAX",
     default_for="SOFTMAX",
     probabilities=("SOFTMAX",),
+    hyper_parameters=(LABEL_SMOOTHING,),
     words=("cce",),
     onert=2,
     place=0,

@@ -1,18 +1,22 @@
 """Sparse categorical cross-entropy: −log pₜ for a class number t.
 
-x (N, …, K)    t (N, …) int32    scale (1,)    loss (1,)
+x (N, …, K)    t (N, …) int32    scale (1,) or (R,), R runs of samples or positions    loss (1,)
 
 From logits: p = softmax(β x);  dx = scale β (p − onehot(t))
 From probabilities: p = x;      dx = −scale onehot(t) / max(p, 1e-20)
-Both divided by the number of distributions a sample has, unless they are to be summed.
+Both divided by the number of distributions a sample has, unless they are to be summed. Label
+smoothing takes a part ε from onehot(t) and adds ε / K to each class.
 
-Source: Keras' sparse_categorical_crossentropy; the floor 1e-20 is onert's. Class numbers are
+Source: Keras' sparse_categorical_crossentropy; the floor 1e-20 is onert's. Label smoothing is that
+of torch.nn.CrossEntropyLoss. Class numbers are
 checked where the data is read: here one out of range is wrapped into it.
 """
 
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
 from odt.kernels.lossdef import LABELS, Check, LossDef, Rng
@@ -40,6 +44,15 @@ def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
     return {"row": spec, "picked": TensorSpec((spec.size,), spec.dtype), **flat}
 
 
+def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+    """Also the mean of the logarithms for label smoothing."""
+    found = scratch(attrs, s)
+    if not attrs.label_smoothing:
+        return found
+    logs = {} if attrs.from_logits else {"logs": s["x"]}
+    return {**found, "mean": found["picked"], **logs}
+
+
 def find(t: Array, classes: int, at: Array, first: Array) -> None:
     """at = row · K + class, the flat index of each target."""
     first.fill(classes)
@@ -62,24 +75,41 @@ def forward(
     first: Array,
     divisor: int,
     p: Array | None = None,
+    mean: Array | None = None,
+    logs: Array | None = None,
 ) -> None:
     find(t, x.shape[-1], at, first)
-    factor = -scale[0] / divisor
+    part = attrs.label_smoothing
     if p is None:
         np.take(x.reshape(-1, copy=False), at, out=picked, mode="clip")
         np.maximum(picked, SMALLEST, out=picked)
         np.log(picked, out=picked)
-        loss[0] = np.sum(picked) * factor
+        if logs is not None and mean is not None:
+            np.maximum(x, SMALLEST, out=logs)
+            np.log(logs, out=logs)
+            np.mean(logs.reshape(-1, x.shape[-1], copy=False), axis=1, out=mean)
+            _mix(picked, mean, part)
+        loss[0] = scaled_sum(picked, scale, -divisor)
         return
     x2, p2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p))
     shift_by_max(x2, attrs.beta, p2, row)
     np.take(p2.reshape(-1, copy=False), at, out=picked, mode="clip")
+    if mean is not None:
+        np.mean(p2, axis=1, out=mean)
+        _mix(picked, mean, part)
     np.exp(p2, out=p2)
     np.sum(p2, axis=1, keepdims=True, out=row)
     np.divide(p2, row, out=p2)
     np.log(row, out=row)
     np.subtract(picked, row.reshape(-1, copy=False), out=picked)
-    loss[0] = np.sum(picked) * factor
+    loss[0] = scaled_sum(picked, scale, -divisor)
+
+
+def _mix(picked: Array, mean: Array, part: float) -> None:
+    """Mixes the logarithm of the target's class with the mean of all classes' logarithms."""
+    np.subtract(mean, picked, out=mean)
+    np.multiply(mean, part, out=mean)
+    np.add(picked, mean, out=picked)
 
 
 def grad_x(
@@ -96,20 +126,26 @@ def grad_x(
     divisor: int,
     p: Array | None = None,
 ) -> None:
-    find(t, dx.shape[-1], at, first)
+    classes, part = dx.shape[-1], attrs.label_smoothing
+    find(t, classes, at, first)
     flat = dx.reshape(-1, copy=False)
-    factor = scale[0] / divisor
     if p is None:
         np.take(x.reshape(-1, copy=False), at, out=picked, mode="clip")
         np.maximum(picked, SMALLEST, out=picked)
-        np.divide(-factor, picked, out=picked)
-        flat.fill(0)
-    else:
-        factor *= attrs.beta
-        np.multiply(p, factor, out=dx)
-        np.take(flat, at, out=picked, mode="clip")
-        np.subtract(picked, factor, out=picked)
+        np.divide(part / classes + 1 - part, picked, out=picked)
+        if part:
+            np.maximum(x, SMALLEST, out=dx)
+            np.divide(part / classes, dx, out=dx)
+        else:
+            flat.fill(0)
+        np.put(flat, at, picked, mode="clip")
+        scale_gradient(dx, scale, -divisor)
+        return
+    np.subtract(p, part / classes, out=dx)
+    np.take(flat, at, out=picked, mode="clip")
+    np.subtract(picked, 1 - part, out=picked)
     np.put(flat, at, picked, mode="clip")
+    scale_gradient(dx, scale, divisor / attrs.beta)
 
 
 def check_labels(output: TensorSpec) -> Check:
@@ -141,7 +177,7 @@ LOSS = LossDef(
             forward,
             reads=("x", "t", "scale"),
             writes=("loss", "p?"),
-            workspace=scratch,
+            workspace=scratch_forward,
             prepare=prepare,
         ),
         grads={
@@ -167,6 +203,7 @@ LOSS = LossDef(
     draw=draw_labels,
     fuses_with="SOFTMAX",
     probabilities=("SOFTMAX",),
+    hyper_parameters=(LABEL_SMOOTHING,),
     words=("sparse cce",),
     place=1,
 )

@@ -10,7 +10,8 @@ from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 def fits(attrs: CrossEntropyAttrs, s: Specs) -> bool:
     x = s["x"]
-    return attrs.from_logits and x.dtype == FLOAT and x.size > 0
+    plain = attrs.from_logits and not attrs.label_smoothing and s["scale"].shape == (1,)
+    return plain and x.dtype == FLOAT and x.size > 0
 
 
 def forward(

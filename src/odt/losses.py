@@ -10,8 +10,11 @@ from odt.loss import Loss
 
 __all__ = [
     "BinaryCrossentropy",
+    "BinaryFocalCrossentropy",
     "CategoricalCrossentropy",
+    "CategoricalFocalCrossentropy",
     "Huber",
+    "KLDivergence",
     "Loss",
     "MeanAbsoluteError",
     "MeanSquaredError",
@@ -21,23 +24,38 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CategoricalCrossentropy(Loss):
-    """Categorical cross-entropy: −Σₖ tₖ log pₖ, t one-hot or any distribution."""
+    """Categorical cross-entropy: −Σₖ tₖ log pₖ, t one-hot or any distribution.
+
+    Attributes:
+        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+    """
 
     name: ClassVar[str] = "categorical_crossentropy"
+    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SparseCategoricalCrossentropy(Loss):
-    """Sparse categorical cross-entropy: −log pₜ for a class number t."""
+    """Sparse categorical cross-entropy: −log pₜ for a class number t.
+
+    Attributes:
+        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+    """
 
     name: ClassVar[str] = "sparse_categorical_crossentropy"
+    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryCrossentropy(Loss):
-    """Binary cross-entropy: each unit's loss is −t log p − (1 − t) log(1 − p), t from 0 to 1."""
+    """Binary cross-entropy: each unit's loss is −t log p − (1 − t) log(1 − p), t from 0 to 1.
+
+    Attributes:
+        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+    """
 
     name: ClassVar[str] = "binary_crossentropy"
+    label_smoothing: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +82,44 @@ class Huber(Loss):
 
     name: ClassVar[str] = "huber"
     delta: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class KLDivergence(Loss):
+    """Kullback-Leibler divergence: Σₖ tₖ (log tₖ − log pₖ) of a distribution t, 0 where p = t."""
+
+    name: ClassVar[str] = "kl_divergence"
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalFocalCrossentropy(Loss):
+    """Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which counts easy samples less.
+
+    Attributes:
+        alpha: Factor of the loss.
+        gamma: Exponent of 1 − p; 0 counts easy and hard samples alike.
+        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+    """
+
+    name: ClassVar[str] = "categorical_focal_crossentropy"
+    alpha: float = 0.25
+    gamma: float = 2.0
+    label_smoothing: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryFocalCrossentropy(Loss):
+    """Binary focal loss: (1 − q)^γ times the binary cross-entropy, which counts easy units less.
+
+    Attributes:
+        apply_class_balancing: Whether true units count alpha, others 1 − alpha.
+        alpha: Weight of true units with class balancing.
+        gamma: Exponent of 1 − p; 0 counts easy and hard samples alike.
+        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+    """
+
+    name: ClassVar[str] = "binary_focal_crossentropy"
+    apply_class_balancing: bool = False
+    alpha: float = 0.25
+    gamma: float = 2.0
+    label_smoothing: float = 0.0

@@ -13,6 +13,11 @@ from odt.kernels.loss_text import canonical_loss, format_loss, parse_loss
         ("Huber: delta = 5e-1", "huber", {"delta": 0.5}),
         ("mean-absolute-error", "mean_absolute_error", {}),
         ("mae", "mean_absolute_error", {}),
+        (
+            "binary-focal-crossentropy:apply-class-balancing=true,gamma=0",
+            "binary_focal_crossentropy",
+            {"apply_class_balancing": True, "gamma": 0.0},
+        ),
     ],
 )
 def test_a_text_is_name_and_hyper_parameters(
@@ -31,6 +36,14 @@ def test_a_text_is_name_and_hyper_parameters(
         ("huber:delta=-1", r"0 or more, but got -1\.$"),
         ("huber:delta=nan", r"0 or more, but got nan\.$"),
         ("huber:delta=inf", r"0 or more, but got inf\.$"),
+        (
+            "cce:label-smoothing=2",
+            r"label-smoothing must be a number, 0 or more and at most 1, but",
+        ),
+        (
+            "binary_focal_crossentropy:apply_class_balancing=1",
+            r"must be true or false, but got 1\.$",
+        ),
         ("huber:delta=0", r"^huber: delta must be above 0, but got 0\.$"),
     ],
 )

@@ -12,7 +12,8 @@ from odt.kernels.registry import LOSSES
 
 CCE, SPARSE = "categorical_crossentropy", "sparse_categorical_crossentropy"
 MSE, BCE = "mean_squared_error", "binary_crossentropy"
-MAE, HUBER = "mean_absolute_error", "huber"
+MAE, HUBER, KLD = "mean_absolute_error", "huber", "kl_divergence"
+FOCAL, BINARY_FOCAL = "categorical_focal_crossentropy", "binary_focal_crossentropy"
 
 
 def both(
@@ -165,6 +166,95 @@ def test_binary_cross_entropy_on_sure_classes_has_a_small_gradient() -> None:
     _, dx = both(BCE, p, [[0.5, 0.5, 0]], from_logits=False)
     dx = p * (dx - (p * dx).sum())
     assert np.abs(dx).max() < 1
+
+
+def test_kl_divergence_by_hand() -> None:
+    """p = 1/2, 1/4, 1/4 and t = 1/4, 3/4, 0: 0.25 ln 0.5 + 0.75 ln 3 = 0.6507."""
+    x, t = np.log([[0.5, 0.25, 0.25]]), [[0.25, 0.75, 0]]
+    loss, dx = both(KLD, x, t, from_logits=True)
+    assert loss == pytest.approx(0.6506724, abs=1e-6)
+    np.testing.assert_allclose(dx, [[0.25, -0.5, 0.25]], atol=1e-6)
+    loss, dx = both(KLD, x, np.exp(x), from_logits=True)
+    assert loss == pytest.approx(0, abs=1e-6)
+    np.testing.assert_allclose(dx, np.zeros((1, 3)), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE])
+def test_label_smoothing_by_hand(name: str) -> None:
+    """Targets 0.1, 0.8, 0.1 of ε = 0.3: −0.1 ln 0.5 − 0.8 ln 0.25 − 0.1 ln 0.25 = 1.3170."""
+    t = [1] if name == SPARSE else [[0, 1, 0]]
+    loss, dx = both(name, np.log([[0.5, 0.25, 0.25]]), t, from_logits=True, label_smoothing=0.3)
+    assert loss == pytest.approx(1.3169796, abs=1e-6)
+    np.testing.assert_allclose(dx, [[0.4, -0.55, 0.15]], atol=1e-6)
+
+
+def test_binary_label_smoothing_by_hand() -> None:
+    """Targets 0.1 and 0.9 of ε = 0.2, p = 1/2 and 3/4: (ln 2 + 0.9 ln 4/3 + 0.1 ln 4) / 2."""
+    loss, dx = both(BCE, [[0, np.log(3)]], [[0, 1]], from_logits=True, label_smoothing=0.2)
+    assert loss == pytest.approx(0.5453456, abs=1e-6)
+    np.testing.assert_allclose(dx, [[0.2, -0.075]], atol=1e-6)
+
+
+def test_categorical_focal_loss_by_hand() -> None:
+    """p of the class is 1/4: −0.25 (3/4)² ln 1/4 = 0.19495."""
+    loss, _ = both(FOCAL, np.log([[0.5, 0.25, 0.25]]), [[0, 1, 0]], from_logits=True)
+    assert loss == pytest.approx(0.1949480, abs=1e-6)
+
+
+@pytest.mark.parametrize(("name", "times"), [(FOCAL, 4), (BINARY_FOCAL, 1)])
+def test_a_focal_loss_without_focus_is_the_cross_entropy(name: str, times: float) -> None:
+    x, t = [[0.3, -2, 1.5], [40, 2, -30]], [[0, 1, 0], [1, 0, 0]]
+    focal, dfocal = both(name, x, t, from_logits=True, gamma=0.0)
+    plain, dplain = both(CCE if name == FOCAL else BCE, x, t, from_logits=True)
+    assert focal * times == pytest.approx(plain, rel=1e-6)
+    np.testing.assert_allclose(dfocal * times, dplain, rtol=1e-5, atol=1e-7)
+
+
+def test_binary_focal_loss_by_hand() -> None:
+    """p = 3/4: 1/16 ln 4/3 for t = 1, 9/16 ln 4 for t = 0, and shares 1/4 and 3/4 of them."""
+    x, t = [[np.log(3), np.log(3)]], [[1, 0]]
+    one, other = np.log(4 / 3) / 16, np.log(4) * 9 / 16
+    loss, _ = both(BINARY_FOCAL, x, t, from_logits=True)
+    assert loss == pytest.approx((one + other) / 2, rel=1e-6)
+    loss, _ = both(BINARY_FOCAL, x, t, from_logits=True, apply_class_balancing=True)
+    assert loss == pytest.approx((one / 4 + other * 3 / 4) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_focal_losses_of_huge_logits_are_finite(gamma: float, smoothing: float) -> None:
+    """Wrong by 1e4, a class or unit costs its logit; right, nothing."""
+    x, t = [[1e4, -1e4, 0], [-1e4, 1e4, 0]], [[0, 1, 0], [0, 1, 0]]
+    options: dict[str, Any] = {"gamma": gamma, "label_smoothing": smoothing}
+    loss, dx = both(FOCAL, x, t, from_logits=True, alpha=1.0, **options)
+    assert np.isfinite(dx).all()
+    if not smoothing:
+        assert loss == 2e4
+        np.testing.assert_array_equal(dx, [[1, -1, 0], [0, 0, 0]])
+    x, t = [[1e4, -1e4, 1e4, -1e4]], [[1, 0, 0, 1]]
+    loss, dx = both(BINARY_FOCAL, x, t, from_logits=True, **options)
+    assert np.isfinite(loss)
+    assert np.isfinite(dx).all()
+    if not smoothing:
+        assert loss == 2e4 / 4
+        np.testing.assert_allclose(dx, [[0, 0, 0.25, -0.25]], atol=1e-7)
+
+
+@pytest.mark.parametrize("name", [CCE, SPARSE, BCE, KLD])
+def test_smoothed_losses_of_huge_logits_are_finite(name: str) -> None:
+    x = [[1e4, -1e4, 0], [-1e4, 1e4, 0]]
+    t = [1, 1] if name == SPARSE else [[0, 1, 0], [0, 1, 0]]
+    more: dict[str, Any] = {} if name == KLD else {"label_smoothing": 0.1}
+    loss, dx = both(name, x, t, from_logits=True, **more)
+    assert np.isfinite(loss)
+    assert np.isfinite(dx).all()
+
+
+@pytest.mark.parametrize("name", [FOCAL, BINARY_FOCAL])
+def test_focal_losses_hold_probabilities_at_keras_epsilon(name: str) -> None:
+    loss, dx = both(name, [[1, 0, 1e-8]], [[0, 1, 1]], from_logits=False, gamma=1.0)
+    assert np.isfinite(loss)
+    np.testing.assert_array_equal(dx, [[0, 0, 0]])
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -17,13 +17,13 @@ def labels(*shape: int) -> Array:
     return np.random.default_rng(3).integers(0, 4, shape).astype(np.int32)
 
 
-def by_class(label: str, shape: tuple[int, ...], **options: object) -> Sample:
+def by_class(label: str, shape: tuple[int, ...], runs: int = 0, **options: object) -> Sample:
     inputs: dict[str, tuple[int, ...] | Array] = {
         "x": shape,
         "t": labels(*shape[:-1]),
-        "scale": SCALE,
+        "scale": np.linspace(0.1, 0.7, runs) if runs else SCALE,
     }
-    return Sample(label, inputs, options, {}, ("scale",))
+    return Sample(label, inputs, options, {}, () if runs else ("scale",))
 
 
 INFO = OpInfo(
@@ -36,8 +36,14 @@ INFO = OpInfo(
         by_class("logits, positions summed", (2, 3, 4), **LOGITS, mean_over_positions=False),
         by_class("probabilities", (3, 4), **PROBABILITIES),
         by_class("probabilities, positions", (2, 3, 4), **PROBABILITIES),
+        by_class("logits, smoothed", (3, 4), **LOGITS, beta=0.6, label_smoothing=0.2),
+        by_class("probabilities, smoothed", (3, 4), **PROBABILITIES, label_smoothing=0.2),
+        by_class("logits, weighted", (3, 4), 3, **LOGITS),
+        by_class("logits, weighted positions", (2, 3, 4), 6, **LOGITS, label_smoothing=0.2),
+        by_class("probabilities, weighted", (3, 4), 3, **PROBABILITIES, label_smoothing=0.2),
     ),
     large=by_class("large", (512, 1024), **LOGITS),
+    also_large=(by_class("large, weighted", (512, 1024), 512, **LOGITS, label_smoothing=0.1),),
     refusals=(
         Refusal("int32", {"x": (3, 4), "t": (3,), "scale": (1,)}, LOGITS),
         Refusal(

@@ -12,16 +12,34 @@ LOGITS = {"from_logits": True}
 PROBABILITIES = {"from_logits": False}
 
 
+def probabilities(o: Options, x: Array) -> Array:
+    """softmax(beta x) of logits, or x itself."""
+    if not o["from_logits"]:
+        return x
+    e = np.exp(o.get("beta", 1.0) * x)
+    return np.asarray(e / e.sum(-1, keepdims=True))
+
+
+def unit_probabilities(o: Options, x: Array) -> Array:
+    """1 / (1 + e⁻ˣ) of logits, or x within Keras' epsilon of 0 and 1."""
+    return np.asarray(1 / (1 + np.exp(-x)) if o["from_logits"] else np.clip(x, 1e-7, 1 - 1e-7))
+
+
+def smoothed(o: Options, t: Array, classes: int) -> Array:
+    part = o.get("label_smoothing", 0.0)
+    return np.asarray(t * (1 - part) + part / classes)
+
+
+def over_positions(o: Options, rows: Array, scale: Array) -> Mapping[str, Array]:
+    """The loss of rows (N, …), one a position: a sample's mean or sum; each run of rows scaled."""
+    each = (rows.reshape(len(scale), -1) * scale[:, np.newaxis]).reshape(len(rows), -1)
+    samples = each.mean(1) if o.get("mean_over_positions", True) else each.sum(1)
+    return {"loss": np.sum(samples, keepdims=True)}
+
+
 def cross_entropy(o: Options, x: Array, t: Array, scale: Array) -> Mapping[str, Array]:
-    beta = o.get("beta", 1.0)
-    if o["from_logits"]:
-        e = np.exp(beta * x)
-        log_p = np.log(e / e.sum(-1, keepdims=True))
-    else:
-        log_p = np.log(x)
-    rows = -np.sum(t * log_p, axis=-1).reshape(len(x), -1)
-    samples = rows.mean(1) if o.get("mean_over_positions", True) else rows.sum(1)
-    return {"loss": np.sum(samples) * scale}
+    t = smoothed(o, t, x.shape[-1])
+    return over_positions(o, -np.sum(t * np.log(probabilities(o, x)), axis=-1), scale)
 
 
 def sample_means(terms: Array, scale: Array) -> Mapping[str, Array]:
@@ -39,7 +57,7 @@ def dense(label: str, shape: tuple[int, ...], **options: object) -> Sample:
     return Sample(label, {"x": shape, "t": shape, "scale": SCALE}, options, {}, ("scale",))
 
 
-def weighted(label: str, shape: tuple[int, ...], **options: object) -> Sample:
-    """A loss whose samples have a scale each."""
-    scale = np.linspace(0.1, 0.7, shape[0])
+def weighted(label: str, shape: tuple[int, ...], runs: int = 0, **options: object) -> Sample:
+    """A loss whose samples have a scale each, or so many runs of their positions."""
+    scale = np.linspace(0.1, 0.7, runs or shape[0])
     return Sample(label, {"x": shape, "t": shape, "scale": scale}, options)

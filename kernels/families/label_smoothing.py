@@ -1,0 +1,29 @@
+"""Label smoothing: a part ε of each target is spread evenly over the classes.
+
+t ← t (1 − ε) + ε / K
+
+Source: Szegedy et al. (2016), Rethinking the Inception Architecture; K as in Keras: the number of
+classes, and 2 for a unit that is true or false by itself.
+"""
+
+import numpy as np
+
+from odt.kernels.opdef import Array, Attrs, HyperParameter, Specs
+
+LABEL_SMOOTHING = HyperParameter(
+    "label_smoothing", "Label smoothing: part of a target that is spread over the classes", most=1
+)
+
+
+def smoothing_room(attrs: Attrs, s: Specs) -> Specs:
+    """Workspace for the smoothed targets, if there are any."""
+    return {"smooth": s["t"]} if attrs.label_smoothing else {}
+
+
+def smoothed(t: Array, part: float, classes: int, smooth: Array | None) -> Array:
+    """The smoothed targets, in `smooth`; t itself where this is None."""
+    if smooth is None:
+        return t
+    np.multiply(t, 1 - part, out=smooth)
+    np.add(smooth, part / classes, out=smooth)
+    return smooth

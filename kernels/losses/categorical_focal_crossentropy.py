@@ -1,0 +1,177 @@
+"""Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which counts easy samples less.
+
+x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions    loss (1,)
+
+From logits: p = softmax(β x);  dx = scale α β (h − p Σₖ hₖ)
+From probabilities: p = x, but at least 1e-7 and at most 1 − 1e-7;
+    dx = scale α h / p, and 0 where x is not p
+with hₖ = tₖ (1 − pₖ)^γ (γ pₖ log pₖ / (1 − pₖ) − 1). Both divided by the number of distributions a
+sample has, unless they are to be summed. Label smoothing first spreads a part of t evenly over the
+K classes.
+
+Source: Lin et al. (2017), Focal Loss for Dense Object Detection; defaults and epsilon of Keras'
+CategoricalFocalCrossentropy.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
+from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
+from odt.kernels.geometry.softmax_geometry import prepare
+from odt.kernels.lossdef import DISTRIBUTIONS, LossDef, draw_classes
+from odt.kernels.losses.binary_crossentropy import LEAST, MOST
+from odt.kernels.losses.categorical_crossentropy import check_distributions, infer
+from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Specs, TensorSpec
+
+TINY = 1e-30  # instead of 0 before a logarithm or as a divisor
+
+GAMMA = HyperParameter("gamma", "Exponent of 1 − p; 0 counts easy and hard samples alike")
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalFocalAttrs:
+    """Attributes of CrossEntropyAttrs, and the focal loss's own: factor alpha, exponent gamma."""
+
+    from_logits: bool = True
+    beta: float = 1.0
+    mean_over_positions: bool = True
+    alpha: float = 0.25
+    gamma: float = 2.0
+    label_smoothing: float = 0.0
+
+
+def attrs_of(options: Options, statics: Mapping[str, Array]) -> CategoricalFocalAttrs:
+    return CategoricalFocalAttrs(**options)
+
+
+def scratch(attrs: CategoricalFocalAttrs, s: Specs) -> Specs:
+    return {**rows(attrs, s), **smoothing_room(attrs, s), "logs": s["x"], "rest": s["x"]}
+
+
+def scratch_back(attrs: CategoricalFocalAttrs, s: Specs) -> Specs:
+    room = {**rows(attrs, s), **smoothing_room(attrs, s), "rest": s["x"]}
+    if attrs.from_logits:
+        return room
+    outside = TensorSpec(s["x"].shape, np.dtype(np.bool_))
+    return {**room, "held": s["x"], "outside": outside}
+
+
+def forward(
+    attrs: CategoricalFocalAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    row: Array,
+    logs: Array,
+    rest: Array,
+    divisor: int,
+    p: Array | None = None,
+    smooth: Array | None = None,
+) -> None:
+    """With rest = 1 − p, from the logarithm so that it keeps its digits where p is almost 1."""
+    if p is None:
+        np.clip(x, LEAST, MOST, out=logs)
+        np.log(logs, out=logs)
+    else:
+        x2, p2, logs2 = (a.reshape(-1, x.shape[-1], copy=False) for a in (x, p, logs))
+        log_softmax(x2, attrs.beta, p2, logs2, row)
+    np.expm1(logs, out=rest)
+    np.negative(rest, out=rest)
+    np.power(rest, attrs.gamma, out=rest)
+    np.multiply(logs, rest, out=logs)
+    np.multiply(logs, smoothed(t, attrs.label_smoothing, x.shape[-1], smooth), out=logs)
+    loss[0] = scaled_sum(logs, scale, divisor) * -attrs.alpha
+
+
+def grad_x(
+    attrs: CategoricalFocalAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    dx: Array,
+    row: Array,
+    rest: Array,
+    divisor: int,
+    p: Array | None = None,
+    smooth: Array | None = None,
+    held: Array | None = None,
+    outside: Array | None = None,
+) -> None:
+    t = smoothed(t, attrs.label_smoothing, t.shape[-1], smooth)
+    if p is not None:
+        _h(attrs, p, t, rest, dx)
+        p2, rest2, dx2 = (a.reshape(-1, t.shape[-1], copy=False) for a in (p, rest, dx))
+        np.sum(dx2, axis=1, keepdims=True, out=row)
+        np.multiply(p2, row, out=rest2)
+        np.subtract(dx2, rest2, out=dx2)
+        factor = attrs.alpha * attrs.beta
+    else:
+        assert held is not None
+        assert outside is not None
+        np.clip(x, LEAST, MOST, out=held)
+        np.not_equal(x, held, out=outside)
+        _h(attrs, held, t, rest, dx)
+        np.divide(dx, held, out=dx)
+        np.copyto(dx, 0, where=outside)
+        factor = attrs.alpha
+    np.multiply(dx, factor, out=dx)
+    scale_gradient(dx, scale, divisor)
+
+
+def _h(attrs: CategoricalFocalAttrs, p: Array, t: Array, rest: Array, h: Array) -> None:
+    np.subtract(1, p, out=rest)
+    np.maximum(rest, TINY, out=rest)
+    np.maximum(p, TINY, out=h)
+    np.log(h, out=h)
+    np.multiply(h, p, out=h)
+    np.divide(h, rest, out=h)
+    np.multiply(h, attrs.gamma, out=h)
+    np.subtract(h, 1, out=h)
+    np.power(rest, attrs.gamma, out=rest)
+    np.multiply(h, rest, out=h)
+    np.multiply(h, t, out=h)
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "categorical_focal_crossentropy",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(
+            forward,
+            reads=("x", "t", "scale"),
+            writes=("loss", "p?"),
+            workspace=scratch,
+            prepare=prepare,
+        ),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "p?", "t", "scale"),
+                writes=("dx",),
+                workspace=scratch_back,
+                prepare=prepare,
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+        aux=saved_probabilities,
+        attrs=attrs_of,
+    ),
+    formula="−α Σ t (1 − p)^γ log p",
+    expects="like the output: one-hot, or any distribution over the last axis",
+    targets=DISTRIBUTIONS,
+    check=check_distributions,
+    draw=draw_classes,
+    fuses_with="SOFTMAX",
+    probabilities=("SOFTMAX",),
+    hyper_parameters=(HyperParameter("alpha", "Factor of the loss"), GAMMA, LABEL_SMOOTHING),
+    place=7,
+)

@@ -1,0 +1,89 @@
+"""Kullback-Leibler divergence: Σₖ tₖ (log tₖ − log pₖ) of a distribution t, 0 where p = t.
+
+x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions    loss (1,)
+
+p, its gradient and the division by a sample's distributions are those of the categorical
+cross-entropy, which is greater by the entropy of t. A class with tₖ = 0 adds nothing.
+
+Source: Kullback, Leibler (1951); as torch.nn.KLDivLoss with reduction batchmean. Keras' differs
+where tₖ < 1e-7, which it raises to 1e-7.
+"""
+
+import numpy as np
+
+from odt.kernels.families.loss_scale import scaled_sum
+from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities
+from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
+from odt.kernels.lossdef import DISTRIBUTIONS, LossDef, draw_classes
+from odt.kernels.losses.categorical_crossentropy import (
+    check_distributions,
+    grad_x,
+    infer,
+    log_probabilities,
+)
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs
+
+
+def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
+    return {**rows(attrs, s), "logs": s["x"], "terms": s["x"]}
+
+
+def forward(
+    attrs: CrossEntropyAttrs,
+    *,
+    x: Array,
+    t: Array,
+    scale: Array,
+    loss: Array,
+    row: Array,
+    logs: Array,
+    terms: Array,
+    divisor: int,
+    p: Array | None = None,
+) -> None:
+    log_probabilities(attrs, x, p, logs, row)
+    np.maximum(t, SMALLEST, out=terms)
+    np.log(terms, out=terms)
+    np.subtract(terms, logs, out=terms)
+    np.multiply(terms, t, out=terms)
+    loss[0] = scaled_sum(terms, scale, divisor)
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "kl_divergence",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(
+            forward,
+            reads=("x", "t", "scale"),
+            writes=("loss", "p?"),
+            workspace=scratch,
+            prepare=prepare,
+        ),
+        grads={
+            "x": Kernel(
+                grad_x,
+                reads=("x", "p?", "t", "scale"),
+                writes=("dx",),
+                workspace=rows,
+                may_alias=frozenset({("dx", "p")}),
+                prepare=prepare,
+            )
+        },
+        stops=("t", "scale"),
+        outputs=("loss",),
+        aux=saved_probabilities,
+        attrs=cross_entropy_attrs,
+    ),
+    formula="Σ t log(t / p)",
+    expects="like the output: any distribution over the last axis",
+    targets=DISTRIBUTIONS,
+    check=check_distributions,
+    draw=draw_classes,
+    fuses_with="SOFTMAX",
+    probabilities=("SOFTMAX",),
+    words=("kld", "kl"),
+    class_name="KLDivergence",
+    place=6,
+)
