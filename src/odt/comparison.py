@@ -1,0 +1,245 @@
+"""Comparison of two model files: their contents, and their outputs on the same data."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.data.protocol import Data
+from odt.core.lowering.lowered_model import LoweredModel
+from odt.core.model.graph import Graph
+from odt.core.model.reader import Model
+from odt.core.model.training_info import stored_training_info
+from odt.core.training.inference import Predictor
+from odt.errors import OptionError
+from odt.kernels.opdef import Array
+from odt.text import table
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a constant differs between two models.
+
+    Attributes:
+        node: position and operator of the first node that reads it; empty if none does.
+        tensor: its label in the first model.
+        spec: shape and dtype.
+        values: number of values that differ.
+        size: number of all values.
+        largest: largest absolute difference.
+        relative: norm of the difference, as a fraction of the first model's norm.
+    """
+
+    node: str
+    tensor: str
+    spec: str
+    values: int
+    size: int
+    largest: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two model files differ.
+
+    Attributes:
+        operators: lines that only one of the models has, beginning with - or +; empty if both
+            have the same operators.
+        changes: constants that differ, in the order of the first model; empty if the operators do.
+        equal: number of constants that do not differ.
+        parts: other parts that differ: inputs and outputs, signatures, metadata, training info.
+    """
+
+    operators: tuple[str, ...]
+    changes: tuple[Change, ...]
+    equal: int
+    parts: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no difference."""
+        return not (self.operators or self.changes or self.parts)
+
+
+def compare_models(first: LoweredModel, second: LoweredModel) -> Difference:
+    """Compares the contents of two model files; weights as float32."""
+    a, b = first.graph, second.graph
+    operators = tuple(
+        line
+        for line in difflib.unified_diff(_operators(a), _operators(b), n=0, lineterm="")
+        if not line.startswith(("---", "+++", "@@"))
+    )
+    changes, equal = [], 0
+    if not operators:
+        for i, j in _constants(a, b):
+            change = _change(a, i, b, j)
+            if change is None:
+                equal += 1
+            else:
+                changes.append(change)
+    parts = tuple(_parts(first.file, second.file))
+    return Difference(operators, tuple(changes), equal, parts)
+
+
+def _operators(graph: Graph) -> list[str]:
+    """One line for each node: position, operator, and shapes of its operands."""
+    return [
+        f"{node.origin} {node.op} "
+        + ", ".join(str(graph.tensors[i].spec) for i in node.inputs if i >= 0)
+        + " -> "
+        + ", ".join(str(graph.tensors[i].spec) for i in node.outputs)
+        for node in graph.nodes
+    ]
+
+
+def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
+    """Constants in the same places of two graphs with the same operators."""
+    pairs: dict[tuple[int, int], None] = {}
+    for one, other in zip(a.nodes, b.nodes, strict=True):
+        for i, j in zip(one.inputs, other.inputs, strict=False):
+            if i >= 0 and j >= 0 and a.tensors[i].data is not None:
+                pairs[i, j] = None
+    yield from pairs
+
+
+def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
+    old, new = a.tensors[i].data, b.tensors[j].data
+    if old is None or (
+        new is not None and np.array_equal(old, new, equal_nan=old.dtype.kind == "f")
+    ):
+        return None
+    reader = next(node for node in a.nodes if i in node.inputs)
+    where = (f"{reader.origin} {reader.op}", a.label(i), str(a.tensors[i].spec))
+    if new is None or old.shape != new.shape:
+        return Change(*where, old.size, old.size, float("nan"), float("nan"))
+    before, after = old.astype(np.float64), new.astype(np.float64)
+    moved = after - before
+    norm = float(np.linalg.norm(before))
+    return Change(
+        *where,
+        int(np.count_nonzero(moved)),
+        old.size,
+        float(np.abs(moved).max(initial=0)),
+        float(np.linalg.norm(moved)) / norm if norm else float("inf"),
+    )
+
+
+def _parts(first: Model, second: Model) -> Iterator[str]:
+    """Names of parts outside the graph that differ."""
+    if first.format != second.format:
+        yield f"format: {first.format}, {second.format}"
+    for what in ("inputs", "outputs"):
+        one, other = (
+            [(g.tensors[i].name, g.tensors[i].spec) for i in getattr(g, what)]
+            for g in (first.graph, second.graph)
+        )
+        if one != other:
+            yield f"names or shapes of {what}"
+    if first.signatures != second.signatures:
+        yield "signatures"
+    for name in sorted(first.metadata.keys() | second.metadata.keys()):
+        buffers = [
+            bytes(model.buffer(model.metadata[name])) if name in model.metadata else None
+            for model in (first, second)
+        ]
+        if buffers[0] != buffers[1]:
+            yield f"metadata {name}"
+    if stored_training_info(first) != stored_training_info(second):
+        yield "training info"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far the outputs of two models agree on the same samples.
+
+    Attributes:
+        largest: largest absolute difference of a value.
+        span: largest minus smallest value of the first model's output.
+        sample: number of the sample with the largest difference.
+        top: fraction of samples whose largest output is at the same place; None for an output of
+            a single value.
+    """
+
+    largest: float
+    span: float
+    sample: int
+    top: float | None
+
+
+def compare_outputs(
+    first: Predictor, second: Predictor, data: Data, length: int
+) -> list[Agreement]:
+    """Compares the outputs of two models, one Agreement for each output.
+
+    Args:
+        first: predictor of one model.
+        second: predictor of the other; with the same batch size.
+        data: inputs of both.
+        length: number of samples.
+
+    Raises:
+        OptionError: if the outputs have different shapes.
+    """
+    shapes = [[s.shape for s in p.runtime.output_specs] for p in (first, second)]
+    if shapes[0] != shapes[1]:
+        raise OptionError(
+            f"B: its outputs must have the shapes of A's, {shapes[0]}, but got {shapes[1]}."
+        )
+    found = [_Running() for _ in shapes[0]]
+    at = 0
+    runs = zip(first.run(data, range(length)), second.run(data, range(length)), strict=True)
+    for ours, theirs in runs:
+        for running, a, b in zip(found, ours, theirs, strict=True):
+            running.add(at, a, b)
+        at += len(ours[0])
+    return [running.result(length) for running in found]
+
+
+class _Running:
+    """Adds up an Agreement batch by batch."""
+
+    def __init__(self) -> None:
+        self._largest, self._sample, self._same = -1.0, 0, 0
+        self._least, self._most, self._classes = float("inf"), float("-inf"), 0
+
+    def add(self, at: int, a: Array, b: Array) -> None:
+        rows, others = (x.reshape(len(x), -1).astype(np.float64) for x in (a, b))
+        moved = np.abs(rows - others).max(axis=1)
+        worst = int(np.argmax(moved))  # of NaN the first
+        if not moved[worst] <= self._largest:
+            self._largest, self._sample = float(moved[worst]), at + worst
+        self._least = min(self._least, float(rows.min()))
+        self._most = max(self._most, float(rows.max()))
+        self._classes = rows.shape[1]
+        self._same += int(np.count_nonzero(rows.argmax(axis=1) == others.argmax(axis=1)))
+
+    def result(self, length: int) -> Agreement:
+        top = self._same / length if self._classes > 1 else None
+        return Agreement(self._largest, self._most - self._least, self._sample, top)
+
+
+def describe_difference(found: Difference, names: Sequence[str]) -> list[str]:
+    """Lines of `odt diff`.
+
+    Args:
+        found: the difference.
+        names: paths of the two models.
+    """
+    if found.is_empty:
+        return [f"{names[0]} and {names[1]}: no difference in {found.equal} constants"]
+    lines = [f"{names[0]} and {names[1]}: different {part}" for part in found.parts]
+    if found.operators:
+        return [*lines, f"different operators (- {names[0]}, + {names[1]})", *found.operators]
+    total = found.equal + len(found.changes)
+    lines.append(f"same operators; {len(found.changes)} of {total} constants differ")
+    if not found.changes:
+        return lines
+    rows = [("OPERATOR", "TENSOR", "SHAPE", "VALUES", "LARGEST", "RELATIVE")]
+    rows += [
+        (c.node, c.tensor, c.spec, f"{c.values:,} of {c.size:,}", f"{c.largest:.3g}",
+         f"{c.relative:.2%}")
+        for c in found.changes
+    ]  # fmt: skip
+    return [*lines, *table(rows, right=(3, 4, 5))]

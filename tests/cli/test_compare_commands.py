@@ -1,0 +1,90 @@
+"""odt diff and odt verify: what differs between two models, and between their outputs."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from support.paths import MLP_SM, MODELS
+
+from odt.cli.main import main
+from odt.core.export.exporter import export_model
+from odt.core.model.reader import read_model
+
+MODEL, X = MLP_SM / "model.circle", MLP_SM / "input.bin"
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Path:
+    """The model with 0.5 added to the first value of its first bias."""
+    model = read_model(MODEL)
+    index = model.graph.nodes[0].inputs[2]
+    data = model.graph.tensors[index].data
+    assert data is not None
+    bias = data.copy()
+    bias[0] += 0.5
+    export_model(model, {index: bias}, tmp_path / "moved.circle", "circle")
+    return tmp_path / "moved.circle"
+
+
+def test_a_model_does_not_differ_from_itself() -> None:
+    result = run("diff", MODEL, MODEL)
+    assert result.exit_code == 0
+    assert "no difference in 4 constants" in result.stdout
+    assert run("verify", MODEL, MODEL, "--load-input", X).exit_code == 0
+
+
+def test_a_changed_weight_is_shown(moved: Path) -> None:
+    result = run("diff", MODEL, moved)
+    assert result.exit_code == 1
+    assert "same operators; 1 of 4 constants differ" in result.stdout
+    (row,) = [line for line in result.stdout.splitlines() if line.startswith("0 FULLY_CONNECTED")]
+    assert "  1 of " in row
+    assert "  0.5  " in row
+
+
+def test_changed_outputs_are_measured(moved: Path) -> None:
+    result = run("verify", MODEL, moved, "--load-input", X)
+    assert result.exit_code == 1
+    assert "of 96; same largest output in" in result.stdout
+    assert "differ by more than 1e-05" in result.stdout
+    assert run("verify", MODEL, moved, "--load-input", X, "--tolerance", 1).exit_code == 0
+
+
+def test_the_largest_difference_is_that_of_the_predictions(moved: Path, tmp_path: Path) -> None:
+    for name, model in (("a", MODEL), ("b", moved)):
+        run("predict", model, "--load-input", X, "--output", tmp_path / f"{name}.npy")
+    a, b = (np.load(tmp_path / f"{name}.npy").astype(np.float64) for name in "ab")
+    rows = abs(a - b).max(axis=1)
+    text = run("verify", MODEL, moved, "--load-input", X).stdout
+    assert f"largest difference {rows.max():.3g}" in text
+    assert f"in sample {rows.argmax()} of 96" in text
+
+
+def test_other_operators_and_formats_are_shown(tmp_path: Path) -> None:
+    other = next(p for p in sorted(MODELS.glob("*.tflite")) if "sine" not in p.name)
+    result = run("diff", MODEL, other)
+    assert result.exit_code == 1
+    assert "different format: circle, tflite" in result.stdout
+    assert "\n-0 FULLY_CONNECTED" in result.stdout
+    converted = tmp_path / "m.tflite"
+    assert run("convert", MODEL, converted).exit_code == 0
+    assert (
+        run("diff", MODEL, converted)
+        .stdout.splitlines()[0]
+        .endswith("different format: circle, tflite")
+    )
+    assert run("verify", MODEL, converted, "--load-input", X).exit_code == 0
+
+
+def test_models_with_other_outputs_are_refused(tmp_path: Path) -> None:
+    assert (
+        run("replace-head", MODEL, "--output", tmp_path / "h.circle", "--classes", 3).exit_code == 0
+    )
+    result = run("verify", MODEL, tmp_path / "h.circle", "--load-input", X)
+    assert result.exit_code == 1
+    assert "its outputs must have the shapes of A's" in result.stderr
