@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from odt.cli.options.cache import cache_options, what_to_keep
+from odt.cli.options.cache import cache_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     LOSS_FIELDS,
@@ -35,7 +35,7 @@ from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
-from odt.core.training.frozen_cache import cache_size, split_frozen
+from odt.core.training.frozen_cache import cache_policy, cache_size, split_frozen
 from odt.errors import OptionError, one_line
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
@@ -88,7 +88,7 @@ def command(
 
     Options and defaults are those of `odt train`.
     """
-    keep = what_to_keep(cache_frozen, cache_dtype, data_length or 0)
+    policy = cache_policy(cache_frozen, cache_dtype, data_length or 0)
     if bool(cache_frozen) != bool(data_length):
         raise OptionError(
             "--cache-frozen: must be given with --data-length, the number of samples, but got "
@@ -109,11 +109,11 @@ def command(
     recipe = prepare(lower_model(source), request)
     info, reserve, note = recipe.info, 0, ""
     plans, work = Plans(recipe.graphs), training_and_validation(recipe.graphs, info)
-    if keep:
+    if policy:
         work = split_frozen(plans, work)
-        size = cache_size(plans, work[0], info.batch_size, keep)
+        size = cache_size(plans, work[0], info.batch_size, policy)
         reserve = size.resident
-        note = report.kept(keep, size.kept) + "; mapped part of it" * keep.on_disk
+        note = report.cached(policy, size.kept) + "; mapped part of it" * policy.on_disk
     found = fit_budget(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )

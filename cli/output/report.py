@@ -186,16 +186,15 @@ def budget_line(predicted: int, budget: int) -> str:
     return f"predicted peak: {predicted:,} bytes, without Python and its modules; budget {budget:,}"
 
 
-def cache_line(keep: CachePolicy, nbytes: int, arenas: int) -> str:
+def cache_line(policy: CachePolicy, nbytes: int, arenas: int) -> str:
     """Formats the size of the cache of frozen layers."""
-    return (
-        f"frozen layers: cache of {kept(keep, nbytes)}; {arenas:,} bytes of arenas until it is full"
-    )
+    size = cached(policy, nbytes)
+    return f"frozen layers: cache of {size}; {arenas:,} bytes of arenas until it is full"
 
 
-def kept(keep: CachePolicy, nbytes: int) -> str:
+def cached(policy: CachePolicy, nbytes: int) -> str:
     """Formats the size of a cache: samples × bytes."""
-    n, place = keep.samples, "on disk" if keep.on_disk else "in memory"
+    n, place = policy.samples, "on disk" if policy.on_disk else "in memory"
     return f"{n:,} samples × {nbytes // n:,} bytes = {nbytes:,} bytes {place}"
 
 

@@ -31,6 +31,9 @@ from odt.core.storage.mapped_pages import Pages
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
+PLACES = ("ram", "disk")
+DTYPES = {"float32": None, "float16": np.dtype(np.float16)}  # None keeps every bit
+
 
 def split_frozen(
     plans: Plans, runs: tuple[Computation, Computation]
@@ -74,6 +77,30 @@ class CachePolicy:
     samples: int
     dtype: np.dtype[np.floating] | None = None
     on_disk: bool = False
+
+
+def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> CachePolicy | None:
+    """The policy of a cache by its options; None for no cache.
+
+    Args:
+        where: ram or disk; None for no cache.
+        dtype: float16; float32 or None to keep every bit.
+        samples: number of samples to cache.
+
+    Raises:
+        OptionError: for other values, or a dtype without a cache.
+    """
+    for option, value, known in (
+        ("--cache-frozen", where, PLACES),
+        ("--cache-dtype", dtype, DTYPES),
+    ):
+        if value is not None and value not in known:
+            raise OptionError(f"{option}: must be {' or '.join(known)}, but got {value}")
+    if where is None:
+        if dtype is not None:
+            raise OptionError("--cache-dtype: must come with --cache-frozen, but got it alone")
+        return None
+    return CachePolicy(samples, DTYPES[dtype or "float32"], where == "disk")
 
 
 def _plan_of_several(plans: Plans, computation: Computation) -> Plan:

@@ -113,7 +113,8 @@ class Trainer(Closing):
             budget: bytes that training may take; None for no limit.
             metrics: metrics of training and validation.
             outputs: compute the outputs of training steps too, for `look`.
-            keep: cache the outputs of the frozen part; data must then come from `frozen`.
+            keep: policy of the cache of the frozen part, whose data come from `frozen`; None for
+                no cache.
             keep_best: keep the best epoch's weights.
 
         Raises:
@@ -128,7 +129,7 @@ class Trainer(Closing):
         )
         self.loss = computation.losses[0].name
         self.info = info if info.output_losses or info.loss else replace(info, loss=self.loss)
-        self._budget, self._keep, reserve = budget, keep, 0
+        self._budget, self._policy, reserve = budget, keep, 0
         runs = (computation, validation)
         if keep:
             runs = split_frozen(plans, runs)
@@ -203,7 +204,7 @@ class Trainer(Closing):
     @property
     def caches(self) -> bool:
         """Whether data must come from `frozen`."""
-        return self._keep is not None
+        return self._policy is not None
 
     def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
         """Makes the data of a trainer with a cache; arguments as of FrozenCache.
@@ -211,9 +212,9 @@ class Trainer(Closing):
         Raises:
             OptionError: if memory or disk is too small.
         """
-        assert self._keep, "nothing was to be kept"
+        assert self._policy, "there is no cache"
         computation, schedule = Computation(end=self._end), self.runtime.schedule
-        cache = FrozenCache(self._plans, computation, self._keep, schedule, data, targets, parts)
+        cache = FrozenCache(self._plans, computation, self._policy, schedule, data, targets, parts)
         if self._budget is not None:
             cache.limit_mapped(DATA_PAGES)
         return cache

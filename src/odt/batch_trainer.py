@@ -4,6 +4,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -17,7 +18,7 @@ from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.runtime.parameters import by_name
 from odt.core.training import trainer as engine
-from odt.core.training.frozen_cache import CachePolicy, FrozenCache
+from odt.core.training.frozen_cache import FrozenCache, cache_policy
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import Result
 from odt.data import samples_of
@@ -99,7 +100,7 @@ class BatchTrainer:
         self.memory_budget = _nbytes(memory_budget)
         self.stop_training = False
         self._micro_batch, self._workers = micro_batch, workers
-        self._cache = (cache_frozen, cache_dtype)
+        self._cache = cache_policy(cache_frozen, cache_dtype)
         self._keep_best = keep_best
         self._engine: engine.Trainer | None = None
         self._saver: Saver | None = None
@@ -143,11 +144,6 @@ class BatchTrainer:
             OptionError: if the model cannot be trained with these options.
         """
         if self._engine is None:
-            where, dtype = self._cache
-            keep = None
-            if where is not None:
-                half = np.dtype(np.float16) if dtype == "float16" else None
-                keep = CachePolicy(samples, half, where == "disk")
             batch = self.recipe.info.batch_size
             m, w = self.resume.schedule(batch, self._micro_batch, self._workers)
             graphs = self.resume.on(self.recipe.graphs)
@@ -159,7 +155,7 @@ class BatchTrainer:
                 workers=w,
                 budget=self.memory_budget,
                 metrics=self.metrics,
-                keep=keep,
+                keep=self._cache and replace(self._cache, samples=samples),
                 keep_best=self._keep_best,
             )
             self.recipe.model.give_pages_back()  # the weights that train are copied

@@ -225,6 +225,19 @@ def test_one_name_needs_no_sequence() -> None:
         assert "accuracy" in trained.evaluate(X, Y)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cache_frozen": "gpu"}, "must be ram or disk, but got gpu"),
+        ({"cache_frozen": "ram", "cache_dtype": "int8"}, "must be float32 or float16"),
+        ({"cache_dtype": "float16"}, "must come with"),
+    ],
+)
+def test_an_unknown_cache_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(odt.OptionError, match=message):
+        trainer(**options)
+
+
 def test_training_info_and_new_heads(tmp_path: Path) -> None:
     info = odt.TrainingInfo(optimizer="sgd", learning_rate=0.5, loss="mean_squared_error")
     odt.write_circle_plus(MODEL, tmp_path / "plus.circle", info)
