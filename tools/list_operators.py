@@ -1,6 +1,6 @@
 """Writes docs/operators.md from the operators' rows: python tools/list_operators.py.
 
-A test compares the file with the rows, so it cannot go stale.
+A test compares the file with the rows.
 """
 
 import importlib
@@ -13,20 +13,24 @@ from odt.kernels.registry import find_operator, operator_names
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 TOP = """# Operators
 
-Every operator that odt computes, forward and backward; generated from the rows in `kernels/ops` by
-`tools/list_operators.py`. A gradient is there for each input that trains or leads to something
-that does. An input that must be constant is read once, before training: it may be a constant of
-the file or follow from shapes. A fused activation becomes an operator of its own, but within a
-recurrent operator it stays. What such an operator remembers (its variables h and c) is zero before
-each run, in training and in inference; LiteRT keeps it until the variables are reset.
+The table lists all operators that odt supports, in forward and backward passes.
+`tools/list_operators.py` generates it from the rows in `kernels/ops`.
 
-| operator | what it computes | gradient by | no gradient by | must be constant | source |
+- *Gradient by* lists the inputs for which odt computes a gradient. An operator without one can be
+  part of a model, but no gradient passes through it.
+- An input that *must be constant* is read once, before training: it is a constant in the file, or
+  is computed from shapes.
+- A fused activation becomes a separate operator, except in recurrent operators.
+- The state of recurrent operators (h and c) is zero before each run, in training and inference.
+  LiteRT keeps the state until the variables are reset.
+
+| operator | definition | gradient by | no gradient by | must be constant | source |
 | --- | --- | --- | --- | --- | --- |
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the text of docs/operators.md."""
     rows = []
     for name in operator_names():
         row = find_operator(name)
@@ -38,8 +42,8 @@ def page() -> str:
 def _line(row: OpDef) -> str:
     module = importlib.import_module(f"odt.kernels.ops.{row.name.lower()}")
     text = (module.__doc__ or "").replace("|", r"\|")
-    said = " ".join(text.split("\n\n")[0].split())
-    formula = said.partition(": ")[2] or said
+    summary = " ".join(text.split("\n\n")[0].split())
+    formula = summary.partition(": ")[2] or summary
     columns = (
         row.name,
         formula,
@@ -50,9 +54,9 @@ def _line(row: OpDef) -> str:
 
 
 def source(text: str) -> str:
-    """What a docstring names as the source of a formula; empty for none."""
-    found = re.search(r"Source: (.*?)(?:\.\s|\.$|\n\n)", text + "\n\n", re.DOTALL)
-    return " ".join(found[1].split()) if found else ""
+    """Returns the source that a docstring names for a formula, or an empty string."""
+    match = re.search(r"Source: (.*?)(?:\.\s|\.$|\n\n)", text + "\n\n", re.DOTALL)
+    return " ".join(match[1].split()) if match else ""
 
 
 if __name__ == "__main__":

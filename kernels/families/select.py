@@ -1,7 +1,7 @@
-"""SELECT and SELECT_V2: y = a where the condition holds, else b.
+"""SELECT and SELECT_V2: y = a where the condition is true, else b.
 
-da = dy where it holds, db = dy where it does not; each summed over the axes along which that
-input was stretched.
+da = dy where the condition is true, db = dy where it is false; each summed over the axes along
+which that input was broadcast.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ def selection(
     mixes_samples: Callable[[Attrs, Specs, Names], bool],
     stands: Callable[[Specs], tuple[int, ...]],
 ) -> OpDef:
-    """The row; `stands` gives the shape in which the condition is matched with y."""
+    """Makes the row; `stands` returns the shape with which the condition is broadcast to y."""
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
         return {"stand": stands(s)}

@@ -1,1 +1,1 @@
-"""One loss a file; each ends in `LOSS = LossDef(...)`."""
+"""One file for each loss; each ends in `LOSS = LossDef(...)`."""

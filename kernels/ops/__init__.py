@@ -1,1 +1,1 @@
-"""One operator a file, named as in the schema, lower case; each ends in `OP = OpDef(...)`."""
+"""One file for each operator, with its schema name in lower case; ends in `OP = OpDef(...)`."""

@@ -1,4 +1,4 @@
-"""ADD_N: y = Σ xs, all of one shape; the gradient by each of them is dy."""
+"""ADD_N: y = Σ xs, inputs of one shape; the gradient by each input is dy."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""ARG_MAX: where along an axis x is greatest; among equals the first."""
+"""ARG_MAX: index of the largest value along an axis; the first of equal values."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""ARG_MIN: where along an axis x is smallest; among equals the first."""
+"""ARG_MIN: index of the smallest value along an axis; the first of equal values."""
 
 import numpy as np
 

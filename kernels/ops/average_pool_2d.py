@@ -1,9 +1,9 @@
-"""AVERAGE_POOL_2D: the mean of each window, channel by channel, over the inputs inside the image.
+"""AVERAGE_POOL_2D: mean of each window in each channel, without padding.
 
 x (N, H, W, C)    y (N, OH, OW, C)
 
-dx: every input of a window gets dy divided by the window's number of inputs. Padding counts
-neither forward nor backward. PaddedImages: Pool2DOptions in the TFLite schema.
+dx: every input of a window gets dy divided by the number of inputs in the window. Padding counts
+neither forward nor backward. Source: Pool2DOptions in the TFLite schema.
 """
 
 import numpy as np

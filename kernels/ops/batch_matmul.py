@@ -1,14 +1,15 @@
-"""BATCH_MATMUL: y = A B, matrix by matrix; leading axes are stretched to match.
+"""BATCH_MATMUL: y = A B, matrix by matrix; leading axes are broadcast.
 
 a (…, M, K), or (…, K, M) with adj_x    A (…, M, K)
 b (…, K, P), or (…, P, K) with adj_y    B (…, K, P)    y (…, M, P)
 
-dA = dy Bᵀ    dB = Aᵀ dy    each summed over the leading axes along which that input was stretched
+dA = dy Bᵀ    dB = Aᵀ dy    each summed over the leading axes along which that input was broadcast
 
-Where b is one matrix for all and a is not transposed, all rows make one long product. Source:
-BatchMatMulOptions in the TFLite schema.
+If b is one matrix for all rows of a, and a is not transposed, one product computes all rows.
+Source: BatchMatMulOptions in the TFLite schema.
 
-Over 150 lines because each of its three products comes transposed or not, and long or by matrix.
+Over 150 lines because each of its three products has four forms: transposed or not, as one
+product or one for each matrix.
 """
 
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ def infer(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: BatchMatmulAttrs, s: Specs, batched: Names) -> bool:
-    """A batch that is summed over, or is not axis 0 of y."""
+    """Whether the batch is summed over, or is not axis 0 of y."""
     rank = max(len(s["a"].shape), len(s["b"].shape))
     if any(len(s[n].shape) < rank for n in batched):
         return True
@@ -68,7 +69,7 @@ def is_long(attrs: BatchMatmulAttrs, s: Specs) -> bool:
 
 
 def scratch(name: str) -> Any:
-    """Workspace of an input's gradient: what is to be summed, where it was stretched."""
+    """Workspace of the gradient by an input that was broadcast: the gradient before the sum."""
 
     def workspace(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
         x = s[name]
@@ -87,12 +88,12 @@ def rows(a: Array) -> Array:
 
 
 def one(b: Array) -> Array:
-    """b as the one matrix it is."""
+    """Returns b as a single matrix."""
     return b.reshape(b.shape[-2:], copy=False)
 
 
 def multiply(left: Array, right: Array, dx: Array, whole: Array | None) -> None:
-    """dx = left right, summed over axes along which it is longer than dx."""
+    """Computes dx = left right, summed over the axes along which the product is longer than dx."""
     lead = max(left.ndim, right.ndim) - dx.ndim
     kept = dx.reshape((1,) * lead + dx.shape, copy=False)
     if whole is None:

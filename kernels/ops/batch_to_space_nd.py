@@ -1,8 +1,8 @@
-"""BATCH_TO_SPACE_ND: images of a batch become the pixels of fewer and larger ones.
+"""BATCH_TO_SPACE_ND: moves axis 0 into blocks of the spatial axes, then crops.
 
 x (N·Πb, S…, R…)    block (M,), crops (M, 2): static    y (N, S·b − before − after…, R…)
 
-dx is dy put back, and 0 for what is cropped. Source: tf.batch_to_space_nd.
+dx is dy moved back, and 0 for cropped values. Source: tf.batch_to_space_nd.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""BROADCAST_ARGS: the shape that two shapes stretch to; y has no gradient.
+"""BROADCAST_ARGS: the shape that results from broadcasting two shapes; no gradient.
 
 a (P,), b (Q,) integers    y (max(P, Q),). Source: tf.broadcast_dynamic_shape.
 """

@@ -1,6 +1,6 @@
-"""BROADCAST_TO: x stretched to a shape, matched from the last axis on.
+"""BROADCAST_TO: x broadcast to a given shape.
 
-dx is dy summed over the axes along which x was stretched. Source: tf.broadcast_to.
+dx is dy summed over the axes along which x was broadcast. Source: tf.broadcast_to.
 """
 
 from collections.abc import Mapping
@@ -25,18 +25,18 @@ def infer(shape: Shape, s: Specs) -> Specs:
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError(f"shape must be one that x stretches to, but got {shape}, x {x}")
+        raise ShapeError(f"x must be broadcastable to shape, but got {shape}, x {x}")
     return {"y": TensorSpec(shape, x.dtype)}
 
 
 def scale_batch(shape: Shape, s: Specs, times: int) -> Shape:
-    """The target grows with x's batch."""
+    """Scales the target shape with the batch of x."""
     grows = len(s["x"].shape) == len(shape) > 0 and s["x"].shape[0] == shape[0]
     return (shape[0] * times, *shape[1:]) if grows else shape
 
 
 def mixes_samples(shape: Shape, s: Specs, batched: Names) -> bool:
-    """The batch has to stay axis 0, as long as it is."""
+    """Whether the batch does not stay axis 0, or changes its length."""
     x = s["x"].shape
     return bool(batched) and (len(x) != len(shape) or x[0] != shape[0])
 

@@ -1,7 +1,7 @@
-"""CAST: y is x in another type, as the file types y; to integers towards 0, to bool whether not 0.
+"""CAST: converts x to the dtype of y in the file; to integers rounds towards 0, to bool is x ≠ 0.
 
-dx is dy in x's type; between integers and floats there is no gradient. Where the type stays no
-memory is moved.
+dx is dy converted to the dtype of x; between integers and floats there is no gradient. A cast to
+the same dtype is a view.
 """
 
 from collections.abc import Mapping

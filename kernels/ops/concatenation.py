@@ -1,6 +1,6 @@
-"""CONCATENATION: tensors one after the other along an axis.
+"""CONCATENATION: joins tensors along an axis.
 
-dxₖ is the part of dy that xₖ has become. Source: ConcatenationOptions in the TFLite schema.
+dxₖ is the part of dy at the position of xₖ. Source: ConcatenationOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

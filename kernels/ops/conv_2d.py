@@ -2,14 +2,15 @@
 
 x (N, H, W, C)    w (O, KH, KW, C)    b (O,) or absent    y (N, OH, OW, O)
 
-With the windows of x as columns (N·OH·OW, KH·KW·C), and w seen as (O, KH·KW·C):
+With the windows of x as columns (N·OH·OW, KH·KW·C), and w as (O, KH·KW·C):
 y = columns wᵀ + b      dw = dyᵀ columns      db = Σ dy
-dx: for each phase (kernels/window.py), windows of dy as columns times the taps of that phase.
+dx: for each stride phase (kernels/geometry/window.py), windows of dy as columns times its taps.
 
-A 1×1 convolution with stride 1 is a product of x itself. Backward makes the columns again: x is
-there anyway, and columns are KH·KW times larger. PaddedImages: Conv2DOptions in the TFLite schema.
+A 1×1 convolution with stride 1 is a product of x itself. Backward computes the columns again,
+because they are KH·KW times larger than x, which is saved anyway.
+Source: Conv2DOptions in the TFLite schema.
 
-Over 150 lines because each kernel has a short form for products.
+Over 150 lines because each kernel has a second form for 1×1 convolutions.
 """
 
 import numpy as np
@@ -44,7 +45,7 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
 
 
 def is_product(h: Axis, v: Axis) -> bool:
-    """1×1 with stride 1: nothing to gather."""
+    """Whether this is a 1×1 convolution with stride 1, a product without im2col."""
     return h.kernel == v.kernel == h.stride == v.stride == 1
 
 

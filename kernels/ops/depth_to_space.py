@@ -1,8 +1,8 @@
-"""DEPTH_TO_SPACE: each pixel's channels become a block of b × b pixels.
+"""DEPTH_TO_SPACE: rearranges the channels of each pixel into a block of b × b pixels.
 
 x (N, H, W, b²·C)    y (N, H·b, W·b, C)
 
-dx is dy put back. Source: DepthToSpaceOptions in the TFLite schema, tf.nn.depth_to_space.
+dx is dy moved back. Source: DepthToSpaceOptions in the TFLite schema, tf.nn.depth_to_space.
 """
 
 from collections.abc import Iterator

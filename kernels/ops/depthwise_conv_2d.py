@@ -1,16 +1,16 @@
-"""DEPTHWISE_CONV_2D: each channel of NHWC images with M filters of its own.
+"""DEPTHWISE_CONV_2D: convolution of each channel of NHWC images with its own M filters.
 
 x (N, H, W, C)    w (1, KH, KW, C·M)    b (C·M,) or absent    y (N, OH, OW, C·M)
 
 y[…, cM+m] = Σᵢⱼ window(x)[i, j, c] w[i, j, cM+m] + b
 dw[i, j, cM+m] = Σ window(x)[i, j, c] dy[…, cM+m]      db = Σ dy
-dx: for each phase (kernels/window.py), windows of dy with the taps of that phase, summed over m.
+dx: for each stride phase (kernels/geometry/window.py), windows of dy with its taps, summed over m.
 
-M follows from the shapes: files are known to say something else in depth_multiplier. PaddedImages:
+M is computed from the shapes, because depth_multiplier is wrong in some files. Source:
 DepthwiseConv2DOptions in the TFLite schema.
 
-For M = 1 a row of windows is taken as one (kernels/runs.py) where that makes loops longer.
-Over 150 lines because each kernel has these forms.
+For M = 1, a row of windows is treated as one window (kernels/geometry/row_windows.py) if that makes
+loops longer. Over 150 lines because each kernel has these two forms.
 """
 
 from typing import Any
@@ -52,19 +52,19 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
 
 
 def room(source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
-    """A tile's images with their border, where there is one."""
+    """Workspace for the padded images of a tile; none without padding."""
     if not source.is_padded:
         return {}
     return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
 
 
 def by_filter(a: Array, channels: int) -> Array:
-    """(…, C·M) as (…, C, M)."""
+    """Reshapes (…, C·M) to (…, C, M)."""
     return a.reshape(*a.shape[:-1], channels, -1, copy=False)
 
 
 def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Besides the border, room for the filters of a joined row."""
+    """Workspace: padded images, and the filters of a joined row."""
     (_, v), source = geometry(attrs, s).values()
     found = room(source, s["x"].dtype)
     if joins(v.reading, source.channels, s["w"].shape[3]):
@@ -100,7 +100,7 @@ def forward(
 
 
 def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Besides the border, the sums of one tap: of a tile, and of a joined row of it."""
+    """Workspace: padded images, and the sums of one tap over a tile and over a joined row."""
     (_, v), source = geometry(attrs, s).values()
     units, dtype = s["w"].shape[3], s["w"].dtype
     found = {**room(source, dtype), "part": TensorSpec((units,), dtype)}
@@ -142,13 +142,13 @@ def grad_w(
 
 
 def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Besides the border, the filters of a joined row, and results that are not neighbours."""
+    """Workspace: padded images, the filters of a joined row, and results that are not adjacent."""
     _, source, pairs = back_geometry(attrs, s).values()
     dtype, channels = s["dy"].dtype, s["dx"].shape[3]
     found = room(source, dtype)
     apart = max(attrs.stride) > 1
     if apart and "padded" not in found:
-        return found  # all images are one tile: its results would grow with the batch
+        return found  # one tile of all images: results would grow with the batch
     wide = [(a, b) for a, b in pairs if joins(b.reading, channels, s["w"].shape[3])]
     if wide:
         cols = max(b.reading.count for _, b in wide)

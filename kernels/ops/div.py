@@ -1,8 +1,8 @@
-"""DIV: y = a / b, stretched to match from the last axis on.
+"""DIV: y = a / b, with a and b broadcast.
 
-da = dy / b and db = −dy · y / b, each summed over the axes along which that input was stretched.
+da = dy / b and db = −dy · y / b, each summed over the axes along which that input was broadcast.
 
-Integers are divided exactly, not by 0, and rounded towards 0 as in C and LiteRT.
+The quotient of integers is rounded towards 0, as in C and LiteRT; division by 0 is an error.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""ELU: y = x where x > 0, else eˣ − 1, element by element; dx = dy where y > 0, else dy (y + 1)."""
+"""ELU: y = x if x > 0, else eˣ − 1, element by element; dx = dy if y > 0, else dy (y + 1)."""
 
 import numpy as np
 

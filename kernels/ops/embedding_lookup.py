@@ -1,9 +1,9 @@
-"""EMBEDDING_LOOKUP: rows of a table.
+"""EMBEDDING_LOOKUP: rows of a table, selected by index.
 
 ids (N,) integers    table (V, D…)    y (N, D…)
 
-dtable is 0 but where a row was taken: there it is the sum of what dy has for it. Source: the
-TFLite schema; it is GATHER along axis 0 with its inputs in the other order.
+dtable: each row is the sum of dy over the ids that select it. Equal to GATHER along axis 0 with the
+inputs in the other order. Source: the TFLite schema.
 """
 
 from odt.errors import ShapeError

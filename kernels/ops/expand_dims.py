@@ -1,4 +1,4 @@
-"""EXPAND_DIMS: y is x with one more axis of length 1, before the axis named."""
+"""EXPAND_DIMS: inserts an axis of length 1 into the shape of x."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""FILL: y is one value in a given shape; the value's gradient is the sum of dy.
+"""FILL: a tensor of a given shape with one value; the gradient by the value is the sum of dy.
 
 Source: tf.fill.
 """

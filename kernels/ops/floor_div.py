@@ -1,6 +1,6 @@
-"""FLOOR_DIV: y = ⌊a / b⌋, stretched to match from the last axis on; da = 0 and db = 0.
+"""FLOOR_DIV: y = ⌊a / b⌋, with a and b broadcast; da = 0 and db = 0.
 
-Integers are divided exactly, not by 0.
+The division of integers is exact; division by 0 is an error.
 """
 
 import numpy as np

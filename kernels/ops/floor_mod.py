@@ -1,7 +1,7 @@
-"""FLOOR_MOD: y = a − ⌊a / b⌋ b, stretched to match from the last axis on; y has the sign of b.
+"""FLOOR_MOD: y = a − ⌊a / b⌋ b, with a and b broadcast; y has the sign of b.
 
-da = dy and db = −dy ⌊a / b⌋, each summed over the axes along which that input was stretched.
-Integers are not divided by 0.
+da = dy and db = −dy ⌊a / b⌋, each summed over the axes along which that input was broadcast.
+For integers, division by 0 is an error.
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""FULLY_CONNECTED: y = x wᵀ + b.
+"""FULLY_CONNECTED: dense layer, y = x wᵀ + b.
 
 x (…, I)    w (O, I)    b (O,) or absent    y (N, O), or (…, O) with keep_num_dims
 
-Seen as x (N, I) and dy (N, O):
+With x as (N, I) and dy as (N, O):
 dx = dy w       dw = dyᵀ x       db = Σₙ dy
 
-Source: FullyConnectedOptions in the TFLite schema. A fused activation has become a node of its
-own before a kernel runs, so none is seen here.
+Source: FullyConnectedOptions in the TFLite schema. A fused activation is a separate node in the
+lowered graph, so it does not appear here.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def infer(attrs: FullyConnectedAttrs, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: FullyConnectedAttrs, s: Specs, batched: Names) -> bool:
-    """A row that is made of several samples (x (N, 2) against w (O, 4)) mixes_samples them."""
+    """Whether a row holds values of several samples, as for x (N, 2) and w (O, 4)."""
     x, w = s["x"].shape, s["w"].shape
     return "w" in batched or (bool(x[0]) and (s["x"].size // x[0]) % w[1] != 0)
 
@@ -71,7 +71,7 @@ def grad_x(attrs: FullyConnectedAttrs, *, dy: Array, w: Array, dx: Array) -> Non
 
 def grad_w(attrs: FullyConnectedAttrs, *, dy: Array, x: Array, dw: Array) -> None:
     a, b = rows(dy, dw.shape[0]).T, rows(x, dw.shape[1])
-    # of one row an outer product, which BLAS takes five times as long for
+    # with one row this is an outer product, which takes BLAS five times as long
     (np.matmul if len(b) > 1 else np.multiply)(a, b, out=dw)
 
 

@@ -1,11 +1,11 @@
-"""GATHER: slices of x along an axis, in the order that the indices say.
+"""GATHER: slices of x along an axis, selected by indices.
 
 x (B…, P…, K, Q…)    indices (B…, I…)    y (B…, P…, I…, Q…); K is the axis, B… are batch_dims axes
 
-dx is 0 but where something was taken: there it is the sum of what dy has for it.
+dx: each slice is the sum of dy over the indices that select it.
 
-All of x's leading axes and K become rows of Q values; row (b, p, i) of y is row
-(b P + p) K + indices[b, i] of x. Source: GatherOptions in the TFLite schema, tf.gather.
+With x and y as rows of Q values, row (b, p, i) of y is row (b P + p) K + indices[b, i] of x.
+Source: GatherOptions in the TFLite schema, tf.gather.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class GatherAttrs:
     batch_dims: int
 
     def resolved(self, s: Specs) -> tuple[int, int]:
-        """Axis and batch_dims counted from 0 on."""
+        """Axis and batch_dims, counted from 0."""
         rank, lead = len(s["x"].shape), len(s["indices"].shape)
         axis = self.axis + rank if self.axis < 0 else self.axis
         dims = self.batch_dims + lead if self.batch_dims < 0 else self.batch_dims
@@ -55,7 +55,7 @@ def infer(attrs: GatherAttrs, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: GatherAttrs, s: Specs, batched: Names) -> bool:
-    """A table's rows are taken sample by sample; a batch's samples are not."""
+    """Whether slices are selected from a batched x: indices may select other samples."""
     axis, dims = attrs.resolved(s)
     if dims:
         return False
@@ -63,14 +63,14 @@ def mixes_samples(attrs: GatherAttrs, s: Specs, batched: Names) -> bool:
 
 
 def rows(attrs: GatherAttrs, s: Specs) -> Specs:
-    """Which row of x each row of y is."""
+    """Prepares the row of x for each row of y."""
     axis, dims = attrs.resolved(s)
     x, indices = s["x"].shape, s["indices"].shape
     return {"at": TensorSpec((prod(x[:dims]), prod(x[dims:axis]), prod(indices[dims:])), INDEX)}
 
 
 def geometry(attrs: GatherAttrs, s: Specs) -> Mapping[str, Any]:
-    """K, and the first row of x for each (b, p)."""
+    """Returns K, and the first row of x for each (b, p)."""
     axis, _ = attrs.resolved(s)
     b, p, _ = rows(attrs, s)["at"].shape
     entries = s["x"].shape[axis]

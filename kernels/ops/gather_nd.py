@@ -1,9 +1,8 @@
-"""GATHER_ND: entries of x that lists of indices name.
+"""GATHER_ND: entries of x, selected by index tuples.
 
 x (S₁, …, S_K, R…)    indices (I…, K)    y (I…, R…)
 
-dx is 0 but where something was taken: there it is the sum of what dy has for it. Source:
-tf.gather_nd.
+dx: each entry is the sum of dy over the index tuples that select it. Source: tf.gather_nd.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ def infer(attrs: None, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
-    """A table's entries are taken sample by sample; a batch's samples are not."""
+    """Whether entries are selected from a batched x: indices may select other samples."""
     return "x" in batched or ("indices" in batched and len(s["indices"].shape) == 1)
 
 

@@ -1,10 +1,10 @@
-"""GELU: y = x Φ(x), Φ the normal distribution's cumulative function; or its approximation.
+"""GELU: y = x Φ(x), where Φ is the standard normal distribution function, exact or approximated.
 
 Exact: Φ = (1 + erf(x / √2)) / 2                   dx = dy (Φ + x exp(−x²/2) / √(2π))
 approximate: Φ = (1 + t) / 2, t = tanh √(2/π) (x + c x³), c = 0.044715
                                                    dx = dy (Φ + x (1 − t²) (1 + 3 c x²) / √(2π))
 
-Both work through the tensor in pieces that stay in the cache. Source: Hendrycks and Gimpel 2016;
+Both forms compute tiles that stay in the cache. Source: Hendrycks and Gimpel 2016;
 GeluOptions in the TFLite schema.
 """
 
@@ -45,7 +45,7 @@ def scratch(attrs: GeluAttrs, s: Specs) -> Specs:
 
 
 def tiles(work: Array, mask: Array, *arrays: Array) -> Iterator[tuple[Array, ...]]:
-    """Pieces of the arrays, flat, then as much of work and mask."""
+    """Yields flat tiles of the arrays, with slices of work and mask of the same length."""
     flat = [a.reshape(-1, copy=False) for a in arrays]
     for at in range(0, flat[0].size, TILE):
         pieces = [a[at : at + TILE] for a in flat]

@@ -1,4 +1,4 @@
-"""GREATER: y is whether a > b; both are stretched to match from the last axis on."""
+"""GREATER: y = (a > b), element by element, with a and b broadcast."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """HARD_SWISH: y = x · min(max(x + 3, 0), 6) / 6, element by element.
 
-dx = dy where x ≥ 3, 0 where x ≤ −3, else dy (2 x + 3) / 6. Source: Howard et al. 2019,
+dx = dy if x ≥ 3, 0 if x ≤ −3, else dy (2 x + 3) / 6. Source: Howard et al. 2019,
 "Searching for MobileNetV3".
 """
 

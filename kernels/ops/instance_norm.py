@@ -1,4 +1,4 @@
-"""INSTANCE_NORM: each channel of each image brought to mean 0 and variance 1, scaled and shifted.
+"""INSTANCE_NORM: normalizes each channel of each image to mean 0 and variance 1, scales and shifts.
 
 x, y (N, S…, C)    gamma, beta (C)    mean, inv (N, 1…, C), for backward
 
@@ -6,7 +6,7 @@ With sums and means over S…, x̂ = (x − mean) inv, inv = 1 / √(mean((x −
 y = γ x̂ + β      dγ = Σ dy x̂      dβ = Σ dy
 dx = γ inv (dy − mean(dy) − x̂ mean(dy x̂))
 
-Over 150 lines because each of four kernels has its arrays and its compiled form to name.
+Over 150 lines because each of the four kernels declares its arrays and its compiled form.
 Source: InstanceNormOptions in the Circle schema.
 """
 
@@ -20,7 +20,7 @@ from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, Tenso
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> float:
-    """ε, which is 1e-5 where the file does not say."""
+    """Reads ε, 1e-5 if it is not in the file."""
     return float(options.get("epsilon", 1e-5))
 
 

@@ -2,9 +2,9 @@
 
 x, y (…, K)    norm (…, 1), for backward
 
-dx = (dy − y Σₖ dyₖ yₖ) / ‖x‖, and dy / 1e-6 where the norm is no more than that
+dx = (dy − y Σₖ dyₖ yₖ) / ‖x‖, or dy / 1e-6 if ‖x‖ ≤ 1e-6
 
-Source: the floor is that of TFLite's reference kernel.
+Source: TFLite's reference kernel, which has the constant 1e-6.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""L2_POOL_2D: the root of the mean square of each window, channel by channel.
+"""L2_POOL_2D: root mean square of each window in each channel.
 
 x (N, H, W, C)    y (N, OH, OW, C)
 
-y = √(Σ window(x)² / n), n the window's number of inputs inside the image: padding does not count.
-dx = x Σ dy / (n y) over the windows that x is in. Where y is 0, so is all its window, and dx gets
-nothing from it: 0 is among the subgradients. PaddedImages: Pool2DOptions in the TFLite schema.
+y = √(Σ window(x)² / n), where n is the number of inputs in the window, without padding.
+dx = x Σ dy / (n y) over the windows that contain x. A window with y = 0 adds 0, which is a
+subgradient. Source: Pool2DOptions in the TFLite schema.
 """
 
 import numpy as np
@@ -58,7 +58,7 @@ def grad_x(
         gains, mask = part[: images.stop - n], positive[: images.stop - n]
         np.greater(y[images], 0, out=mask)
         np.multiply(dy[images], inverse_counts, out=gains)
-        np.divide(gains, y[images], out=gains, where=mask)  # elsewhere every x is 0
+        np.divide(gains, y[images], out=gains, where=mask)  # 0 elsewhere, as is every x
         spread(gains, dx[images], axes, source, dpadded)
     np.multiply(dx, x, out=dx)
 

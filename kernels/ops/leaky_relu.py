@@ -1,6 +1,6 @@
-"""LEAKY_RELU: y = x where x > 0, else α x, element by element.
+"""LEAKY_RELU: y = x if x > 0, else α x, element by element.
 
-dx = dy where y > 0, else α dy. Reading y and not x needs α ≥ 0: then both have one sign.
+dx = dy if y > 0, else α dy. α must be at least 0, because backward takes the sign of x from y.
 
 Source: LeakyReluOptions in the TFLite schema.
 """

@@ -4,7 +4,7 @@ x, y (…, K)
 
 dx = dy − exp(y) Σₖ dyₖ
 
-The greatest x is taken off first, so that no exponential overflows.
+The maximum is subtracted from x first, so that no exponential overflows.
 """
 
 import numpy as np

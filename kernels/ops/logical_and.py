@@ -1,4 +1,4 @@
-"""LOGICAL_AND: y is whether a and b; both are stretched to match from the last axis on."""
+"""LOGICAL_AND: y = a and b, element by element, with a and b broadcast."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""LOGICAL_OR: y is whether a or b; both are stretched to match from the last axis on."""
+"""LOGICAL_OR: y = a or b, element by element, with a and b broadcast."""
 
 import numpy as np
 

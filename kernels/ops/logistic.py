@@ -1,6 +1,6 @@
 """LOGISTIC: y = 1 / (1 + e⁻ˣ), element by element; dx = dy · y (1 − y).
 
-The exponent stops short of overflow: y is then the smallest number instead of 0.
+The exponent is limited to prevent overflow: y is then the smallest positive number instead of 0.
 """
 
 import numpy as np

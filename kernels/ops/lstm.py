@@ -1,8 +1,8 @@
-"""LSTM: one step of a long short-term memory from zero; y is its output.
+"""LSTM: one step of a long short-term memory with initial state 0.
 
-x (N, I)    y (N, P)    weights and formulas: kernels/lstm.py
+x (N, I)    y (N, P)    weights and formulas: kernels/families/lstm.py
 
-The kernel type is FULL; BASIC, whose inputs are others, is refused. Source: LSTMOptions in the
+Only the kernel type FULL is supported; BASIC has other inputs. Source: LSTMOptions in the
 TFLite schema.
 """
 

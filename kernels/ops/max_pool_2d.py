@@ -1,10 +1,10 @@
-"""MAX_POOL_2D: the greatest input of each window, channel by channel; padding never wins.
+"""MAX_POOL_2D: maximum of each window in each channel, without padding.
 
 x (N, H, W, C)    y (N, OH, OW, C)
 
-dx gets dy where x is the window's maximum: among equals the first in scan order, as in PyTorch
-and onert. Backward finds it again from x and y, which their other readers keep anyway.
-PaddedImages: Pool2DOptions in the TFLite schema.
+dx gets dy at the maximum of the window, the first of equal values in scan order, as in PyTorch and
+onert. Backward finds the maximum from x and y, which other operators usually save too.
+Source: Pool2DOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ BOOL = np.dtype(bool)
 
 
 def scratch(attrs: PoolAttrs, s: Specs) -> Specs:
-    """A tile's images with their border, where there is one."""
+    """Workspace for the padded images of a tile; none without padding."""
     source = source_of(attrs, s["x"])
     if not source.is_padded:
         return {}
@@ -56,7 +56,7 @@ def back_geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
-    """For a tile of images: which inputs win, which windows have a winner, what it gets."""
+    """Workspace for a tile: masks of maximal inputs and finished windows, and gradients."""
     source, y, dtype = source_of(attrs, s["x"]), s["y"], s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
     part = (images, *y.shape[1:])

@@ -1,7 +1,7 @@
-"""MEAN: y is the mean of x over some axes.
+"""MEAN: mean of x over some axes.
 
-dx = dy / n, stretched over those axes, n values in each mean. A mean of integers is rounded
-towards 0, as in LiteRT; it is exact while their sum is below 2⁵³. Source: ReducerOptions in the
+dx = dy / n, broadcast over those axes, for means of n values. A mean of integers is rounded towards
+0, as in LiteRT; it is exact while the sum is below 2⁵³. Source: ReducerOptions in the
 TFLite schema.
 """
 

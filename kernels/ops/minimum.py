@@ -1,7 +1,7 @@
-"""MINIMUM: y is the smaller of a and b, stretched to match from the last axis on.
+"""MINIMUM: y = min(a, b), with a and b broadcast.
 
-da = dy where a ≤ b, db = dy where a > b, else 0; each summed over the axes along which that input
-was stretched. Equals count for a, as in TensorFlow.
+da = dy if a ≤ b, db = dy if a > b, else 0; each summed over the axes along which that input was
+broadcast. For equal values da gets dy, as in TensorFlow.
 """
 
 import numpy as np

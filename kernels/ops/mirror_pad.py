@@ -1,9 +1,8 @@
-"""MIRROR_PAD: x with its own values, mirrored at each end, around it.
+"""MIRROR_PAD: pads x with its own values, mirrored at each end.
 
-mode REFLECT (0): the mirror stands on the last value, which is not repeated; SYMMETRIC (1): it
-stands behind it. y is filled axis by axis, so corners are mirrored twice. Backward goes the other
-way: what each mirrored value got is added to what it mirrors. Source: MirrorPadOptions in the
-TFLite schema, tf.pad.
+In mode REFLECT (0) the last value is not repeated, in mode SYMMETRIC (1) it is. y is filled axis by
+axis, so corners are mirrored twice. Backward adds the gradient of each mirrored value to that of
+the value it mirrors, in the reverse order. Source: MirrorPadOptions in the TFLite schema, tf.pad.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs
 
 @dataclass(frozen=True, slots=True)
 class MirrorAttrs:
-    """Padding, and whether the value at the end is left out of the mirror image (0) or not (1)."""
+    """Padding for each axis, and the mode: 0 for REFLECT, 1 for SYMMETRIC."""
 
     pad: PadAttrs
     mode: int
@@ -39,7 +38,7 @@ def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
     most = [n - 1 + (attrs.mode == 1) for n in x.shape]
     if any(max(pair) > m for pair, m in zip(attrs.pad.pads, most, strict=True)):
         raise ShapeError(
-            f"paddings must be at most what there is to mirror, {tuple(most)}, "
+            f"paddings must be at most the values that can be mirrored, {tuple(most)}, "
             f"but got {attrs.pad.pads}, x {x}"
         )
     return found
@@ -54,9 +53,9 @@ def add_batch_axis(attrs: MirrorAttrs, samples: int) -> MirrorAttrs:
 
 
 def mirrors(attrs: MirrorAttrs, y: Array) -> Iterator[tuple[Array, Array]]:
-    """Parts of y and what they mirror, along the first axis, then the next, ….
+    """Yields pairs (part of the padding, the values it mirrors), axis by axis.
 
-    Axes still to come are taken without their padding.
+    Later axes are without their padding.
     """
     pads = attrs.pad.pads
     skip = 1 - attrs.mode

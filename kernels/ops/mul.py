@@ -1,6 +1,6 @@
-"""MUL: y = a · b, stretched to match from the last axis on.
+"""MUL: y = a · b, with a and b broadcast.
 
-da = dy · b and db = dy · a, each summed over the axes along which that input was stretched.
+da = dy · b and db = dy · a, each summed over the axes along which that input was broadcast.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""ONE_HOT: y is on where the new axis's index is the entry of indices, else off; no gradient.
+"""ONE_HOT: y = on at the position given by the index, else off, along a new axis; no gradient.
 
 indices (P…, Q…)    y (P…, depth, Q…), the new axis at `axis`, −1 for the last
-An index that is not 0 … depth − 1 gives off everywhere. Source: OneHotOptions in the TFLite
+For an index outside 0 … depth − 1, all values are off. Source: OneHotOptions in the TFLite
 schema, tf.one_hot.
 """
 
@@ -23,7 +23,7 @@ class OneHotAttrs:
     depth: int
 
     def place(self, rank: int) -> int:
-        """Of the new axis in y."""
+        """Returns the position of the new axis in y."""
         found = self.axis + rank + 1 if self.axis < 0 else self.axis
         if not 0 <= found <= rank:
             raise ShapeError(f"axis must be −1 … {rank}, but got {self.axis}")
@@ -57,7 +57,7 @@ def hits(attrs: OneHotAttrs, s: Specs) -> Specs:
 
 
 def prepare(attrs: OneHotAttrs, s: Specs) -> Mapping[str, Any]:
-    """The places along the new axis, beside y's axes."""
+    """Prepares the positions along the new axis, shaped to broadcast with y."""
     rank, dtype = len(s["indices"].shape), s["indices"].dtype
     dtype = np.promote_types(dtype, np.min_scalar_type(attrs.depth))
     after = (1,) * (rank - attrs.place(rank))

@@ -1,6 +1,6 @@
-"""PACK: tensors of one shape, side by side along a new axis.
+"""PACK: stacks tensors of one shape along a new axis.
 
-dxₖ is the k-th part of dy along that axis. Source: PackOptions in the TFLite schema.
+dxₖ is the k-th entry of dy along that axis. Source: PackOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""PAD: y is x with zeros around it.
+"""PAD: pads x with zeros.
 
-dx is the part of dy where x lies.
+dx is dy without the padding.
 """
 
 import numpy as np

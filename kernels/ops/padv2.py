@@ -1,7 +1,7 @@
-"""PADV2: y is x with one value around it.
+"""PADV2: pads x with a constant value.
 
-dx is the part of dy where x lies. The value is a setting, not a weight (it may be −∞ in front of
-a maximum), and has no gradient.
+dx is dy without the padding. The value has no gradient, because it is a setting and not a weight:
+it may be −∞ before a maximum.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""POW: y = aᵇ, stretched to match from the last axis on.
+"""POW: y = aᵇ, with a and b broadcast.
 
 da = dy · b aᵇ⁻¹ (0 where b is 0)    db = dy · y ln a (0 where a is not above 0)
-each summed over the axes along which that input was stretched.
+each summed over the axes along which that input was broadcast.
 
-By an exponent there is no gradient at a < 0; where aᵇ exists all the same it counts as 0.
-Integers have exponents of 0 and more, as in LiteRT.
+For a < 0, where the gradient by b does not exist, db is 0. Exponents of integers must be at least
+0, as in LiteRT.
 """
 
 import numpy as np

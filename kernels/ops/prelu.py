@@ -1,9 +1,9 @@
-"""PRELU: y = x where x > 0, else α x.
+"""PRELU: y = x if x > 0, else α x, with α broadcast.
 
-x, y (N, …, C)    alpha matches x from the last axis on
+x, y (N, …, C)    alpha broadcast to x
 
-dx = dy where x > 0, else α dy
-dα = dy · min(x, 0), summed over the axes that α is stretched along
+dx = dy if x > 0, else α dy
+dα = dy · min(x, 0), summed over the axes along which α is broadcast
 """
 
 import numpy as np

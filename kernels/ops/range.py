@@ -1,6 +1,6 @@
-"""RANGE: start, start + delta, … as long as they are before limit; y has no gradient.
+"""RANGE: start, start + delta, … up to but not including limit; no gradient.
 
-All three are single numbers and static. Source: tf.range.
+All three inputs are scalars and static. Source: tf.range.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def infer(attrs: RangeAttrs, s: Specs) -> Specs:
 
 
 def prepare(attrs: RangeAttrs, s: Specs) -> Mapping[str, Array]:
-    """The values. Floats are computed in float64; integers wrap back into their type."""
+    """Prepares the values. Floats are computed in float64; integers wrap around in their type."""
     wide = np.dtype(np.float64) if attrs.dtype.kind == "f" else attrs.dtype
     start, delta = (np.array(value, wide) for value in (attrs.start, attrs.delta))
     values = np.arange(attrs.count, dtype=wide) * delta + start

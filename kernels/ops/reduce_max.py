@@ -1,6 +1,7 @@
-"""REDUCE_MAX: y = the largest x along axes.
+"""REDUCE_MAX: maximum of x over some axes.
 
-dx = dy where x is y; among n equals each gets dy / n, as in TensorFlow and PyTorch's amax.
+dx = dy / n at each of the n elements equal to the maximum, else 0, as in TensorFlow and PyTorch's
+amax.
 """
 
 import numpy as np

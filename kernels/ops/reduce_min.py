@@ -1,6 +1,7 @@
-"""REDUCE_MIN: y = the smallest x along axes.
+"""REDUCE_MIN: minimum of x over some axes.
 
-dx = dy where x is y; among n equals each gets dy / n, as in TensorFlow and PyTorch's amax.
+dx = dy / n at each of the n elements equal to the minimum, else 0, as in TensorFlow and PyTorch's
+amin.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
-"""REDUCE_PROD: y is the product of x over some axes.
+"""REDUCE_PROD: product of x over some axes.
 
-dx = dy times the product of all others. With p the product of what is not 0 and z the number of
-zeros: at x ≠ 0 dy p / x if z = 0, else 0; at x = 0 dy p if z = 1, else 0.
+dx = dy times the product of all other elements. With p the product of the nonzero elements and z
+the number of zeros: for x ≠ 0, dx = dy p / x if z = 0, else 0; for x = 0, dx = dy p if z = 1, else
+0.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """RELU: y = max(x, 0), element by element.
 
-dx = dy where y > 0, else 0 (so 0 at the kink, as in TFLite, PyTorch and onert).
+dx = dy if y > 0, else 0 (thus 0 at x = 0, as in TFLite, PyTorch and onert).
 """
 
 import numpy as np

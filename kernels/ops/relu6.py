@@ -1,6 +1,6 @@
 """RELU6: y = min(max(x, 0), 6), element by element.
 
-dx = dy where 0 < y < 6, else 0 (so 0 at both kinks, as in TFLite, PyTorch and onert).
+dx = dy if 0 < y < 6, else 0 (thus 0 at both bounds, as in TFLite, PyTorch and onert).
 """
 
 from odt.kernels.families.clamp import clamp

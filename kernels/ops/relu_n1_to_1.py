@@ -1,6 +1,6 @@
 """RELU_N1_TO_1: y = min(max(x, −1), 1), element by element.
 
-dx = dy where −1 < y < 1, else 0 (so 0 at both kinks, as for RELU6).
+dx = dy if −1 < y < 1, else 0 (thus 0 at both bounds, as for RELU6).
 """
 
 from odt.kernels.families.clamp import clamp

@@ -1,9 +1,9 @@
-"""RESHAPE: y is x in another shape; one entry of the target may be −1.
+"""RESHAPE: x with another shape; one entry of the target shape may be −1.
 
-dx is dy in x's shape. Both are views: no memory is moved.
+dx is dy with the shape of x. Both are views: no memory is moved.
 
-Source: ReshapeOptions in the TFLite schema; the second input, where there is one, counts more
-than options.new_shape.
+Source: ReshapeOptions in the TFLite schema; the second input, if present, overrides
+options.new_shape.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> ReshapeAttrs:
 
 
 def resolve(shape: tuple[int, ...], size: int) -> tuple[int, ...] | None:
-    """The target without −1, or None where it does not hold size elements."""
+    """Replaces −1 in the target shape; None if the shape does not have `size` elements."""
     if shape.count(-1) > 1 or min(shape, default=0) < -1:
         return None
     known = prod(n for n in shape if n != -1)
@@ -47,7 +47,7 @@ def infer(attrs: ReshapeAttrs, s: Specs) -> Specs:
 
 
 def scale_batch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
-    """The target's leading entry grows with the batch, also where it is written as a number."""
+    """Scales the first entry of the target shape with the batch, even if it is a fixed number."""
     shape = resolve(attrs.shape, s["x"].size)
     if not shape:
         return attrs
@@ -55,7 +55,7 @@ def scale_batch(attrs: ReshapeAttrs, s: Specs, times: int) -> ReshapeAttrs:
 
 
 def mixes_samples(attrs: ReshapeAttrs, s: Specs, batched: Names) -> bool:
-    """y's leading axis must be made of whole samples."""
+    """Whether an entry of axis 0 of y holds values of several samples."""
     shape = resolve(attrs.shape, s["x"].size)
     return not shape or shape[0] % s["x"].shape[0] != 0
 

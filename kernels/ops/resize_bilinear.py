@@ -1,10 +1,10 @@
-"""RESIZE_BILINEAR: each output is the mean of the four inputs around it, the nearer the heavier.
+"""RESIZE_BILINEAR: resizes images by bilinear interpolation of the four nearest inputs.
 
 x (N, H, W, C)    size (2,), constant    y (N, *size, C)
 
 Along each axis, with s = inputs / outputs, or (inputs − 1) / (outputs − 1) with align_corners:
-output o lies at p = o s, or (o + ½) s − ½ with half_pixel_centers, moved into the image, and is
-(1 − p + ⌊p⌋) x[⌊p⌋] + (p − ⌊p⌋) x[⌊p⌋ + 1]. dx gives each input dy times these weights.
+output o is at position p = o s, or (o + ½) s − ½ with half_pixel_centers, limited to the image, and
+is (1 − p + ⌊p⌋) x[⌊p⌋] + (p − ⌊p⌋) x[⌊p⌋ + 1]. dx sums dy times these weights.
 
 Source: ResizeBilinearOptions in the TFLite schema and TFLite's reference kernel.
 """

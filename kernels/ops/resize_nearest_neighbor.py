@@ -1,11 +1,11 @@
-"""RESIZE_NEAREST_NEIGHBOR: each output is the input nearest to it.
+"""RESIZE_NEAREST_NEIGHBOR: resizes images; each output is the nearest input.
 
 x (N, H, W, C)    size (2,), constant    y (N, *size, C)
 
 Along each axis, with s = inputs / outputs, or (inputs − 1) / (outputs − 1) with align_corners:
-input of output o = ⌊o s⌋, ⌊(o + ½) s⌋ with half_pixel_centers, ⌊o s + ½⌋ with align_corners;
-at most the last one. TFLite computes o s in float32, which decides what is nearest; so it is done
-here. dx sums dy over the outputs that took the input.
+output o is the input ⌊o s⌋, or ⌊(o + ½) s⌋ with half_pixel_centers, or ⌊o s + ½⌋ with
+align_corners, limited to the image. o s is computed in float32, as in TFLite, because the rounding
+affects the result. dx sums dy over the outputs that are copies of the input.
 
 Source: ResizeNearestNeighborOptions in the TFLite schema and TFLite's reference kernel.
 """

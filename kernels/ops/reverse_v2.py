@@ -1,4 +1,4 @@
-"""REVERSE_V2: x with its entries along some axes in reverse; dx is dy reversed.
+"""REVERSE_V2: reverses x along some axes; dx is dy reversed.
 
 Source: tf.reverse.
 """

@@ -1,4 +1,4 @@
-"""RMS_NORM: rows divided by the root of their mean square, and scaled.
+"""RMS_NORM: divides rows by the root of their mean square, and scales them.
 
 x, y (…, K)    gamma (K)    inv (…, 1), for backward
 
@@ -19,7 +19,7 @@ from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, Tenso
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> float:
-    """ε, which is 1e-6 where the file does not say."""
+    """Reads ε, 1e-6 if it is not in the file."""
     return float(options.get("epsilon", 1e-6))
 
 

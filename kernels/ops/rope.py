@@ -1,12 +1,12 @@
-"""ROPE: pairs of a row's values turned by angles, given as tables of sines and cosines.
+"""ROPE: rotary position embedding; rotates pairs of values by angles from sine and cosine tables.
 
-x, y (N, S, T, D), D even    sin, cos (…, D), stretched to x from the last axis on
-With x₀, x₁ the two halves of a row, and likewise of the tables (mode GPT_NEOX):
+x, y (N, S, T, D), D even    sin, cos (…, D), broadcast to x
+With x₀, x₁ the two halves of a row, and sin₀, sin₁, cos₀, cos₁ those of the tables (mode GPT_NEOX):
 y₀ = x₀ cos₀ − x₁ sin₀      y₁ = x₀ sin₁ + x₁ cos₁
 dx₀ = dy₀ cos₀ + dy₁ sin₁      dx₁ = dy₁ cos₁ − dy₀ sin₀
 
-The tables are no weights and have no gradient. onert reads the tables' first row only; they are
-the same where there is one. Source: RoPEOptions in the Circle schema.
+The tables are not weights and have no gradient. onert reads only the first row of each table, which
+gives the same result if there is one row. Source: RoPEOptions in the Circle schema.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def halves(a: Array) -> tuple[Array, Array]:
 
 
 def turn(a: Array, out: Array, part: Array, up: Array, down: Array, cos: Array) -> None:
-    """out₀ = a₀ cos₀ + a₁ up, out₁ = a₁ cos₁ + a₀ down."""
+    """Computes out₀ = a₀ cos₀ + a₁ up and out₁ = a₁ cos₁ + a₀ down."""
     (a0, a1), (out0, out1), (cos0, cos1) = halves(a), halves(out), halves(cos)
     np.multiply(a1, up, out=part)
     np.multiply(a0, cos0, out=out0)

@@ -1,4 +1,4 @@
-"""ROUND: y is the integer nearest to x, of two as near the even one; dx = 0."""
+"""ROUND: rounds x to the nearest integer, halves to even; dx = 0."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
-"""SCATTER_ND: values added to the entries of zeros that lists of indices name.
+"""SCATTER_ND: adds updates to a tensor of zeros at entries given by index tuples.
 
 indices (I…, K)    updates (I…, R…)    shape (S₁, …, S_K, R…), static    y of that shape
 
-The gradient of updates is dy at the same entries. Source: tf.scatter_nd.
+The gradient by updates is dy at the same entries. Source: tf.scatter_nd.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""SELECT: y is a where c holds, else b; a, b and y have one shape.
+"""SELECT: y = a where c is true, else b; a, b and y have one shape.
 
-c has that shape too, or is a list with one entry for each along y's first axis, or a single one.
+c has this shape too, or one entry for each entry of the first axis of y, or is a scalar.
 Source: SelectOptions in the TFLite schema, tf.compat.v1.where.
 """
 

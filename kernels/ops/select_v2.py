@@ -1,4 +1,4 @@
-"""SELECT_V2: y is a where c holds, else b; all three are stretched to match from the last axis on.
+"""SELECT_V2: y = a where c is true, else b, with c, a and b broadcast.
 
 Source: SelectV2Options in the TFLite schema, tf.where.
 """
@@ -33,7 +33,7 @@ def stands(s: Specs) -> tuple[int, ...]:
 
 
 def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
-    """An input that is stretched over axes before its batch does not have it as axis 0 of y."""
+    """Whether an input is broadcast over axes before its batch, which is then not axis 0 of y."""
     rank = max(len(s[n].shape) for n in ("c", "a", "b"))
     return any(len(s[n].shape) < rank for n in batched)
 

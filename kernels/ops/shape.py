@@ -1,4 +1,4 @@
-"""SHAPE: y holds the lengths of x's axes. It reads no value of x, and has no gradient."""
+"""SHAPE: the lengths of the axes of x; reads no values of x and has no gradient."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class ShapeAttrs:
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ShapeAttrs:
-    code = options.get("out_type", 0)  # a default of the schema that stands for INT32 in files
+    code = options.get("out_type", 0)  # the schema's default means INT32 in files
     if code not in DTYPES:
         raise ShapeError(f"out_type must be INT32 (2) or INT64 (4), but got {code}")
     return ShapeAttrs(DTYPES[code])

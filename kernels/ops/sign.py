@@ -1,4 +1,4 @@
-"""SIGN: y = −1, 0 or 1 as x is below, at or above 0, element by element; dx = 0."""
+"""SIGN: y = −1, 0 or 1 for x < 0, x = 0, x > 0, element by element; dx = 0."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""SLICE: size entries of x from begin on, along each axis; size −1 takes all that follow.
+"""SLICE: `size` entries of x from `begin`, along each axis; size −1 selects all entries to the end.
 
-dx is dy where it was read and 0 elsewhere.
+dx is dy at the entries that were read, 0 elsewhere.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class SliceAttrs:
     size: tuple[int, ...]
 
     def at(self, x: TensorSpec) -> tuple[slice, ...]:
-        """What x is indexed with."""
+        """Returns the index of the slice in x."""
         found = []
         if len(self.begin) == len(self.size) == len(x.shape):
             for b, n, length in zip(self.begin, self.size, x.shape, strict=True):
@@ -49,7 +49,7 @@ def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
 
 
 def scale_batch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
-    """What takes all of axis 0 takes all of a larger batch."""
+    """Scales a slice that covers all of axis 0 to all of a larger batch."""
     if not attrs.size or cuts_samples(attrs, s):
         return attrs
     return SliceAttrs(attrs.begin, (-1, *attrs.size[1:]))

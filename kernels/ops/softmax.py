@@ -4,8 +4,8 @@ x, y (…, K)
 
 dx = β y (dy − Σₖ dyₖ yₖ)
 
-The greatest β x is taken off first, so that no exponential overflows. Source: SoftmaxOptions in
-the TFLite schema.
+The maximum is subtracted from β x first, so that no exponential overflows.
+Source: SoftmaxOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

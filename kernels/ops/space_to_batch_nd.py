@@ -1,8 +1,8 @@
-"""SPACE_TO_BATCH_ND: pixels that lie a block apart become images of a larger batch.
+"""SPACE_TO_BATCH_ND: pads the spatial axes and moves their blocks into axis 0.
 
 x (N, S…, R…)    block (M,), paddings (M, 2): static    y (N·Πb, (S + before + after)/b…, R…)
 
-dx is dy put back. Source: tf.space_to_batch_nd.
+dx is dy moved back. Source: tf.space_to_batch_nd.
 """
 
 from collections.abc import Iterator

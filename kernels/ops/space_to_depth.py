@@ -1,8 +1,8 @@
-"""SPACE_TO_DEPTH: each block of b × b pixels becomes one pixel with b² times the channels.
+"""SPACE_TO_DEPTH: rearranges each block of b × b pixels into one pixel with b² times the channels.
 
 x (N, H, W, C)    y (N, H/b, W/b, b²·C)
 
-dx is dy put back. Source: SpaceToDepthOptions in the TFLite schema, tf.nn.space_to_depth.
+dx is dy moved back. Source: SpaceToDepthOptions in the TFLite schema, tf.nn.space_to_depth.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""SPLIT: x cut along an axis into parts of one length.
+"""SPLIT: splits x along an axis into parts of equal length.
 
-dx is the gradients of the parts, side by side. Source: SplitOptions in the TFLite schema.
+dx is the concatenated gradients of the parts. Source: SplitOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""SPLIT_V: x cut along an axis into parts of the lengths given; one may be −1, what is left.
+"""SPLIT_V: splits x along an axis into parts of given lengths; one may be −1 for the rest.
 
-dx is the gradients of the parts, side by side. Source: SplitVOptions in the TFLite schema.
+dx is the concatenated gradients of the parts. Source: SplitVOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SplitVAttrs:
 
 
 def lengths(attrs: SplitVAttrs, x: TensorSpec) -> tuple[int, ...]:
-    """The sizes with −1 resolved."""
+    """Returns the lengths of the parts, with −1 replaced."""
     length = x.shape[place(attrs.axis, len(x.shape))]
     left = length - sum(n for n in attrs.sizes if n != -1)
     found = tuple(left if n == -1 else n for n in attrs.sizes)

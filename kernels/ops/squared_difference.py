@@ -1,6 +1,6 @@
-"""SQUARED_DIFFERENCE: y = (a − b)², stretched to match from the last axis on.
+"""SQUARED_DIFFERENCE: y = (a − b)², with a and b broadcast.
 
-da = 2 dy (a − b) and db = −da, each summed over the axes along which that input was stretched.
+da = 2 dy (a − b) and db = −da, each summed over the axes along which that input was broadcast.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""SQUEEZE: y is x without some axes of length 1; without all of them if none are named.
+"""SQUEEZE: removes the given axes of length 1, or all of them if none are given.
 
-Axis 0 goes only if it is named: it is the batch, whatever its length. Source: SqueezeOptions in
-the TFLite schema; TFLite itself would drop a batch of one.
+Axis 0, the batch, is removed only if it is given. Source: SqueezeOptions in the TFLite schema;
+TFLite removes a batch of one.
 """
 
 from collections.abc import Mapping

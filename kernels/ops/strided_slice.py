@@ -1,12 +1,12 @@
-"""STRIDED_SLICE: a part of x, each axis from begin to end in steps of stride.
+"""STRIDED_SLICE: part of x, along each axis from begin to end in steps of stride.
 
-Bits of the masks: begin_mask and end_mask leave an end open, shrink_axis_mask takes one index and
-drops the axis, new_axis_mask adds an axis of 1, ellipsis_mask takes as many axes as are left.
+Bits of the masks: begin_mask and end_mask leave an end open, shrink_axis_mask selects one index and
+removes the axis, new_axis_mask adds an axis of length 1, ellipsis_mask covers the remaining axes.
 
-dx is dy where it was read and 0 elsewhere. Source: StridedSliceOptions in the TFLite schema, and
-the definition of tf.strided_slice.
+dx is dy at the entries that were read, 0 elsewhere.
+Source: StridedSliceOptions in the TFLite schema, and the definition of tf.strided_slice.
 
-Over 150 lines because each of five masks changes what a position means.
+Over 150 lines because each of the five masks changes the meaning of a position.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:
 
 
 def index(attrs: SliceAttrs, x: TensorSpec) -> tuple[Entry, ...]:
-    """What x is indexed with, one entry for each axis of x or new axis."""
+    """Returns the index of the slice: one entry for each axis of x and each new axis."""
     count, rank = len(attrs.begin), len(x.shape)
     bits = [1 << k for k in range(count)]
     new = sum(bool(attrs.new_axis_mask & b and not attrs.ellipsis_mask & b) for b in bits)
@@ -83,7 +83,7 @@ def _entry(attrs: SliceAttrs, k: int, bit: int, size: int) -> Entry:
     assert begin is not None
     assert end is not None
     begin = None if attrs.begin_mask & bit else begin
-    # A slice that runs down to before the first entry says so with an end below −size.
+    # An end below −size means: down to and including the first entry.
     end = None if attrs.end_mask & bit or (stride < 0 and end < -size) else end
     return slice(begin, end, stride)
 
@@ -106,7 +106,7 @@ def is_all(entry: Entry, size: int) -> bool:
 
 
 def scale_batch(attrs: SliceAttrs, s: Specs, times: int) -> SliceAttrs:
-    """What takes all of axis 0 takes all of a larger batch."""
+    """Scales a slice that covers all of axis 0 to all of a larger batch."""
     if cuts_samples(attrs, s) or not attrs.begin or attrs.ellipsis_mask & 1:
         return attrs
     return replace(attrs, begin_mask=attrs.begin_mask | 1, end_mask=attrs.end_mask | 1)
@@ -117,7 +117,7 @@ def cuts_samples(attrs: SliceAttrs, s: Specs) -> bool:
 
 
 def add_batch_axis(attrs: SliceAttrs, samples: int) -> SliceAttrs:
-    """All of the axis before the others."""
+    """Adds a full slice of the new axis before the others."""
     masks = [getattr(attrs, f"{m}_mask") << 1 for m in MASKS]
     masks[0] |= 1
     masks[1] |= 1

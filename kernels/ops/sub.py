@@ -1,6 +1,6 @@
-"""SUB: y = a − b, stretched to match from the last axis on.
+"""SUB: y = a − b, with a and b broadcast.
 
-da = dy and db = −dy, each summed over the axes along which that input was stretched.
+da = dy and db = −dy, each summed over the axes along which that input was broadcast.
 """
 
 import numpy as np

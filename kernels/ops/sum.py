@@ -1,4 +1,4 @@
-"""SUM: y is the sum of x over some axes; dx is dy, stretched over them.
+"""SUM: sum of x over some axes; dx is dy, broadcast over these axes.
 
 Source: ReducerOptions in the TFLite schema.
 """

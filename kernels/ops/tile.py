@@ -1,6 +1,6 @@
-"""TILE: x repeated, multiples[k] times along axis k.
+"""TILE: repeats x multiples[k] times along axis k.
 
-dx is the sum of dy over all the places that a value went to. Source: tf.tile.
+dx sums dy over the copies of each value. Source: tf.tile.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def add_batch_axis(multiples: Multiples, samples: int) -> Multiples:
 
 
 def apart(multiples: Multiples, y: Array) -> Array:
-    """y with two axes for each of x: which copy, and where in it."""
+    """Reshapes y to two axes for each axis of x: number of the copy, position in the copy."""
     pairs = zip(multiples, y.shape, strict=True)
     return y.reshape(tuple(k for m, n in pairs for k in (m, n // m)), copy=False)
 

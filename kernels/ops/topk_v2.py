@@ -1,9 +1,9 @@
-"""TOPK_V2: the k greatest values along the last axis, in descending order, and where they are.
+"""TOPK_V2: the k largest values along the last axis, in descending order, and their indices.
 
-x (…, K)    values (…, k)    indices (…, k) int32; among equals the first comes first
+x (…, K)    values (…, k)    indices (…, k) int32, ascending for equal values
 
-dx gets each value's gradient where the value was taken, else 0. The values are found one after
-the other; what was taken counts as −∞, so −∞ itself may be found twice. Source: tf.math.top_k.
+dx is the gradient of a value at its index, else 0. The values are selected one after the other, and
+a selected one is replaced by −∞, so an x of −∞ may be selected twice. Source: tf.math.top_k.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def room(k: int, s: Specs) -> Specs:
 
 
 def rows(k: int, s: Specs) -> Mapping[str, Any]:
-    """The first value of each row."""
+    """Prepares the flat index of the first value of each row."""
     width = s["x"].shape[-1]
     return {"first": np.arange(0, s["x"].size, max(width, 1), dtype=INDEX)}
 

@@ -1,6 +1,6 @@
-"""TRANSPOSE: axis k of y is axis perm[k] of x; dx is dy with the axes put back.
+"""TRANSPOSE: axis k of y is axis perm[k] of x; dx is dy with the inverse permutation.
 
-Where only axes of length 1 change places no memory is moved.
+A permutation that moves only axes of length 1 is a view.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class TransposeAttrs:
     perm: tuple[int, ...]
 
     def axes(self, x: TensorSpec) -> tuple[int, ...]:
-        """The permutation, counted from 0 on."""
+        """Returns the permutation with axes counted from 0."""
         rank = len(x.shape)
         found = tuple(p + rank if p < 0 else p for p in self.perm)
         if sorted(found) != list(range(rank)):

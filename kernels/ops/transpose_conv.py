@@ -1,10 +1,10 @@
-"""TRANSPOSE_CONV: the map by which a convolution's gradient goes from its output to its input.
+"""TRANSPOSE_CONV: transposed convolution, the input gradient of a convolution as a forward pass.
 
 output_shape (4,), static    w (O, KH, KW, C)    x (N, H, W, C)    b (O,) or absent
-y (N, OH, OW, O), as output_shape says
+y (N, OH, OW, O), of shape output_shape
 
-Take the convolution from y's shape to x's, with this stride and padding. Then y is what that
-convolution's dx is, x in the place of its dy; and so, with the windows of dy as columns:
+Consider the convolution with this stride and padding from the shape of y to the shape of x. y is
+its input gradient if x is its output gradient. With the windows of dy as columns:
 dx = columns w      dw = columnsᵀ x      db = Σ dy
 
 Source: TransposeConvOptions in the TFLite schema, and the definition of tf.nn.conv2d_transpose.
@@ -32,7 +32,7 @@ from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class TransposeConvAttrs:
-    """y's shape, and the convolution from it to x's."""
+    """The shape of y, and the attributes of the convolution from that shape to the shape of x."""
 
     output_shape: tuple[int, ...]
     conv: ConvAttrs
@@ -77,7 +77,7 @@ def phase_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
 
 
 def window_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
-    """The windows, and the filters with O and C exchanged, as the convolution has them."""
+    """Workspace: columns, and the filters of the convolution, with O and C exchanged."""
     axes, source = gathering(attrs, s).values()
     units, height, width, channels = s["w"].shape
     dtype = s["w"].dtype

@@ -1,9 +1,10 @@
-"""UNIDIRECTIONAL_SEQUENCE_LSTM: a long short-term memory over time; y is its output at each step.
+"""UNIDIRECTIONAL_SEQUENCE_LSTM: long short-term memory over time; y is the output at each step.
 
-x (N, T, I), or (T, N, I) if time_major    y like x, of P units    the rest: kernels/lstm.py
+x (N, T, I), or (T, N, I) if time_major    y (N, T, P)    weights: kernels/families/lstm.py
 
-Peepholes, a projection and a coupled input gate are there if their weights are; the fused
-activation is that of the cell. Source: UnidirectionalSequenceLSTMOptions in the TFLite schema.
+Peepholes, a projection and a coupled input gate are used if their weights are present; the fused
+activation is the activation of the cell.
+Source: UnidirectionalSequenceLSTMOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,12 @@
-"""UNIDIRECTIONAL_SEQUENCE_RNN: yₜ = f(xₜ wᵀ + yₜ₋₁ rᵀ + b), y before the first step being zero.
+"""UNIDIRECTIONAL_SEQUENCE_RNN: yₜ = f(xₜ wᵀ + yₜ₋₁ rᵀ + b), with initial state 0.
 
 x (N, T, I), or (T, N, I) if time_major    w (O, I)    r (O, O)    b (O,)    y like x, of O units
-f is the fused activation. What is inside f, z, has from the last step to the first the gradient
-dzₜ = (dyₜ + dzₜ₊₁ r) f′; then
+f is the fused activation. Its argument z has the gradient dzₜ = (dyₜ + dzₜ₊₁ r) f′, computed from
+the last step to the first; then
 
 dx = dz w       dw = Σ dzₜᵀ xₜ       dr = Σ dzₜᵀ yₜ₋₁       db = Σ dzₜ
 
-TFLite keeps y's last step for the next run; here each run begins with zero.
+Each run begins with state 0; TFLite continues with the last state of the run before.
 Source: SequenceRNNOptions in the TFLite schema.
 """
 

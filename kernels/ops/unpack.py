@@ -1,6 +1,6 @@
-"""UNPACK: the entries of x along an axis, each without that axis.
+"""UNPACK: splits x into its entries along an axis, and removes the axis.
 
-dx is the gradients of the entries, side by side. Source: UnpackOptions in the TFLite schema.
+dx is the gradients of the entries, stacked. Source: UnpackOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""ZEROS_LIKE: y is 0, in x's shape; nothing of x is in it, so there is no gradient."""
+"""ZEROS_LIKE: zeros with the shape of x; no gradient."""
 
 from odt.kernels.families.elementwise import same_as_x
 from odt.kernels.opdef import Array, Kernel, OpDef

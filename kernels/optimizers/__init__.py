@@ -1,1 +1,1 @@
-"""One update rule a file; each ends in `RULE = UpdateRule(...)`."""
+"""One file for each optimizer; each ends in `RULE = UpdateRule(...)`."""

@@ -26,8 +26,8 @@ INFO = OpInfo(
         "large", {"x": (8, 62, 62, 16)}, {}, ints(paddings=[[0, 0], [1, 1], [1, 1], [0, 0]])
     ),
     refusals=(
-        Refusal("what there is to mirror", {"x": (3,)}, {}, ints(paddings=[[3, 0]])),
-        Refusal("what there is to mirror", {"x": (3,)}, {"mode": 1}, ints(paddings=[[0, 4]])),
+        Refusal("values that can be mirrored", {"x": (3,)}, {}, ints(paddings=[[3, 0]])),
+        Refusal("values that can be mirrored", {"x": (3,)}, {"mode": 1}, ints(paddings=[[0, 4]])),
         Refusal("for each axis", {"x": (3, 2)}, {}, ints(paddings=[[0, 1]])),
     ),
 )
