@@ -1,1 +1,1 @@
-"""Operators, losses and optimizers on given memory. Knows no file and no graph."""
+"""Operators, losses and optimizers in given memory; independent of files and graphs."""

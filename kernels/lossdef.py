@@ -1,7 +1,7 @@
-"""How a loss is declared: one row says all that the rest of odt asks of it.
+"""LossDef, the row that declares a loss.
 
-The command line's choices, training info, checks of data files, fitting metrics, random samples
-and the documentation are made from these rows.
+The choices on the command line, training info, checks of data files, metrics, random samples and
+the documentation are derived from these rows.
 """
 
 import math
@@ -13,13 +13,13 @@ import numpy as np
 
 from odt.kernels.opdef import Array, HyperParameter, OpDef, TensorSpec
 
-# Rows of values → the first row that the loss cannot use and what is wrong with it, or None.
+# Rows of values → the first invalid row and the reason, or None.
 Check: TypeAlias = Callable[[Array], tuple[int, str] | None]
-# As text: numpy.random takes 15 ms to load, and only odt check draws values.
+# A string, because numpy.random takes 15 ms to import and only odt check draws values.
 Rng: TypeAlias = "np.random.Generator"
 Draw: TypeAlias = "Callable[[Rng, TensorSpec], Array]"
 
-# What targets are. Metrics fit some of these.
+# Forms of targets; each metric supports some of them.
 DISTRIBUTIONS = "rows of probabilities"
 FRACTIONS = "values from 0 to 1, each by itself"
 VALUES = "values"
@@ -27,7 +27,7 @@ LABELS = "integer labels"
 
 
 def like_output(x: TensorSpec) -> TensorSpec:
-    """The targets of a loss that compares each element of the output with one of its own."""
+    """Spec of targets that have one value for each element of the output."""
     return x
 
 
@@ -47,17 +47,17 @@ def _finite(rows: Array) -> bool:
 
 
 def any_finite(output: TensorSpec) -> Check:
-    """The check of targets that may be any finite values."""
+    """Returns the check for targets that may be any finite values."""
     return check_finite
 
 
 def draw_values(rng: Rng, target: TensorSpec) -> Array:
-    """Random targets: values of a standard normal distribution."""
+    """Draws random targets from the standard normal distribution."""
     return rng.normal(size=target.shape)
 
 
 def draw_classes(rng: Rng, target: TensorSpec) -> Array:
-    """Random targets: one-hot rows; 0 or 1 for a single unit, which is one of two classes."""
+    """Draws random targets: one-hot rows, or 0 or 1 for a single unit (two classes)."""
     if target.shape[-1:] in ((), (1,)):
         return rng.integers(0, 2, target.shape)
     rows = np.zeros((target.size // target.shape[-1], target.shape[-1]))
@@ -67,7 +67,7 @@ def draw_classes(rng: Rng, target: TensorSpec) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class LossDef:
-    """One loss: its operator, and what is asked of it outside the plan.
+    """A loss: its operator, and its properties outside the plan.
 
     Attributes:
         op: inputs x (an output of the model, or what its final activation reads), t and scale: a
@@ -75,8 +75,8 @@ class LossDef:
         formula: of one sample, for the documentation.
         expects: what a target is, for the documentation.
         target: spec of an output → spec of the target.
-        targets: what the targets are, one of the words above; metrics are chosen by it.
-        check: spec of an output → check of its targets as they are read.
+        targets: form of the targets, one of the words above; selects metrics.
+        check: spec of an output → check of its targets when they are read.
         draw: random generator, spec of one target → random values for it.
         fuses_with: the final activation that the loss is computed together with, from that
             activation's input. Such a loss has the options from_logits and mean_over_positions.

@@ -1,11 +1,11 @@
-"""Declarations of operators: formulas and kernels as functions, their use of memory as data.
+"""OpDef, the row that declares an operator: kernels as functions, their use of memory as data.
 
-The planner, the executor and the tests read only these rows. What backward must save of the
-forward pass follows from them: it is the union of the gradients' `reads`.
+The planner, the runtime and the tests read only these rows. The values that forward saves for
+backward are derived: they are the union of the gradients' `reads`.
 
-Names bind arrays: the inputs and outputs of the operator, `d` before a name for its gradient,
-auxiliary values and workspace under their own names. In `inputs`, `b?` may be absent and `xs*`
-stands for any number of tensors, bound as xs0, xs1, ….
+Arrays are passed by name: inputs and outputs of the operator, `d` and a name for a gradient,
+auxiliary values and workspace. In `inputs`, `b?` may be absent, and `xs*` is any number of tensors,
+passed as xs0, xs1, ….
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Update: TypeAlias = Callable[[float, int, Array], None]
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape and dtype of a tensor, known before memory is reserved."""
+    """Shape and dtype of a tensor."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -79,25 +79,25 @@ def always(attrs: Attrs, specs: Specs) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A function that computes into given memory, and the arrays that it reads and writes.
+    """A function that computes into given memory, and the names of the arrays it reads and writes.
 
-    run(attrs, **arrays) gets one array for each name in reads, writes and the workspace, and what
-    `prepare` made. It allocates nothing whose size grows with a tensor, writes every element of
-    writes, and leaves reads as they were.
+    run(attrs, **arrays) gets one array for each name in reads, writes and workspace, and the
+    keyword arguments of `prepare`. It allocates nothing whose size grows with a tensor, writes
+    every element of writes, and does not change reads.
 
     Attributes:
         run: the computation.
-        reads: names of the arrays it reads; of forward values, these are saved.
+        reads: names of the arrays it reads; forward values among them are saved.
         writes: names of the arrays it fills.
-        workspace: scratch by name, dead when run returns.
-        may_alias: pairs (written, read) that may be the very same memory.
-        view: whether, for these specs, the written array is the first one read, perhaps in
-            another shape; then no call is made for it.
-        prepare: keyword arguments for run that follow from attrs and specs alone (geometry,
-            index tables); made once, when the program is bound.
+        workspace: specs of scratch arrays by name, unused after run returns.
+        may_alias: pairs (written, read) that may be the same memory.
+        view: whether, for these specs, the written array equals the first array read, possibly in
+            another shape; then the plan has no call for it.
+        prepare: returns keyword arguments for run that depend on attrs and specs only (geometry,
+            index tables); called once, when the program is bound.
         compiled: the same computation in compiled code.
-        epilogue: what the kernel before this one may do to its own result in this one's place.
-        digest: of a gradient, a second form that reads a digest of the forward values.
+        epilogue: this computation as an epilogue of the kernel before it, if it can be one.
+        digest: second form of a gradient, which reads a digest of the forward values.
     """
 
     run: Callable[..., None]
@@ -114,14 +114,14 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A second form of a gradient by x, with the same bits: it reads a digest of forward values.
+    """Second form of a gradient by x, with the same bits, that reads a digest of forward values.
 
     Attributes:
         make: computes the array `digest` in the forward phase from the values that the first form
             of the gradient reads.
         gradient: computes dx from dy and `digest`.
-        spec: of the digest.
-        fits: whether this form can be used for these specs.
+        spec: spec of the digest.
+        fits: whether this form supports these specs.
     """
 
     make: Kernel
@@ -132,10 +132,10 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What a kernel does to another's result, as data, so that the other can do it in registers.
+    """A computation that another kernel can apply to its own result, in registers.
 
     Attributes:
-        kind: "clamp": y = x between lo and hi; "relu_mask": dx = dy where lo < y < hi, else 0;
+        kind: "clamp": y = x limited to lo and hi; "relu_mask": dx = dy where lo < y < hi, else 0;
             "bias_gradient": db = the sums of dy over all but the last axis.
         lo, hi: the bounds.
     """
@@ -150,13 +150,13 @@ BIAS_GRADIENT = Epilogue("bias_gradient")
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A kernel's compiled form: the same reads and writes, the same values but for rounding.
+    """The compiled form of a kernel: the same reads and writes, and the same values up to rounding.
 
     Attributes:
-        bind: (attrs, **arrays and what `prepare` made) → a call on those very arrays. For a kind
-            that it takes also the keyword clamp=(lo, hi), relu_mask=(y, lo, hi) or db=db.
-        fits: whether it can be used for these specs.
-        workspace, prepare: as of a Kernel.
+        bind: (attrs, **arrays, **arguments of `prepare`) → a call on these arrays. An epilogue is
+            passed as clamp=(lo, hi), relu_mask=(y, lo, hi) or db=db.
+        fits: whether it supports these specs.
+        workspace, prepare: as in Kernel.
         takes: kinds of Epilogue that it can apply.
     """
 
@@ -169,46 +169,45 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
-    """One operator: a row with everything that the rest of odt needs to know about it.
+    """The row of an operator.
 
     Every input is in exactly one of grads, stops, static and zero_state.
 
     Attributes:
-        name: BuiltinOperator name in the schema, or the loss's name.
-        inputs: in schema order.
-        infer: specs of the inputs (statics left out) → specs of the outputs; raises ShapeError.
+        name: BuiltinOperator name in the schema, or name of the loss.
+        inputs: names in schema order.
+        infer: specs of the inputs (without statics) → specs of the outputs; raises ShapeError.
         forward: fills the outputs and the auxiliary values.
         grads: input → kernel of its gradient; `xs*` → a function from the index to the kernel.
         stops: inputs that have no gradient by definition.
-        static: inputs whose values must be known when the graph is lowered; they are handed to
-            `attrs` and never bound to a kernel.
-        zero_state: variable tensors that hold the state: zero before each run and never
-            bound to a kernel.
-        outputs: in schema order.
-        aux: values that forward saves for backward beside the outputs.
-        backward: computes values that the gradients read, before the first gradient; None where
+        static: inputs whose values must be known when the graph is lowered; they are passed to
+            `attrs` and never to a kernel.
+        zero_state: variable tensors that hold the state: zero before each run and never passed to
+            a kernel.
+        outputs: names in schema order.
+        aux: values, besides the outputs, that forward saves for backward.
+        backward: computes values that several gradients read, before the first gradient; None if
             there are none.
-        shared: the specs of those values.
+        shared: specs of the values that `backward` computes.
         attrs: the schema's options (snake case, enumerations as integers) and the values of the
-            static inputs → a frozen dataclass, or None. Among the options are `output_types`, the
-            dtypes that the file gives the outputs, since files leave such options out.
-        keeps_activation: whether the fused activation is part of the formula; others have it
-            split into a node of its own.
+            static inputs → a frozen dataclass, or None. The options include `output_types`, the
+            dtypes of the outputs in the file.
+        keeps_activation: whether the fused activation is part of the formula; otherwise it becomes
+            a separate node.
         scale_batch: (attrs for the file's batch, specs at the file's batch, how many times larger
             the batch is) → attrs for that batch. None: attrs do not depend on the batch.
-        flops: specs of inputs and outputs → arithmetic of the forward pass; a multiplication and
-            an addition are two.
-        add_batch_axis: (attrs for one sample, number of samples) → attrs for these samples in an
-            axis of their own before all others of every batched input, where the inputs have one
-            rank. None: the operator has no such form.
+        flops: specs of inputs and outputs → number of arithmetic operations of the forward pass; a
+            multiplication and an addition count as two.
+        add_batch_axis: (attrs for one sample, number of samples) → attrs for these samples along a
+            new leading axis of every batched input; the inputs have the same rank. None: the
+            operator has no such form.
         batch_first: attrs → attrs of the same operator with axes 0 and 1 of x and y exchanged, so
-            that axis 0 is the batch instead of time; None where it is the batch already.
+            that axis 0 is the batch instead of time; None if it is the batch already.
         permute: (attrs, permutation) → attrs of the same operator on inputs whose axis perm[k] was
-            axis k, with the same permutation of the output. None: the operator needs its axes where
-            they are.
+            axis k, with the same permutation of the output. None: the order of the axes is fixed.
         mixes_samples: whether a sample's output depends on other samples of the batch (axis 0),
-            given the names of the batched inputs: a table that rows are taken from does not mix,
-            a batch does.
+            given the names of the batched inputs: selecting rows from a table does not mix
+            samples, selecting rows from a batch does.
     """
 
     name: str
@@ -235,7 +234,7 @@ class OpDef:
 
 @dataclass(frozen=True, slots=True)
 class HyperParameter:
-    """A value of an optimizer that users may choose: 0 or more, or a switch.
+    """A hyper-parameter of an optimizer: a number of at least 0, or a switch.
 
     Attributes:
         name: of the field of the optimizer's attrs, which has its default.
@@ -260,17 +259,17 @@ DECOUPLED_WEIGHT_DECAY = replace(WEIGHT_DECAY, note="decoupled")
 
 @dataclass(frozen=True, slots=True)
 class UpdateRule:
-    """How an optimizer changes a parameter by its gradient.
+    """The row of an optimizer.
 
-    run(attrs, learning_rate, step, *, p, g, work, **slots) changes p and the slots in place and
-    may destroy g; all are one-dimensional. step is 1 on the first update.
+    run(attrs, learning_rate, step, *, p, g, work, **slots) updates p and the slots in place and may
+    overwrite g; all arrays are one-dimensional. step is 1 on the first update.
 
     Attributes:
-        name: as on the command line.
-        attrs: hyper-parameters with their defaults, a frozen dataclass's constructor.
-        slots: (attrs) → names of the state arrays, each shaped like the parameter, zero at first.
+        name: name on the command line.
+        attrs: constructor of a frozen dataclass with the hyper-parameters and their defaults.
+        slots: (attrs) → names of the state arrays, each shaped like the parameter, initially zero.
         run: the update.
-        work: how many arrays of TILE elements run wants as scratch.
+        work: number of scratch arrays of TILE elements that `run` needs.
         compiled: (attrs, p, **slots) → the same update of float32 arrays in compiled code, called
             with (learning_rate, step, g).
         hyper_parameters: what users may choose, in the order of the fields of attrs.
@@ -299,5 +298,5 @@ class UpdateRule:
             object.__setattr__(self, "class_name", self.name.capitalize())
 
 
-# Elements of an update's scratch: a parameter is updated in pieces that stay in the cache.
+# Elements updated at a time, and of each scratch array: tiles stay in the cache.
 TILE = 16384

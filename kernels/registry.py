@@ -1,4 +1,4 @@
-"""Finds rows by name: the folders are the lists, and a row is loaded when it is asked for."""
+"""Registry of operators, losses and optimizers, found by file name and imported when needed."""
 
 import importlib
 import os
@@ -11,7 +11,7 @@ from odt.kernels.opdef import OpDef, UpdateRule
 
 
 class Row(Protocol):
-    """What has a name and a place in lists."""
+    """A row with a name and a position in lists."""
 
     @property
     def name(self) -> str: ...
@@ -32,13 +32,13 @@ def _modules(folder: str) -> frozenset[str]:
 
 
 class Rows(Mapping[str, R]):
-    """The rows of a folder by name, one module a row, in the order of their places.
+    """Mapping from names to the rows of a folder, one module for each row, in order of position.
 
-    Whether there is a row of a name is told without loading any; to list them loads them all.
+    `name in rows` imports nothing; iteration imports all modules.
 
     Args:
-        folder: of kernels.
-        attribute: the row's name in each module.
+        folder: folder in `kernels`.
+        attribute: name of the row in each module.
     """
 
     def __init__(self, folder: str, attribute: str) -> None:
@@ -54,7 +54,7 @@ class Rows(Mapping[str, R]):
 
     @cached_property
     def onert_numbers(self) -> Mapping[str, str]:
-        """onert_train's numbers → names, in the order of the numbers."""
+        """Returns onert_train's numbers → names, in the order of the numbers."""
         known = {row.onert: name for name, row in self.items() if row.onert is not None}
         return {str(number): known[number] for number in sorted(known)}
 
@@ -80,13 +80,13 @@ OPTIMIZERS: Rows[UpdateRule] = Rows("optimizers", "RULE")
 
 @cache
 def operator_names() -> tuple[str, ...]:
-    """All operators that have a row, sorted."""
+    """Returns the names of all operators that have a row, sorted."""
     return tuple(sorted(name.upper() for name in _modules("ops")))
 
 
 @cache
 def find_operator(name: str) -> OpDef | None:
-    """The row of a BuiltinOperator, or None where odt has none."""
+    """Returns the row of a BuiltinOperator, or None if odt does not support it."""
     if name not in operator_names():
         return None
     return cast(OpDef, importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)

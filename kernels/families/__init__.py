@@ -1,1 +1,1 @@
-"""Kernels, shape inference and rows that several operators share. Knows no single operator."""
+"""Kernels, shape inference and rows that several operators share."""

@@ -1,6 +1,6 @@
 """ARG_MAX and ARG_MIN: the index of the largest or smallest x along an axis; no gradient.
 
-x (P…, K, Q…)    y (P…, Q…) integers; among equals the first. Source: ArgMaxOptions and
+x (P…, K, Q…)    y (P…, Q…) integers; the first of equal values. Source: ArgMaxOptions and
 ArgMinOptions in the TFLite schema, tf.argmax.
 """
 
@@ -53,7 +53,7 @@ def best_so_far(attrs: ArgumentAttrs, s: Specs) -> Specs:
 
 
 def argument(name: str, beats: Callable[..., Any]) -> OpDef:
-    """The row; beats is np.greater or np.less."""
+    """Makes the row; `beats` is np.greater or np.less."""
 
     def forward(attrs: ArgumentAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
         lead: tuple[Any, ...] = (slice(None),) * attrs.place(TensorSpec(x.shape, x.dtype))

@@ -22,14 +22,14 @@ from odt.kernels.opdef import (
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
-    """The spec of y for inputs a and b that are numbers."""
+    """Infers y from inputs a and b that are numbers."""
     if s["a"].dtype.kind == "b":
         raise ShapeError(f"a and b must be numbers, but got a {s['a']}, b {s['b']}")
     return infer_any(attrs, s)
 
 
 def infer_any(attrs: Attrs, s: Specs) -> Specs:
-    """The spec of y for inputs a and b."""
+    """Infers y from inputs a and b."""
     a, b = s["a"], s["b"]
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -41,13 +41,13 @@ def infer_any(attrs: Attrs, s: Specs) -> Specs:
 
 
 def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
-    """Whether a batched input has fewer axes than y: its axis 0 is not the batch axis of y then."""
+    """Whether a batched input has fewer axes than y, so that its batch is not axis 0 of y."""
     rank = max(len(s["a"].shape), len(s["b"].shape))
     return any(len(s[n].shape) < rank for n in batched)
 
 
 def summed_axes(y: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes of y along which x was broadcast."""
+    """Returns the axes of y along which x was broadcast."""
     lead = len(y) - len(x)
     return tuple(range(lead)) + tuple(
         k for k in range(lead, len(y)) if x[k - lead] == 1 and y[k] != 1
@@ -55,9 +55,9 @@ def summed_axes(y: tuple[int, ...], x: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reducer(name: str) -> Any:
-    """For a gradient of the input `name`: `prepare` of its kernel.
+    """Makes `prepare` of the gradient by the input `name`.
 
-    It gives the axes to sum over, and x's shape with the axes it lacks.
+    It returns the axes to sum over, and the shape of the input with all axes of y.
     """
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
@@ -69,7 +69,7 @@ def reducer(name: str) -> Any:
 
 
 def product_like_y(name: str) -> Any:
-    """Workspace for a gradient before it is summed: as large as y; none where shapes agree."""
+    """Makes the workspace of a gradient before its sum, as large as y; none for equal shapes."""
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         return {"whole": s["y"]} if s["y"].shape != s[name].shape else {}
@@ -78,12 +78,12 @@ def product_like_y(name: str) -> Any:
 
 
 def sum_into(whole: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> None:
-    """dx = the sums over the axes along which x was broadcast."""
+    """Sums into dx over the axes along which x was broadcast."""
     np.sum(whole, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
 
 
 def is_whole(name: str) -> Any:
-    """Whether an input has y's shape, so that its gradient may be dy itself."""
+    """Makes the test whether an input has the shape of y, so that its gradient may be dy itself."""
 
     def view(attrs: Attrs, s: Specs) -> bool:
         return s[name].shape == s["y"].shape
@@ -92,7 +92,7 @@ def is_whole(name: str) -> Any:
 
 
 def passed_on(name: str) -> Kernel:
-    """The kernel of a gradient that is dy, summed over the axes along which x was broadcast."""
+    """Makes the kernel of a gradient that is dy, summed over the axes of the broadcast."""
 
     def run(attrs: Attrs, *, axes: tuple[int, ...], kept: tuple[int, ...], **arrays: Array) -> None:
         sum_into(arrays["dy"], arrays[f"d{name}"], axes, kept)
@@ -118,14 +118,14 @@ def gradient(
     workspace: Callable[[Attrs, Specs], Specs] = no_specs,
     compiled: Compiled | None = None,
 ) -> Kernel:
-    """The kernel of an input's gradient, from the function that computes it before the sums.
+    """Makes the kernel of an input gradient from the function that computes it before the sums.
 
     Args:
-        name: of the input.
-        f: f(attrs, out=…, reads and workspace by name) fills out, which has y's shape.
+        name: name of the input.
+        f: f(attrs, out=…, reads and workspace by name) fills out, which has the shape of y.
         reads: as in Kernel.
-        workspace: f's.
-        compiled: of the whole kernel.
+        workspace: workspace of f.
+        compiled: compiled form of the kernel.
     """
 
     def run(
@@ -163,7 +163,7 @@ def binary(
     grad_b: Kernel,
     compiled: Compiled | None = None,
 ) -> OpDef:
-    """The row of an elementwise operator y = f(a, b); y may alias a or b."""
+    """Makes the row of an elementwise operator y = f(a, b); y may alias a or b."""
     return OpDef(
         name,
         inputs=BINARY,

@@ -1,7 +1,6 @@
-"""Operators that only move values: each value of y is one of x, or 0.
+"""Operators that move blocks of values: each value of y is a value of x, or 0.
 
-A row says which parts of y and of x hold the same values; forward copies them one way, the
-gradient the other way.
+A row says which parts of x and y are equal. Forward copies from x to y, the gradient from dy to dx.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,7 @@ from odt.kernels.opdef import (
     keeps_samples_apart,
 )
 
-# (attrs, x, y) → parts of x and parts of y that hold the same values, as views.
+# (attrs, x, y) → pairs of equal parts of x and y, as views.
 Parts = Callable[[Attrs, Array, Array], Iterator[tuple[Array, Array]]]
 
 
@@ -35,11 +34,12 @@ def moving(
     mixes_samples: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart,
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None,
 ) -> OpDef:
-    """The row of an operator whose other inputs determine how values move.
+    """Makes the row of an operator that moves the values of its input x.
 
     Args:
-        parts: no value of x or of y may be in two of them.
-        inputs: x, and static ones.
+        name: name of the operator.
+        parts: returns pairs of equal parts, which must not overlap.
+        inputs: x and static inputs.
     """
 
     def forward(attrs: Attrs, *, x: Array, y: Array) -> None:
@@ -66,7 +66,7 @@ def moving(
 
 
 def block_attrs(options: Options, statics: Mapping[str, Array]) -> int:
-    """The side of a block."""
+    """Reads the side length of a block."""
     return int(options.get("block_size", 1))
 
 
@@ -78,7 +78,7 @@ def images(s: Specs) -> TensorSpec:
 
 
 def blocks(deep: Array, wide: Array, size: int) -> tuple[Array, Array]:
-    """A batch (N, H, W, size²·C) and one (N, H·size, W·size, C), as blocks in the same order."""
+    """Views (N, H, W, size²·C) and (N, H·size, W·size, C) as blocks in the same order."""
     n, height, width, _ = deep.shape
     channels = wide.shape[3]
     apart = deep.reshape(n, height, width, size, size, channels, copy=False)

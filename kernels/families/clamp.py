@@ -1,4 +1,4 @@
-"""Clamps: RELU, RELU6 and the other operators that limit values to two bounds."""
+"""Clamps: RELU, RELU6 and the other operators that limit values to bounds."""
 
 import numpy as np
 
@@ -16,15 +16,15 @@ from odt.kernels.opdef import Array, Epilogue, Kernel, OpDef
 
 
 def clamp(name: str, lo: float, hi: float) -> OpDef:
-    """The row of y = min(max(x, lo), hi), with dx = dy where lo < y < hi, else 0.
+    """Makes the row of y = min(max(x, lo), hi), with dx = dy where lo < y < hi, else 0.
 
-    Backward reads y, not x: that is what lets y take x's memory.
+    Backward reads y instead of x, so that y may overwrite x.
     """
     bounded = np.isfinite(hi)
 
     def forward(attrs: None, *, x: Array, y: Array) -> None:
-        top = hi if bounded or y.dtype.kind == "f" else None  # no integer is infinite
-        np.clip(x, lo, top, out=y)  # a quarter of the time of np.maximum with a scalar
+        top = hi if bounded or y.dtype.kind == "f" else None  # integers have no infinity
+        np.clip(x, lo, top, out=y)  # takes a quarter of the time of np.maximum with a scalar
 
     def grad_x(attrs: None, *, dy: Array, y: Array, dx: Array, mask: Array, other: Array) -> None:
         np.greater(y, lo, out=mask)

@@ -1,7 +1,4 @@
-"""Comparisons and logical operators: two inputs broadcast to one shape, a bool output.
-
-There is no gradient by either input.
-"""
+"""Comparisons and logical operators: two inputs that are broadcast, a bool output, no gradient."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +23,7 @@ def infer_logical(attrs: Attrs, s: Specs) -> Specs:
 def comparison(
     name: str, f: Callable[..., Any], infer: Callable[[Attrs, Specs], Specs] = infer
 ) -> OpDef:
-    """The row of an elementwise comparison y = f(a, b)."""
+    """Makes the row of an elementwise comparison y = f(a, b)."""
 
     def forward(attrs: Attrs, *, a: Array, b: Array, y: Array) -> None:
         f(a, b, out=y)

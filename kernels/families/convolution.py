@@ -1,9 +1,8 @@
-"""Convolutions by columns: three sums over windows.
+"""Convolution by im2col: forward, input gradient and filter gradient, shared by operators.
 
-A convolution, its gradient by the input and its gradient by the filters each go through tiles of
-columns (kernels/geometry/im2col.py) with one matrix product a tile. A transposed convolution is
-made of the same three, so they are here under what they compute: `correlate`, `sum_phases`,
-`filter_sums`.
+Each of the three makes one matrix product for each tile of columns (kernels/geometry/im2col.py).
+CONV_2D and TRANSPOSE_CONV use them in different roles, so they are named after what they compute:
+`correlate`, `sum_phases`, `filter_sums`.
 """
 
 from typing import Any
@@ -17,10 +16,10 @@ from odt.kernels.opdef import Array, Specs, TensorSpec
 
 
 def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
-    """x and w, checked against each other and b.
+    """Returns the specs of x and w, after a check of x, w and b.
 
     Raises:
-        ShapeError: if they have not.
+        ShapeError: if the inputs do not match.
     """
     x, w = s["x"], s["w"]
     if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3] or x.dtype != w.dtype:
@@ -33,7 +32,7 @@ def checked(s: Specs) -> tuple[TensorSpec, TensorSpec]:
 
 
 def window_scratch(axes: Axes, source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
-    """Workspace of `correlate`: the columns of a tile, and its padded images."""
+    """Returns the workspace of `correlate`: the columns of a tile, and its padded images."""
     h, v = (a.reading for a in axes)
     size = column_size(source, h, v, dtype.itemsize)
     found = {"columns": TensorSpec((size,), dtype)}
@@ -53,15 +52,15 @@ def correlate(
     columns: Array,
     padded: Array | None = None,
 ) -> None:
-    """y = windows of x times w, plus b.
+    """Computes y = windows of x times w, plus b.
 
     Args:
         x: (N, H, W, C).
         w: (KH·KW·C, O).
         y: (N, OH, OW, O).
         b: (O,), or None.
-        axes, source: as `geometry` says.
-        columns, padded: as `window_scratch` says.
+        axes, source: as returned by `geometry`.
+        columns, padded: workspace, as returned by `window_scratch`.
     """
     h, v = (a.reading for a in axes)
     for images, rows, tile in tiles(x, source, h, v, padded, columns):
@@ -82,12 +81,12 @@ def filter_sums(
     part: Array,
     padded: Array | None = None,
 ) -> None:
-    """dw = dyᵀ times windows of x, tile after tile in their order.
+    """Computes dw = dyᵀ times windows of x, tile by tile.
 
     Args:
         dy: (N, OH, OW, O).
         x: (N, H, W, C).
-        dw, part: (O, KH, KW, C); the sum, and room for one tile's.
+        dw, part: (O, KH, KW, C); the result, and workspace for the product of a tile.
         axes, source, columns, padded: as for `correlate`.
     """
     units = dy.shape[3]
@@ -105,11 +104,11 @@ def filter_sums(
 def phase_scratch(
     source: PaddedImages, pairs: Pairs, units: int, channels: int, dtype: np.dtype[Any]
 ) -> dict[str, TensorSpec]:
-    """Workspace of `sum_phases`: columns, taps, product and padded images of the largest tile."""
+    """Returns the workspace of `sum_phases`, for the largest tile."""
     size, images, results, taps = 0, 1, 0, 1
     for a, b in pairs:
         if not a.taps or not b.taps:
-            continue  # dx is 0 there: nothing is walked
+            continue  # dx is 0 for this phase
         tile = tiling(source, a.reading, b.reading, dtype.itemsize)
         size = max(size, column_size(source, a.reading, b.reading, dtype.itemsize))
         images = max(images, tile.images)
@@ -138,14 +137,14 @@ def sum_phases(
     result: Array,
     padded: Array | None = None,
 ) -> None:
-    """dx[i] = Σ dy[o] w[k] over the outputs o and taps k that read input i: phase after phase.
+    """Computes dx[i] = Σ dy[o] w[k] over outputs o and taps k that read input i, by stride phase.
 
     Args:
         dy: (N, OH, OW, O).
-        w: (KH, KW, O, C), in any order in memory.
+        w: (KH, KW, O, C), in any memory order.
         dx: (N, H, W, C).
-        axes, source, pairs: as `back_geometry` says.
-        columns, filters, result, padded: as `phase_scratch` says.
+        axes, source, pairs: as returned by `back_geometry`.
+        columns, filters, result, padded: workspace, as returned by `phase_scratch`.
     """
     h, v = axes
     units, channels = w.shape[2:]

@@ -1,4 +1,4 @@
-"""Digests of forward values for backward: a bit an element of a clamp, a byte a pooling window."""
+"""Digests of forward values for backward: one bit per element of a clamp, one byte per window."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,11 +12,11 @@ from odt.kernels.native import bitmask, pool
 from odt.kernels.opdef import Array, Attrs, Digest, Kernel, Specs, TensorSpec
 
 BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
-TILE = 16384  # elements packed or unpacked at once: NumPy allocates for them
+TILE = 16384  # elements packed or unpacked at a time, because NumPy allocates memory for them
 
 
 def clamp_bits(lo: float, hi: float) -> Digest:
-    """The digest of a clamp: a bit an element, lo < y < hi. dx = dy where it is set, else 0."""
+    """Makes the digest of a clamp: one bit per element, lo < y < hi; dx = dy if set, else 0."""
 
     def make(attrs: None, *, y: Array, digest: Array, mask: Array, other: Array) -> None:
         flat = y.reshape(-1, copy=False)
@@ -74,7 +74,7 @@ def _make_room(attrs: PoolAttrs, s: Specs) -> Specs:
 def _tiles(
     x: Array, source: PaddedImages, at_once: int, padded: Array | None
 ) -> Iterator[tuple[slice, Array]]:
-    """A tile of images at a time, with their border."""
+    """Yields tiles of images with their border."""
     if padded is not None:
         yield from image_tiles(x, source, padded, -np.inf)
         return
@@ -100,7 +100,9 @@ def _make_argmax(
         view, taps = windows(inside, h, v), digest[images]
         won = wins[: len(taps)]
         taps.fill(NO_TAP)
-        for tap in reversed(range(h.taps * v.taps)):  # the first of equals is written last
+        for tap in reversed(
+            range(h.taps * v.taps)
+        ):  # in reverse, so that the first of equal values is written last
             np.equal(view[:, :, :, tap // v.taps, tap % v.taps], y[images], out=won)
             np.copyto(taps, tap, where=won, casting="unsafe")
 
@@ -150,12 +152,12 @@ def _argmax_back(
 
 
 def _do_not_overlap(attrs: PoolAttrs, s: Specs) -> bool:
-    """Whether windows do not overlap: then no gradient is a sum, whose order would change bits."""
+    """Whether windows are disjoint: no gradient is then a sum, whose order would change bits."""
     (h, v), (step_h, step_v) = attrs.window, attrs.stride
     return h <= step_h and v <= step_v and h * v < NO_TAP
 
 
-# Of MAX_POOL_2D: which input of each window is its maximum, in a byte.
+# Digest of MAX_POOL_2D: the position of the maximum in each window, in one byte.
 POOL_ARGMAX: Digest = Digest(
     make=Kernel(
         _make_argmax,

@@ -1,4 +1,4 @@
-"""Elementwise operators: shape inference, workspace and the row of unary ones."""
+"""Elementwise operators: shape inference, workspace, and the row of unary operators."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def part_and_mask(attrs: Attrs, s: Specs) -> Specs:
     return {"part": s["y"], "mask": TensorSpec(s["y"].shape, BOOL)}
 
 
-# A backward that reads y and not x lets y take x's place; dx may always take dy's.
+# If backward reads y instead of x, y may overwrite x; dx may always overwrite dy.
 IN_PLACE = frozenset({("y", "x")})
 IN_PLACE_BACK = frozenset({("dx", "dy")})
 
@@ -63,13 +63,13 @@ def unary(
     compiled: Compiled | None = None,
     compiled_back: Compiled | None = None,
 ) -> OpDef:
-    """The row of an elementwise operator y = f(x), where y may alias x.
+    """Makes the row of an elementwise operator y = f(x); y may alias x.
 
     Args:
-        reads: what grad_x reads beside dy: x or y.
-        over: which of dy and those dx may take the place of.
-        workspace, back_workspace: of forward and of grad_x.
-        compiled, compiled_back: of forward and of grad_x.
+        reads: arrays that grad_x reads besides dy: x or y.
+        over: arrays among dy and `reads` that dx may overwrite.
+        workspace, back_workspace: workspace of forward and of grad_x.
+        compiled, compiled_back: compiled form of forward and of grad_x.
     """
     back = frozenset(("dx", n) for n in over)
     return OpDef(

@@ -1,7 +1,7 @@
-"""The error function erf, which NumPy lacks, on given memory.
+"""The error function erf, which NumPy does not have.
 
-Rational approximations: near 0 erf x = x R(x²), further out erf x = 1 − exp(−x²) S(x). Exact to
-some 1e-15. Source: the coefficients of W. J. Cody, "Rational Chebyshev approximations for the
+Rational approximations: erf x = x R(x²) near 0, else erf x = 1 − exp(−x²) S(x). The error is about
+1e-15. Source: the coefficients of W. J. Cody, "Rational Chebyshev approximations for the
 error function", Mathematics of Computation 23 (1969).
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from odt.kernels.opdef import Array
 
 NEAR = 0.46875
-FAR = 6.0  # erf is 1 from here on, in double precision
+FAR = 6.0  # erf x is 1 for x ≥ 6 in double precision
 NEAR_TOP = (
     1.85777706184603153e-1,
     3.16112374387056560e0,
@@ -52,7 +52,7 @@ FAR_BOTTOM = (
 
 
 def polynomial(x: Array, coefficients: Sequence[float], out: Array) -> None:
-    """Horner's scheme, highest power first."""
+    """Evaluates a polynomial by Horner's scheme; coefficients begin with the highest power."""
     out.fill(coefficients[0])
     for c in coefficients[1:]:
         np.multiply(out, x, out=out)
@@ -60,7 +60,7 @@ def polynomial(x: Array, coefficients: Sequence[float], out: Array) -> None:
 
 
 def erf(x: Array, out: Array, u: Array, v: Array, mask: Array) -> None:
-    """out = erf(x); u, v like x and mask (bool) are scratch. x may not be out."""
+    """Computes out = erf(x); u, v and mask (bool) are scratch, and x must not be out."""
     np.absolute(x, out=u)
     np.minimum(u, FAR, out=u)
     polynomial(u, FAR_TOP, out)

@@ -1,4 +1,4 @@
-"""GATHER_ND and SCATTER_ND: rows of a table, selected by an index tuple each."""
+"""GATHER_ND and SCATTER_ND: rows of a table, selected by index tuples."""
 
 from collections.abc import Mapping
 from math import prod
@@ -13,10 +13,11 @@ INDEX = np.dtype(np.intp)
 
 
 def lead_of(name: str, table: tuple[int, ...], indices: TensorSpec) -> tuple[int, ...]:
-    """The axes of the table that the indices name.
+    """Returns the axes of the table that an index tuple indexes.
 
     Raises:
-        ShapeError: if the indices are not integers, or more than the axes.
+        ShapeError: if the indices are not integers, or a tuple has more indices than the table
+            axes.
     """
     shape = indices.shape
     if not shape or indices.dtype.kind != "i" or shape[-1] > len(table):
@@ -37,10 +38,10 @@ def geometry(lead: tuple[int, ...], table: tuple[int, ...]) -> Mapping[str, Any]
 
 
 def find(name: str, indices: Array, lead: tuple[int, ...], at: Array, step: Array) -> None:
-    """Fills `at` with the row of each index.
+    """Fills `at` with the row of each index tuple.
 
     Raises:
-        DataError: if an index is outside of the table.
+        DataError: if an index is outside the table.
     """
     at.fill(0)
     columns = indices.reshape(-1, len(lead), copy=False)

@@ -1,16 +1,17 @@
-"""The long short-term memory (LSTM), of many steps or one.
+"""Long short-term memory (LSTM), over many steps or for one.
 
-Inputs, by gate: f forget, g cell, o output, i input; I units go in, O are in the cell, P go out.
+Gates: f forget, g cell, o output, i input. I input units, O cell units, P output units.
 wf … (O, I)    rf … (O, P)    bf … (O,)    pf, po, pi (O,): peepholes, all or none
 wp (P, O), bp (P,): the projection; without it P = O
 Without wi, ri, bi and pi the input gate is coupled to the forget gate: i = 1 − f.
 
-h and c before the first step are zero; σ is the logistic function, φ the fused activation:
-fₜ = σ(wf xₜ + rf hₜ₋₁ + pf cₜ₋₁ + bf), iₜ likewise    gₜ = φ(wg xₜ + rg hₜ₋₁ + bg)
-cₜ = fₜ cₜ₋₁ + iₜ gₜ, within ± cell_clip               oₜ = σ(wo xₜ + ro hₜ₋₁ + po cₜ + bo)
-mₜ = oₜ φ(cₜ)    hₜ = mₜ, or wp mₜ + bp within ± proj_clip; h is y
+h and c are zero before the first step; σ is the logistic function, φ the fused activation:
+fₜ = σ(wf xₜ + rf hₜ₋₁ + pf cₜ₋₁ + bf)                 gₜ = φ(wg xₜ + rg hₜ₋₁ + bg)
+iₜ = σ(wi xₜ + ri hₜ₋₁ + pi cₜ₋₁ + bi)                 oₜ = σ(wo xₜ + ro hₜ₋₁ + po cₜ + bo)
+cₜ = fₜ cₜ₋₁ + iₜ gₜ, limited to ± cell_clip
+mₜ = oₜ φ(cₜ)    hₜ = mₜ, or wp mₜ + bp limited to ± proj_clip; y = h
 
-Gates lie side by side, f g o i, in `gates`; their gradients before σ and φ likewise in `dz`.
+`gates` holds the gates f g o i side by side, `dz` their gradients before σ and φ in the same order.
 Source: Hochreiter and Schmidhuber 1997; Gers and Schmidhuber 2000 for peepholes; Sak et al. 2014
 for the projection; Greff et al. 2015 for the coupled gate; LSTMOptions in the TFLite schema.
 """
@@ -82,7 +83,7 @@ def infer(attrs: LstmAttrs, s: Specs) -> Specs:
 
 
 def _complete(s: Specs) -> None:
-    """Raises ShapeError for sets of inputs that make no LSTM."""
+    """Raises ShapeError if the set of optional inputs is incomplete."""
     missing = [n for n in (*W, *R, *BIASES) if not n.endswith("?") and n not in s]
     if missing:
         raise ShapeError(f"must have the inputs {', '.join(missing)}, but got none")
@@ -113,12 +114,12 @@ def flops(attrs: LstmAttrs, s: Specs) -> int:
 
 
 def names_of(given: Mapping[str, object]) -> str:
-    """The gates that have weights."""
+    """Returns the gates that have weights."""
     return GATES if "wi" in given or "ri" in given else GATES[:3]
 
 
 def part(a: Array, gate: int, units: int) -> Array:
-    """The part of one gate where all gates lie side by side."""
+    """Returns the part of one gate in an array with all gates side by side."""
     return a[..., gate * units : (gate + 1) * units]
 
 
@@ -204,7 +205,7 @@ def step(
     work: Array,
     given: Mapping[str, Array],
 ) -> None:
-    """One step: gates in place, cell and output, from sums of products and the last cell."""
+    """Computes one step: gates in place, cell and output, from the products and the last cell."""
     units = c_now.shape[-1]
     f, g, o, i = (part(z, k, units) for k in range(4))
     own, other = part(work, 0, units), part(work, 1, units)
@@ -243,7 +244,7 @@ def step(
 
 
 def hidden(attrs: LstmAttrs, c: Array, o: Array, out: Array) -> None:
-    """m = o φ(c)."""
+    """Computes m = o φ(c)."""
     np.copyto(out, c)
     activate(attrs.activation, out)
     np.multiply(out, o, out=out)

@@ -1,13 +1,14 @@
-"""The gradients of the long short-term memory, through time, and the row of its operators.
+"""Gradients of the LSTM by backpropagation through time, and the row of its operators.
 
-From the last step to the first, where dfₜ … are by what is inside σ and φ, and lie in dzₜ:
+From the last step to the first, where dfₜ, dgₜ, doₜ, diₜ are the gradients by the arguments of σ
+and φ, stored in dzₜ:
 
 dhₜ = dyₜ + dzₜ₊₁ r         dmₜ = dhₜ wp, or dhₜ
 doₜ = dmₜ φ(cₜ) o (1 − o)   dcₜ = dmₜ o φ′(cₜ) + po doₜ + dcₜ₊₁ fₜ₊₁ + pi diₜ₊₁ + pf dfₜ₊₁
 diₜ = dcₜ g i (1 − i)       dgₜ = dcₜ i φ′(g)       dfₜ = dcₜ cₜ₋₁ f (1 − f)
 
-A coupled input gate, i = 1 − f, has no dz; it makes the factor cₜ₋₁ in dfₜ cₜ₋₁ − g. The gradients
-of weights are then products over all steps at once.
+A coupled input gate, i = 1 − f, has no dz; the factor cₜ₋₁ in dfₜ becomes cₜ₋₁ − g. The weight
+gradients are then single products over all steps.
 """
 
 from collections.abc import Callable, Mapping
@@ -66,7 +67,7 @@ def backward(
     dp: Array | None = None,
     **given: Array,
 ) -> None:
-    """dz and dp, the gradient by the projected output, from the last step to the first."""
+    """Computes dz and dp, the gradient by the projected output, from last to first step."""
     stack(r, "r", given)
     axis = attrs.time_axis
     z, c, d, dzs = (by_time(axis, a) for a in (gates, cells, dy, dz))
@@ -97,11 +98,11 @@ def step_back(
     work: Array,
     given: Mapping[str, Array],
 ) -> None:
-    """dz of a step, which may lie in z's memory: each gate is read before its gradient is written.
+    """Computes dz of a step; dz may alias z: a gate is read before its gradient is written.
 
     Args:
-        work: dm of this step, and dc of what comes later, to which this step's cells have led;
-            the latter becomes that of the step before. The others are scratch.
+        work: dm of this step; dc from the later steps, which is replaced by dc for the step before;
+            the others are scratch.
     """
     dm, dc, df, dg, di, e, i = work
     units = c_now.shape[-1]
@@ -170,7 +171,7 @@ def grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, ones: Array, **db: Array) 
 
 
 def grad_peephole(gate: int, attrs: LstmAttrs, *, dz: Array, cells: Array, **dp: Array) -> None:
-    """Peephole gradients: the output gate reads the cell of its own step, the others the last."""
+    """Makes peephole gradients; the output gate reads this step's cell, others the last cell."""
     (out,) = dp.values()
     d = part(by_time(attrs.time_axis, dz), gate, len(out))
     c = by_time(attrs.time_axis, cells)
@@ -193,7 +194,7 @@ def grad_bp(attrs: LstmAttrs, *, dp: Array, dbp: Array) -> None:
 def by_gate(
     kind: str, run: Callable[..., None], *reads: str, workspace: Workspace = no_specs
 ) -> dict[str, Kernel]:
-    """The kernels of the gradients by one kind of weights, a gate each."""
+    """Makes the kernels of the gradients by one kind of weights, one for each gate."""
     return {
         f"{kind}{gate}": Kernel(partial(run, k), ("dz", *reads), (f"d{kind}{gate}",), workspace)
         for k, gate in enumerate(GATES)
@@ -214,7 +215,7 @@ def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
 
 
 def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
-    """The row of an operator; inputs but x are optional, and `infer` reports what is missing."""
+    """Makes the row of an operator; inputs except x are optional, `infer` reports missing ones."""
     return OpDef(
         name,
         inputs=INPUTS,
@@ -250,7 +251,9 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
             ),
             "bp": Kernel(grad_bp, reads=("dp",), writes=("dbp",)),
         },
-        stops=tuple(f"n{gate}" for gate in GATES),  # layer normalization, which infer refuses
+        stops=tuple(
+            f"n{gate}" for gate in GATES
+        ),  # inputs of layer normalization, which `infer` refuses
         zero_state=("h", "c"),
         attrs=attrs,
         keeps_activation=True,

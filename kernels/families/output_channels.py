@@ -1,6 +1,7 @@
-"""Gradients by some output channels of a filter, from the kernels of the gradients by all.
+"""Filter gradients of selected output channels, for sparse training.
 
-With dy' the chosen entries of dy's last axis, dw' = dw(dy', x): the product is smaller by as much.
+With dy' the selected entries of dy's last axis, dw' = dw(dy', x): a smaller product by the same
+kernel.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +16,11 @@ CHOSEN = "dy_chosen"
 
 
 def of_channels(kernel: Kernel, channels: Array) -> Kernel:
-    """The kernel of the gradient by w[channels].
+    """Makes the kernel of the gradient by w[channels].
 
     Args:
-        kernel: of the gradient by w (O, …), from dy (…, O).
-        channels: of O; ascending.
+        kernel: kernel of the gradient by w (O, …), from dy (…, O).
+        channels: selected channels, ascending.
     """
 
     def narrow(specs: Specs) -> Specs:
@@ -36,7 +37,7 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
         return lambda attrs, specs: of.prepare(attrs, narrow(specs))
 
     def run(attrs: Attrs, *, dy: Array, dy_chosen: Array, **arrays: Any) -> None:
-        np.take(dy, channels, axis=-1, out=dy_chosen, mode="clip")  # other modes buffer out
+        np.take(dy, channels, axis=-1, out=dy_chosen, mode="clip")  # other modes allocate a buffer
         kernel.run(attrs, dy=dy_chosen, **arrays)
 
     compiled = kernel.compiled
@@ -57,7 +58,7 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
 
 
 def counted(row: OpDef, count: int) -> OpDef:
-    """The row with the flops of `count` output channels."""
+    """Returns the row with the flops of `count` output channels."""
 
     def flops(attrs: Attrs, specs: Specs) -> int:
         return row.flops(attrs, {n: narrowed(n, s, count) for n, s in specs.items()})
@@ -66,7 +67,7 @@ def counted(row: OpDef, count: int) -> OpDef:
 
 
 def narrowed(name: str, spec: TensorSpec, count: int) -> TensorSpec:
-    """The spec of an operator's array where there are `count` output channels."""
+    """Returns the spec of an operator's array for `count` output channels."""
     if name in ("y", "dy"):
         return TensorSpec((*spec.shape[:-1], count), spec.dtype)
     if name in ("w", "b"):

@@ -11,12 +11,12 @@ from odt.kernels.opdef import Array, Kernel, Names, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class PadAttrs:
-    """The number of values before and after x, for each axis."""
+    """The number of values added before and after x, for each axis."""
 
     pads: tuple[tuple[int, int], ...]
 
     def inside(self, shape: tuple[int, ...]) -> tuple[slice, ...]:
-        """The slices of y that hold x."""
+        """Returns the slices of y that hold x."""
         return tuple(slice(lo, lo + n) for (lo, _), n in zip(self.pads, shape, strict=True))
 
 

@@ -18,13 +18,13 @@ def infer(attrs: PoolAttrs, s: Specs) -> Specs:
 
 
 def flops(attrs: PoolAttrs, s: Specs) -> int:
-    """One for each value of each window."""
+    """Counts one operation for each value of each window."""
     h, v = attrs.axes(s["x"])
     return h.kernel * v.kernel * s["y"].size
 
 
 def room(attrs: PoolAttrs, s: Specs) -> Specs:
-    """Workspace for a tile of padded images; none without padding."""
+    """Returns the workspace for a tile of padded images; none without padding."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     if not source.is_padded:
         return {}
@@ -32,7 +32,7 @@ def room(attrs: PoolAttrs, s: Specs) -> Specs:
 
 
 def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
-    """Workspace for a tile of images: the gradient of each window, and dx with its border."""
+    """Returns the workspace for a tile: the gradient of each window, and dx with its border."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
     found = {"part": TensorSpec((images, *s["y"].shape[1:]), dtype)}
@@ -44,11 +44,11 @@ def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
 def spread(
     gains: Array, dx: Array, axes: tuple[Axis, Axis], source: PaddedImages, dpadded: Array | None
 ) -> None:
-    """Fills dx of a tile of images: every input of a window gets the gradient of the window.
+    """Fills dx of a tile of images: the gradient of a window is added to all its inputs.
 
     Args:
-        gains: (N, OH, OW, C).
-        dpadded: room for dx with its border; None if there is none.
+        gains: gradient of each window (N, OH, OW, C).
+        dpadded: workspace for dx with its border; None without padding.
     """
     h, v = (a.reading for a in axes)
     into = dx if dpadded is None else dpadded[: len(dx)]

@@ -1,8 +1,8 @@
 """Recurrent operators: views along time, activations and their derivatives.
 
-An operator's arrays are (N, T, …), or (T, N, …) if time_major; one that makes a single step has
-(N, …). The state before the first step is zero. Products over all steps are made at once; only
-what depends on the step before is made step by step.
+Arrays are (N, T, …), or (T, N, …) if time_major; those of a single step are (N, …). The state
+before the first step is zero. Products that do not depend on the state are computed for all steps
+at once.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ BOUNDS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}  # RELU, RELU_N1_TO_1
 
 
 def fused(options: Options) -> int:
-    """The code of the fused activation; ShapeError if it is unknown."""
+    """Reads the code of the fused activation; raises ShapeError if it is unknown."""
     code = int(options.get("fused_activation_function", 0))
     if code not in (0, TANH, *BOUNDS):
         raise ShapeError(
@@ -44,19 +44,19 @@ def batch_first(attrs: Attrs) -> Attrs:
 
 
 def by_time(time_axis: int | None, a: Array) -> Array:
-    """A view (T, N, …)."""
+    """Views an array as (T, N, …)."""
     if time_axis is None:
         return a[np.newaxis]
     return a if time_axis == 0 else a.swapaxes(0, 1)
 
 
 def rows(a: Array) -> Array:
-    """A view in which each step of each sample is a row."""
+    """Views an array with each step of each sample as a row."""
     return a.reshape(-1, a.shape[-1], copy=False)
 
 
 def state_before(time_axis: int | None, state: Array, out: Array) -> None:
-    """The state before each step: that of the last step, zero for the first."""
+    """Computes the state before each step: that of the last step, zero for the first."""
     after, before = by_time(time_axis, state), by_time(time_axis, out)
     before[:1] = 0
     before[1:] = after[:-1]
@@ -71,7 +71,7 @@ def activate(code: int, a: Array) -> None:
 
 
 def sigmoid(a: Array) -> None:
-    """1 / (1 + e⁻ᵃ) in place, as (1 + tanh(a / 2)) / 2, which does not overflow."""
+    """Computes 1 / (1 + e⁻ᵃ) in place, as (1 + tanh(a / 2)) / 2, which does not overflow."""
     np.multiply(a, 0.5, out=a)
     np.tanh(a, out=a)
     np.multiply(a, 0.5, out=a)
@@ -79,14 +79,14 @@ def sigmoid(a: Array) -> None:
 
 
 def times_sigmoid_slope(y: Array, dy: Array, work: Array) -> None:
-    """dy ← dy y (1 − y), where y is a sigmoid."""
+    """Computes dy ← dy y (1 − y), the derivative of a sigmoid y."""
     np.subtract(1, y, out=work)
     np.multiply(work, y, out=work)
     np.multiply(dy, work, out=dy)
 
 
 def times_slope(code: int, y: Array, dy: Array, work: Array) -> None:
-    """dy ← dy times the derivative of the activation at y: 0 at the bounds of a clamp."""
+    """Multiplies dy by the derivative of the activation at y: 0 at the bounds of a clamp."""
     if code == TANH:
         np.multiply(y, y, out=work)
         np.subtract(1, work, out=work)
@@ -96,7 +96,7 @@ def times_slope(code: int, y: Array, dy: Array, work: Array) -> None:
 
 
 def inside(y: Array, lo: float, hi: float, dy: Array, work: Array) -> None:
-    """dy ← dy where lo < y < hi, else 0."""
+    """Sets dy to 0 except where lo < y < hi."""
     np.greater(y, lo, out=work)
     np.multiply(dy, work, out=dy)
     np.less(y, hi, out=work)

@@ -1,4 +1,4 @@
-"""Reductions: the shape of y, and the row of REDUCE_MAX and REDUCE_MIN."""
+"""Reductions: shape inference, and the row of REDUCE_MAX and REDUCE_MIN."""
 
 from collections.abc import Callable
 
@@ -64,9 +64,9 @@ def extreme_grad_x(
 
 
 def extreme(name: str, find: Callable[..., Array]) -> OpDef:
-    """The row of REDUCE_MAX or REDUCE_MIN; find is np.max or np.min.
+    """Makes the row of REDUCE_MAX or REDUCE_MIN; `find` is np.max or np.min.
 
-    dx = dy where x is y; among n equals each gets dy / n, as in TensorFlow and PyTorch's amax.
+    dx = dy / n at each of the n elements equal to y, else 0, as in TensorFlow and PyTorch's amax.
     """
 
     def forward(

@@ -1,4 +1,4 @@
-"""Kernels of operators that change only the shape: views, which move no memory."""
+"""Kernels of operators that change the shape only: views, without a copy."""
 
 import numpy as np
 

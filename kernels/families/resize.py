@@ -1,8 +1,8 @@
-"""Image resizing as a product with one matrix for each axis.
+"""Image resizing by products with one matrix for each axis.
 
-y = rows · x · colsᵀ for each image and channel, where a row of a matrix says how much of each
-input an output takes. So the gradient is the same with the matrices transposed: no scatter, and
-all of it long products. The price is that an infinite input reaches its whole row and column.
+y = rows · x · colsᵀ for each image and channel, where a row of a matrix holds the weights of the
+inputs for one output. The gradient is the same with transposed matrices: long products instead of a
+scatter. A drawback: an infinite input makes its whole row and column NaN.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +18,12 @@ from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class ResizeAttrs:
-    """The output's (height, width), and which points of the two grids coincide.
+    """The output's (height, width), and the alignment of the two pixel grids.
 
     Attributes:
-        align_corners: the centres of the corner pixels.
-        half_pixel_centers: the corners of the images. Neither: the centres of the first pixels.
+        align_corners: the centres of the corner pixels coincide.
+        half_pixel_centers: the corners of the images coincide. If both are false, the centres of
+            the first pixels coincide.
     """
 
     size: tuple[int, ...]
@@ -50,7 +51,7 @@ def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
 
 
 def step(attrs: ResizeAttrs, size: int, out: int) -> float:
-    """The distance of neighbouring outputs, in inputs."""
+    """Returns the distance of neighbouring outputs, in inputs."""
     if attrs.align_corners and out > 1:
         return (size - 1) / (out - 1)
     return size / out
@@ -60,11 +61,11 @@ Weigh = Callable[[ResizeAttrs, int, int], Array]
 
 
 def resize(name: str, weigh: Weigh) -> OpDef:
-    """The row of a resizing operator.
+    """Makes the row of a resizing operator.
 
     Args:
-        name: of the operator.
-        weigh: (attrs, size, out) → (out, size), how much of each input an output takes.
+        name: name of the operator.
+        weigh: (attrs, size, out) → matrix (out, size) of the weights of the inputs.
     """
 
     def matrices(attrs: ResizeAttrs, s: Specs) -> Mapping[str, Any]:
@@ -87,7 +88,7 @@ def resize(name: str, weigh: Weigh) -> OpDef:
 
 
 def room(attrs: ResizeAttrs, s: Specs) -> Specs:
-    """Workspace for a tile of images with the height of x and the width of y."""
+    """Returns the workspace for a tile of images with the height of x and the width of y."""
     n, height, _, channels = s["x"].shape
     dtype = s["x"].dtype
     image = height * attrs.size[1] * channels
@@ -102,12 +103,12 @@ def image_tiles(images: int, wide: Array) -> Iterator[tuple[slice, Array]]:
 
 
 def as_rows(a: Array) -> Array:
-    """(N, H, W, C) as (N, H, W·C)."""
+    """Reshapes (N, H, W, C) to (N, H, W·C)."""
     return a.reshape(a.shape[0], a.shape[1], -1, copy=False)
 
 
 def as_cols(a: Array) -> Array:
-    """(N, H, W, C) as (N·H, W, C)."""
+    """Reshapes (N, H, W, C) to (N·H, W, C)."""
     return a.reshape(-1, *a.shape[2:], copy=False)
 
 

@@ -1,15 +1,15 @@
-"""Softmax over the last axis, and parts of the cross-entropies."""
+"""Softmax over the last axis, and functions that cross-entropies share."""
 
 import numpy as np
 
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs
 from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
 
-SMALLEST = 1e-20  # onert's floor for a probability before its logarithm
+SMALLEST = 1e-20  # lower limit of a probability before its logarithm, as in onert
 
 
 def saved_probabilities(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """The specs of what forward saves for backward: p, if it was computed from logits."""
+    """Returns the specs of the saved values: p, if it is computed from logits."""
     return {"p": s["x"]} if attrs.from_logits else {}
 
 
@@ -19,7 +19,7 @@ def rows(attrs: Attrs, s: Specs) -> Specs:
 
 
 def softmax(x: Array, beta: float, p: Array, row: Array) -> None:
-    """p = softmax(beta · x) for x, p (R, K) with row (R, 1) as scratch; p may be x."""
+    """Computes p = softmax(beta · x) for x, p (R, K), with row (R, 1) as scratch; p may be x."""
     shift_by_max(x, beta, p, row)
     np.exp(p, out=p)
     np.sum(p, axis=1, keepdims=True, out=row)
@@ -37,7 +37,7 @@ def log_softmax(x: Array, beta: float, p: Array, logs: Array, row: Array) -> Non
 
 
 def shift_by_max(x: Array, beta: float, z: Array, row: Array) -> None:
-    """z = beta · x − max(beta · x), at most 0, so that no exponential overflows."""
+    """Computes z = beta · x − max(beta · x), at most 0, so that no exponential overflows."""
     if beta != 1:
         np.multiply(x, beta, out=z)
         x = z

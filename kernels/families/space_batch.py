@@ -1,7 +1,7 @@
 """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND.
 
-Pixels of an image that lie a block apart become an image of their own in a larger batch, and back.
-Old files spell dilated convolutions in this way.
+Pixels of an image at a distance of one block form a smaller image in a larger batch, and back. Old
+files contain dilated convolutions in this form.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class BatchAttrs:
-    """For each spatial axis the block's side, and values added (or cut off) before and after.
+    """Side length of the block and padding (or crop) before and after, for each spatial axis.
 
     Attributes:
-        axis: of the images; samples have an axis of their own before it where it is 1.
+        axis: axis of the images; 1 if samples have a separate axis before it.
     """
 
     block: tuple[int, ...]
@@ -40,7 +40,7 @@ def batch_attrs(options: Options, statics: Mapping[str, Array]) -> BatchAttrs:
 
 
 def checked(attrs: BatchAttrs, x: TensorSpec) -> int:
-    """The block's elements.
+    """Checks the attributes and returns the number of elements of a block.
 
     Raises:
         ShapeError: if x has too few axes, or a number is out of range.
@@ -57,13 +57,13 @@ def checked(attrs: BatchAttrs, x: TensorSpec) -> int:
 def resized(
     attrs: BatchAttrs, x: TensorSpec, images: int, sizes: Sequence[int]
 ) -> Mapping[str, TensorSpec]:
-    """The spec of y: x with another number of images, and their spatial axes of these sizes."""
+    """Returns the spec of x with another number of images and other sizes of the spatial axes."""
     lead, rest = x.shape[: attrs.axis], x.shape[attrs.axis + 1 + len(sizes) :]
     return {"y": TensorSpec((*lead, images, *sizes, *rest), x.dtype)}
 
 
 def mixes_samples(attrs: BatchAttrs, s: Specs, batched: Names) -> bool:
-    """Always: the images of a sample are not neighbours in the larger batch."""
+    """Returns True: the images of a sample are not adjacent in the larger batch."""
     return attrs.axis == 0 and prod(attrs.block) != 1
 
 
@@ -72,7 +72,7 @@ def add_batch_axis(attrs: BatchAttrs, samples: int) -> BatchAttrs:
 
 
 def places(attrs: BatchAttrs, space: Array, batch: Array) -> Iterator[tuple[Array, Array]]:
-    """Pairs of equal parts of the large images and of the batch of small ones.
+    """Yields pairs of equal parts of the large images and of the batch of small images.
 
     Element k of the image at `offset` in the block is element k·b + offset − before.
     """

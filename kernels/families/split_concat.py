@@ -1,4 +1,4 @@
-"""Splitting and concatenation along one axis: the slices of the parts, and the kernels."""
+"""Split and concatenation along an axis: slices of the parts, and kernels."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,28 +14,28 @@ Places = tuple[tuple[slice, ...], ...]
 
 
 def place(axis: int, rank: int) -> int:
-    """The axis counted from 0 on."""
+    """Returns the axis counted from 0."""
     if not -rank <= axis < rank:
         raise ShapeError(f"axis must be within −{rank} … {rank - 1}, but got {axis}")
     return axis % rank
 
 
 def check_outputs(name: str, parts: int, options: Options) -> None:
-    """Raises ShapeError unless an option is the number of outputs that the file lists."""
+    """Raises ShapeError unless the option equals the number of outputs in the file."""
     listed = options.get("output_types")
     if listed is not None and len(listed) != parts:
         raise ShapeError(f"{name} must be the number of outputs, {len(listed)}, but got {parts}")
 
 
 def places(axis: int, sizes: tuple[int, ...]) -> Places:
-    """The index of each part in the whole, from the sizes along the axis."""
+    """Returns the index of each part in the whole, from the sizes along the axis."""
     ends = accumulate(sizes)
     before = (slice(None),) * axis
     return tuple((*before, slice(end - n, end)) for n, end in zip(sizes, ends, strict=True))
 
 
 def numbered(stem: str, s: Specs) -> list[str]:
-    """The names xs0, xs1, … of a variadic input, in order."""
+    """Returns the names xs0, xs1, … of a variadic input, in order."""
     count = 0
     while f"{stem}{count}" in s:
         count += 1
@@ -52,7 +52,7 @@ def part_of_dy(k: int, attrs: Attrs, *, dy: Array, at: Places, **dxs: Array) -> 
 
 
 def grad_of_part(k: int, prepare: Any) -> Kernel:
-    """The gradient of a concatenation by its k-th part."""
+    """Makes the kernel of the gradient of a concatenation by its k-th part."""
     run = partial(part_of_dy, k)
     return Kernel(run, reads=("dy",), writes=(f"dxs{k}",), prepare=prepare)
 
@@ -68,6 +68,6 @@ def join_gradients(attrs: Attrs, *, dx: Array, at: Places, **dys: Array) -> None
 
 
 def cutting(prepare: Any) -> tuple[Kernel, Mapping[str, Kernel]]:
-    """Forward and gradients of an operator that splits x into ys*."""
+    """Makes forward and gradient of an operator that splits x into ys*."""
     forward = Kernel(cut, reads=("x",), writes=("ys*",), prepare=prepare)
     return forward, {"x": Kernel(join_gradients, reads=("dys*",), writes=("dx",), prepare=prepare)}

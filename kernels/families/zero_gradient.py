@@ -1,4 +1,4 @@
-"""Zero gradients, of operators that are piecewise constant, as in TensorFlow and PyTorch."""
+"""Zero gradients, for piecewise constant operators, as in TensorFlow and PyTorch."""
 
 from odt.kernels.opdef import Array, Attrs, Kernel
 
@@ -9,5 +9,5 @@ def fill(attrs: Attrs, **dx: Array) -> None:
 
 
 def zero(name: str) -> Kernel:
-    """The kernel of a gradient by the input `name` that is 0 everywhere."""
+    """Makes the kernel of a gradient by the input `name` that is 0 everywhere."""
     return Kernel(fill, reads=(), writes=(f"d{name}",))

@@ -1,1 +1,1 @@
-"""Attributes of operators and the index arithmetic that follows from them. Knows no kernel."""
+"""Attributes of operators and index arithmetic; independent of kernels."""

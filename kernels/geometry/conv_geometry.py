@@ -1,4 +1,4 @@
-"""Attributes of convolutions, and how their forward and backward passes read images."""
+"""Attributes of convolutions, and the windows of their forward and backward passes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class ConvAttrs:
     dilation: tuple[int, int]
 
     def axes(self, x: TensorSpec, w: TensorSpec) -> Axes:
-        """The geometry of both axes for filters (…, KH, KW, …)."""
+        """Returns the geometry of both axes for filters (…, KH, KW, …)."""
         h, v = (
             axis(x.shape[i], w.shape[i], self.stride[i - 1], self.dilation[i - 1], self.padding)
             for i in (1, 2)
@@ -38,7 +38,7 @@ def conv_attrs(options: Options, statics: Mapping[str, Array]) -> ConvAttrs:
 
 
 def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
-    """The axes, and x as the images that windows read: keyword arguments of kernels."""
+    """Prepares the keyword arguments of forward kernels: both axes, and the padded images of x."""
     x = s["x"]
     h, v = attrs.axes(x, s["w"])
     return {
@@ -48,7 +48,7 @@ def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def back_geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
-    """The axes, dy as the images that windows read, and the stride phases of dx."""
+    """Prepares those of input gradients: both axes, the padded images of dy, the stride phases."""
     h, v = attrs.axes(s["dx"], s["w"])
     h_lo, h_hi, h_phases = phases(h)
     v_lo, v_hi, v_phases = phases(v)

@@ -12,17 +12,17 @@ import numpy as np
 from odt.kernels.geometry.window import Reading, clear_border, fill_inside, windows
 from odt.kernels.opdef import Array, TensorSpec
 
-TILE_BYTES = 2**21  # of columns: smaller ones make so many calls that workers wait for each other
+TILE_BYTES = 2**21  # of columns; with smaller tiles, workers wait for each other's many calls
 
 
 @dataclass(frozen=True, slots=True)
 class PaddedImages:
-    """A batch of images that windows read.
+    """A batch of images with a border of zeros.
 
     Attributes:
-        images: N.
-        h, w: zeros before and after.
-        height, width, channels: without them.
+        images: number of images, N.
+        h, w: zeros before and after each axis.
+        height, width, channels: sizes without the border.
     """
 
     images: int
@@ -37,14 +37,14 @@ class PaddedImages:
         return any((*self.h, *self.w))
 
     def padded(self, images: int, dtype: np.dtype[np.generic]) -> TensorSpec:
-        """The spec of some images with their border."""
+        """Returns the spec of a number of images with their border."""
         height, width = self.height + sum(self.h), self.width + sum(self.w)
         return TensorSpec((images, height, width, self.channels), dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """The number of images, or of rows of windows of one image, in a tile of columns."""
+    """Returns the number of images, or of rows of windows of one image, in a tile of columns."""
 
     images: int
     rows: int
@@ -59,7 +59,7 @@ def tiling(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> Tilin
 
 
 def column_size(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> int:
-    """The number of elements of the largest tile of columns."""
+    """Returns the number of elements of the largest tile of columns."""
     tile = tiling(source, h, w, itemsize)
     return tile.images * tile.rows * w.count * h.taps * w.taps * source.channels
 
@@ -67,12 +67,12 @@ def column_size(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> 
 def tiles(
     a: Array, source: PaddedImages, h: Reading, w: Reading, padded: Array | None, columns: Array
 ) -> Iterator[tuple[slice, slice, Array]]:
-    """Columns of a batch, tile after tile.
+    """Copies the windows of a batch to columns, tile by tile.
 
     Args:
-        a: (N, H, W, C).
-        padded: room for one tile's images; None if there is no border.
-        columns: room for one tile's columns.
+        a: images (N, H, W, C).
+        padded: workspace for the padded images of a tile; None if there is no border.
+        columns: workspace for the columns of a tile.
 
     Yields:
         The tile's images, its rows of windows, and its columns (windows, taps · C).
@@ -98,7 +98,7 @@ def tiles(
 
 
 def _runs(view: Array) -> Array:
-    """The same windows with the taps of a row as one run of values, which is copied whole."""
+    """Views windows with the taps of a row as one run of contiguous values."""
     n, rows, cols, h_taps, w_taps, channels = view.shape
     return np.lib.stride_tricks.as_strided(
         view,
@@ -108,7 +108,7 @@ def _runs(view: Array) -> Array:
 
 
 def fitting_images(source: PaddedImages, itemsize: int) -> int:
-    """The number of padded images that fit into a tile; at least one."""
+    """Returns the number of padded images that fit into a tile, at least one."""
     image = source.padded(1, np.dtype(np.uint8)).size * itemsize
     return max(min(TILE_BYTES // max(image, 1), source.images), 1)
 
@@ -116,10 +116,10 @@ def fitting_images(source: PaddedImages, itemsize: int) -> int:
 def image_tiles(
     a: Array, source: PaddedImages, padded: Array | None, border: float = 0
 ) -> Iterator[tuple[slice, Array]]:
-    """A batch with its border, some images at a time; all at once where it has none.
+    """Copies a batch into its border, some images at a time; all images at once without a border.
 
     Yields:
-        The tile's images, and what windows read.
+        The slice of images, and these images with their border.
     """
     if padded is None:
         yield slice(0, source.images), a

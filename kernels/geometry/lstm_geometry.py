@@ -1,4 +1,4 @@
-"""Attributes of the long short-term memory, and the order of its gates."""
+"""Attributes of LSTM operators, and the order of the gates."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ FORGET, CELL, OUTPUT, INPUT = range(4)
 
 @dataclass(frozen=True, slots=True)
 class LstmAttrs:
-    """Where time is (None: one step), φ, and the bounds; 0 is no bound."""
+    """Axis of time (None: one step), activation φ, and clipping bounds (0: no bound)."""
 
     time_axis: int | None
     activation: int

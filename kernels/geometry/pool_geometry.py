@@ -1,4 +1,4 @@
-"""Attributes of pooling operators, and how they read images."""
+"""Attributes of pooling operators, and their windows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, axis
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
-NO_TAP = 255  # where no input of a window is its maximum
+NO_TAP = 255  # digest of a window in which no input is the maximum
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def inverse_counts(attrs: PoolAttrs, x: TensorSpec) -> Array:
-    """1 / the number of inputs in each window (OH, OW, 1); padding does not count."""
+    """Returns 1 / the number of inputs in each window, without padding: (OH, OW, 1)."""
 
     def counts(a: Axis) -> Array:
         first = np.arange(a.out) * a.stride - a.lo

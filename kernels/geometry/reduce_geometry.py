@@ -1,4 +1,4 @@
-"""Attributes of reductions: which axes, and the shape with them kept as 1."""
+"""Attributes of reductions: the axes, and whether they are kept with length 1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class ReduceAttrs:
-    """Axes as the file has them, possibly negative, and whether they stay as 1."""
+    """Axes as in the file, possibly negative, and whether they are kept with length 1."""
 
     axes: tuple[int, ...]
     keep_dims: bool
@@ -25,7 +25,7 @@ def reduce_attrs(options: Options, statics: Mapping[str, Array]) -> ReduceAttrs:
 
 
 def reduced_axes(attrs: ReduceAttrs, x: TensorSpec) -> tuple[int, ...]:
-    """The axes from 0 on, each once, sorted."""
+    """Returns the axes counted from 0, sorted, without duplicates."""
     rank = len(x.shape)
     for a in attrs.axes:
         if not -rank <= a < rank:
@@ -46,7 +46,7 @@ def moved_axes(attrs: ReduceAttrs, perm: tuple[int, ...]) -> ReduceAttrs:
 
 
 def prepare(attrs: ReduceAttrs, s: Specs) -> Mapping[str, Any]:
-    """The axes, x's shape with them as 1, and how many values become one."""
+    """Prepares the axes, the shape of x with these axes of length 1, and the values per result."""
     x = s["x"]
     axes = reduced_axes(attrs, x)
     kept = kept_shape(x.shape, axes)

@@ -1,4 +1,4 @@
-"""Attributes of cross-entropies, and how many distributions a sample has."""
+"""Attributes of cross-entropies, and the number of distributions per sample."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class CrossEntropyAttrs:
-    """How a cross-entropy reads its input.
+    """Attributes of a cross-entropy.
 
     Attributes:
         from_logits: x is logits, and p = softmax(beta · x); else x is p.
@@ -30,7 +30,7 @@ def cross_entropy_attrs(options: Options, statics: Mapping[str, Array]) -> Cross
 
 
 def positions(attrs: CrossEntropyAttrs, x: TensorSpec) -> int:
-    """The divisor of a sample's sum over its distributions."""
+    """Returns the divisor of a sample's sum over its distributions."""
     if not attrs.mean_over_positions:
         return 1
     return max(x.size // (x.shape[0] * x.shape[-1]), 1) if x.size else 1

@@ -7,7 +7,7 @@ from odt.kernels.opdef import Array
 
 
 def number(name: str, statics: Mapping[str, Array]) -> int:
-    """The value of a static input that is a single integer."""
+    """Returns the value of a static input that is a single integer."""
     value = statics[name]
     if value.size != 1:
         raise ShapeError(f"{name} must be one number, but got {value.size}")

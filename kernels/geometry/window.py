@@ -1,11 +1,11 @@
-"""Windows of convolution and pooling: their geometry, forward and backward.
+"""Geometry of windows in convolution and pooling, forward and backward, one axis at a time.
 
-One axis at a time. Output o of a window with K taps reads the input at o·stride + k·dilation − lo.
+Output o of a window with K taps reads the input at o·stride + k·dilation − lo.
 
-The gradient by the input needs no scatter. Input i gets something from tap k where
-i + lo − k·dilation is a multiple of the stride, and which taps these are depends only on i modulo
-the stride: its phase. The inputs of one phase are therefore a convolution of the output gradient
-with stride 1 and every so many of the taps, in reverse.
+The input gradient needs no scatter. Tap k contributes to the gradient of input i if
+i + lo − k·dilation is a multiple of the stride, so the taps that contribute depend only on i modulo
+the stride: its stride phase. For the inputs of one phase, the gradient is therefore a convolution
+of the output gradient with stride 1 and a subset of the taps, in reverse order.
 """
 
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ SAME, VALID = 0, 1  # Padding in the schema
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a window.
+    """Geometry of one axis.
 
     Attributes:
-        size, out: of input and output.
-        kernel, stride, dilation: of the window.
+        size, out: lengths of input and output.
+        kernel, stride, dilation: attributes of the window.
         lo, hi: zeros before and after the input.
     """
 
@@ -39,7 +39,7 @@ class Axis:
 
     @property
     def reading(self) -> "Reading":
-        """The forward pass over an input padded by lo and hi."""
+        """Returns the windows of the forward pass over an input padded by lo and hi."""
         return Reading(0, self.out, self.stride, self.kernel, self.dilation)
 
 
@@ -48,11 +48,11 @@ class Reading:
     """Windows along one axis of a padded array.
 
     Attributes:
-        start: the first window's first tap.
-        count: windows.
-        stride: between windows.
-        taps: in a window.
-        dilation: between taps.
+        start: position of the first tap of the first window.
+        count: number of windows.
+        stride: distance between windows.
+        taps: number of taps in a window.
+        dilation: distance between taps.
     """
 
     start: int
@@ -64,12 +64,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class StridePhase:
-    """Inputs first, first + stride, … and how their gradient reads the output gradient.
+    """The inputs first, first + stride, …, and the windows of the output gradient for them.
 
     Attributes:
         first: the first input of the phase.
-        taps: of the forward window, in the order in which they are read; there may be none.
-        reading: of the output gradient, padded as `phases` says.
+        taps: taps of the forward window in the order in which they are read; may be empty.
+        reading: windows of the output gradient, padded as returned by `phases`.
     """
 
     first: int
@@ -78,14 +78,14 @@ class StridePhase:
 
     @property
     def slice(self) -> slice:
-        """The taps, of which there is at least one, in their order: they have one step."""
+        """Returns the taps, at least one, as a slice; their step is constant."""
         step = self.taps[1] - self.taps[0] if len(self.taps) > 1 else -1
         stop = self.taps[-1] + step
         return slice(self.taps[0], stop if stop >= 0 else None, step)
 
 
 def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Axis:
-    """The geometry of one axis.
+    """Computes the geometry of one axis.
 
     Raises:
         ShapeError: if stride or dilation are below 1, or no window fits.
@@ -108,13 +108,12 @@ def axis(size: int, kernel: int, stride: int, dilation: int, padding: int) -> Ax
 
 
 def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
-    """The backward pass of an axis.
+    """Computes the geometry of the backward pass along one axis.
 
     Returns:
-        Zeros to put before and after the output gradient, and the phases, one for each input
-        modulo the stride.
+        Zeros to add before and after the output gradient, and the stride phases.
     """
-    step = a.stride // gcd(a.stride, a.dilation)  # between the taps of one phase
+    step = a.stride // gcd(a.stride, a.dilation)  # distance between the taps of one phase
     found = []
     for first in range(min(a.stride, a.size)):
         count = -(-(a.size - first) // a.stride)
@@ -138,12 +137,12 @@ def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
 
 
 def windows(a: Array, h: Reading, w: Reading, first: int = 0, stop: int | None = None) -> Array:
-    """Every window of a padded batch, without a copy.
+    """Views all windows of a padded batch, without a copy.
 
     Args:
-        a: (N, H, W, C), padded.
-        h, w: how the axes are read.
-        first, stop: only these rows of windows.
+        a: padded images (N, H, W, C).
+        h, w: windows along each axis.
+        first, stop: range of rows of windows.
 
     Returns:
         A view (N, rows, w.count, h.taps, w.taps, C).
@@ -162,8 +161,9 @@ def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int], value: f
     """Fills the border of padded images (N, H, W, C); `fill_inside` fills the rest.
 
     Args:
-        h, w: how wide the border is, before and after.
-        value: of the border.
+        padded: the images with their border.
+        h, w: width of the border before and after each axis.
+        value: value of the border.
     """
     padded[:, : h[0]] = value
     padded[:, padded.shape[1] - h[1] :] = value
@@ -172,7 +172,7 @@ def clear_border(padded: Array, h: tuple[int, int], w: tuple[int, int], value: f
 
 
 def fill_inside(padded: Array, a: Array, h_lo: int, w_lo: int) -> Array:
-    """Copies a inside the border; returns the part of padded that holds a's images."""
+    """Copies images inside the border; returns the part of `padded` that holds them."""
     images, height, width, _ = a.shape
     inside = padded[:images]
     np.copyto(inside[:, h_lo : h_lo + height, w_lo : w_lo + width], a)

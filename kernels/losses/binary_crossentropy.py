@@ -1,4 +1,4 @@
-"""Binary cross-entropy: each unit's loss is −t log p − (1 − t) log(1 − p), t from 0 to 1.
+"""Binary cross-entropy: the loss of a unit is −t log p − (1 − t) log(1 − p), t from 0 to 1.
 
 x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples    loss (1,)
 
@@ -26,12 +26,12 @@ from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_cl
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 from odt.kernels.ops import logistic
 
-LEAST, MOST = 1e-7, 1 - 1e-7  # of a probability
+LEAST, MOST = 1e-7, 1 - 1e-7  # limits of a probability
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryCrossEntropyAttrs:
-    """How the loss reads its input.
+    """Attributes of the binary cross-entropy.
 
     Attributes:
         from_logits: x is logits; else x is p.

@@ -9,7 +9,7 @@ From probabilities: p = x, log max(p, 1e-20);
 Both divided by the number of distributions a sample has, unless they are to be summed. Label
 smoothing first spreads a part of t evenly over the K classes.
 
-Source: onert's CCE (the floor 1e-20), Keras' categorical_crossentropy.
+Source: onert's CCE (the lower limit 1e-20), Keras' categorical_crossentropy.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ from odt.kernels.lossdef import DISTRIBUTIONS, Check, LossDef, check_finite, dra
 from odt.kernels.native import softmax as compiled
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
 
-SUM_TOLERANCE = 1e-3  # of a distribution; float16 files keep one to about 5e-4
-ROWS = 1024  # checked together, so that scratch does not grow with the batch
+SUM_TOLERANCE = 1e-3  # error of a distribution's sum; float16 files have errors of about 5e-4
+ROWS = 1024  # rows checked at a time, so that scratch does not grow with the batch
 
 
 def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
@@ -97,7 +97,7 @@ def grad_x(
 
 
 def check_distributions(output: TensorSpec) -> Check:
-    """Checks rows of probabilities: each run of the last axis must add up to 1."""
+    """Returns the check of distributions: values along the last axis must add up to 1."""
     classes = output.shape[-1] if output.shape else 1
 
     def check(rows: Array) -> tuple[int, str] | None:

@@ -1,11 +1,11 @@
-"""Mean squared error: a sample's loss is the mean of (x − t)² over its elements.
+"""Mean squared error: the mean of (x − t)² over the elements of a sample.
 
 x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
 
 loss = Σₙ scale · meanᵢ (xₙᵢ − tₙᵢ)²        dx = 2 scale (x − t) / D, D elements a sample
 
-Source: onert's MSE, which is Keras' for sum_over_batch_size (scale = 1/N); with sum (scale = 1)
-a sample still counts with its mean.
+Source: onert's MSE, which equals Keras' for sum_over_batch_size (scale = 1/N). With sum
+(scale = 1), the means of the samples are added up.
 """
 
 import numpy as np

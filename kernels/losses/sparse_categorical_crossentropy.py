@@ -38,7 +38,7 @@ def infer(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """Rows, and where in the flat x each target's class stands."""
+    """Workspace: row statistics, and the flat index in x of each target's class."""
     spec = rows(attrs, s)["row"]
     flat = {"at": TensorSpec((spec.size,), INDEX), "first": TensorSpec((spec.size,), INDEX)}
     return {"row": spec, "picked": TensorSpec((spec.size,), spec.dtype), **flat}
@@ -54,7 +54,7 @@ def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def find(t: Array, classes: int, at: Array, first: Array) -> None:
-    """at = row · K + class, the flat index of each target."""
+    """Computes at = row · K + class, the flat index of each target in x."""
     first.fill(classes)
     first[0] = 0
     np.cumsum(first, out=first)
@@ -149,7 +149,7 @@ def grad_x(
 
 
 def check_labels(output: TensorSpec) -> Check:
-    """Checks class numbers: 0 to classes − 1."""
+    """Returns the check of class numbers: 0 to classes − 1."""
     classes = output.shape[-1] if output.shape else 1
 
     def check(rows: Array) -> tuple[int, str] | None:

@@ -1,1 +1,1 @@
-"""Bindings of the kernels compiled from native/src. Knows no row and no NumPy kernel."""
+"""Bindings of the kernels compiled from native/src; independent of rows and NumPy kernels."""

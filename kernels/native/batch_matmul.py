@@ -1,7 +1,7 @@
 """Compiled kernels of BATCH_MATMUL: many small products, whose factors may be transposed.
 
-Where b is one matrix for all rows of a, y and da are one long product each, and db is the gradient
-of FULLY_CONNECTED's weights.
+If b is one matrix for all rows of a, y and da are single long products, and db is the weight
+gradient of FULLY_CONNECTED.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shapes) -> MatmulShape:
-    """The struct of a product, from its result and its factors, each with whether to transpose."""
+    """Returns the struct of a product, from result and factors with flags for transposition."""
     y = shapes[made]
     (left, turn_left), (right, turn_right) = ((shapes[n], turned) for n, turned in factors)
     rows, columns = y[-2:]
@@ -42,7 +42,7 @@ def matmul_shape(made: str, factors: tuple[tuple[str, bool], ...], shapes: Shape
 
 
 def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]]:
-    """The factors of y, da or db by name, and whether each is transposed."""
+    """Returns the factors of y, da or db by name, and whether each is transposed."""
     if made == "y":
         return ("a", attrs.adj_x), ("b", attrs.adj_y)
     if made == "da":
@@ -53,10 +53,11 @@ def factors(attrs: Attrs, made: str) -> tuple[tuple[str, bool], tuple[str, bool]
 
 
 def of(made: str, geometry: Prepare) -> Compiled:
-    """The compiled form of the kernel that makes y, da or db.
+    """Makes the compiled form of the kernel that computes y, da or db.
 
     Args:
-        geometry: gives `long`, whether b is one matrix for all rows of a.
+        made: name of the result.
+        geometry: returns `long`, whether b is one matrix for all rows of a.
     """
 
     def shapes(attrs: Attrs, s: Specs) -> Shapes:
@@ -73,7 +74,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
         return {"w": TensorSpec(s["b"].shape[-2:], s["b"].dtype)}
 
     def fits(attrs: Attrs, s: Specs) -> bool:
-        """Whether these are float32, and no factor is broadcast but one that is a single matrix."""
+        """Whether arrays are float32, and no factor is broadcast except a single matrix."""
         if any(s[n].dtype != FLOAT or not s[n].size for n in "aby"):
             return False
         if sums_rows(attrs, s):

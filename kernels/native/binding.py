@@ -1,4 +1,4 @@
-"""Calls of compiled functions, with their arguments resolved when a program is bound."""
+"""Calls of compiled functions, with arguments resolved when a program is bound."""
 
 import ctypes
 import re
@@ -16,10 +16,10 @@ NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
 @cache
 def argument_types(name: str) -> tuple[Any, ...]:
-    """The types of a kernel's arguments, from the library's table.
+    """Returns the types of a kernel's arguments, from the library's table.
 
     Raises:
-        LibraryError: if the library has no such kernel.
+        LibraryError: if the library has no kernel of that name.
     """
     if name not in exports().kernels:
         raise LibraryError(
@@ -39,10 +39,10 @@ def argument_types(name: str) -> tuple[Any, ...]:
 
 
 def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
-    """The ctypes value of an argument, of the type in the table; it keeps an array alive.
+    """Converts an argument to the ctypes type in the table; keeps arrays alive.
 
     Raises:
-        TypeError: if it is of another type.
+        TypeError: if the argument has another type.
     """
     if isinstance(a, ctypes.Structure):
         a = ctypes.pointer(a)
@@ -58,18 +58,18 @@ def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
 
 
 def function(name: str) -> Callable[..., None]:
-    """A compiled kernel for the instruction set in use; it checks its arguments."""
+    """Returns a compiled kernel for the instruction set in use; it checks its arguments."""
     found: Any = getattr(load(), f"{name}_{kernels_in_use()}")
     found.argtypes, found.restype = argument_types(name), None
     return found  # type: ignore[no-any-return]  # ctypes' own
 
 
 def bind(name: str, *arguments: Any) -> Callable[[], None]:
-    """A call of a compiled kernel on arguments that are resolved now.
+    """Returns a call of a compiled kernel with its arguments already converted.
 
     Args:
-        name: of the kernel, without its instruction set.
-        arguments: contiguous arrays, None, numbers, a structure.
+        name: name of the kernel, without its instruction set.
+        arguments: contiguous arrays, None, numbers, or a structure.
     """
     types = argument_types(name)
     return partial(
@@ -78,7 +78,7 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
 
 
 def in_order(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    """One call that makes several calls, one after the other."""
+    """Returns one call that makes several calls in order."""
     if len(calls) == 1:
         return calls[0]
 

@@ -1,4 +1,4 @@
-"""Bitmasks of clamps in compiled code: one bit an element, whether the gradient passes."""
+"""Compiled bitmasks of clamps: one bit per element, set where the gradient passes."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def pack(lo: float, hi: float) -> Compiled:
-    """digest = whether lo < y < hi, eight elements in a byte."""
+    """Makes the kernel that packs lo < y < hi, eight elements in a byte."""
 
     def to_call(attrs: Attrs, *, y: Array, digest: Array) -> Callable[[], None]:
         return bind("pack_bitmask", y, digest, y.size, float(lo), float(hi))

@@ -1,4 +1,4 @@
-"""Compiled kernels of CONV_2D, and the products over windows that other kernels use."""
+"""Compiled kernels of CONV_2D, and the products over windows that TRANSPOSE_CONV shares."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
 def panel_room(depth: int, units: int) -> Specs:
-    """Workspace for packed weights, enough for every instruction set."""
+    """Returns the workspace for packed weights, enough for every instruction set."""
     lanes = limit("MAX_LANES")
     return {"panel": TensorSpec((depth * -(-units // lanes) * lanes,), FLOAT)}
 
 
 def sums_room(units: int, taps: int, depth: int) -> Specs:
-    """Workspace for the sums of the filter gradient, enough for every instruction set."""
+    """Returns the workspace for the sums of the filter gradient, for every instruction set."""
     lanes, gathered = limit("MAX_LANES"), 0
     if depth < lanes:
         gathered = limit("GATHER_PARTS") * limit("PIXELS") * (taps * depth + lanes)
@@ -41,7 +41,7 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """y = windows of x times w, plus b, with an epilogue: see src/convolution.c."""
+    """Computes y = windows of x times w, plus b, with an epilogue: see src/convolution.c."""
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     return bind(
         "correlate", x, w, b, opened, y, panel, walk, int(clamp is not None), float(lo), float(hi)
@@ -74,7 +74,7 @@ def forward(
 
 
 def back_room(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Weights are packed where the channels of dx do not fill a vector."""
+    """Returns the workspace for packed weights, used if the channels of dx do not fill a vector."""
     w = s["w"]
     narrow = w.shape[3] < limit("MAX_LANES")
     return panel_room(w.size // w.shape[3], w.shape[3]) if narrow else {}

@@ -1,4 +1,4 @@
-"""Compiled kernels of FULLY_CONNECTED: rows are pixels of an image."""
+"""Compiled kernels of FULLY_CONNECTED: 1×1 convolutions whose pixels are the rows."""
 
 from collections.abc import Callable
 
@@ -40,7 +40,7 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
 
 
 def forward_room(attrs: Attrs, s: Specs) -> Specs:
-    """Weights are packed where rows are many or short, so that packing takes little of the time."""
+    """Returns the workspace for packed weights, used if rows are many or short."""
     units, depth = s["w"].shape
     enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
     return panel_room(depth, units) if enough and units >= limit("MAX_LANES") else {}

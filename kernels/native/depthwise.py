@@ -29,7 +29,7 @@ def correlate(
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """y = windows of each channel times its taps, plus b, with an epilogue: see src/depthwise.c."""
+    """Computes y = windows of a channel times its taps, plus b; see src/depthwise.c."""
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
     return bind("depthwise", x, w, b, opened, y, walk, int(clamp is not None), float(lo), float(hi))
 

@@ -1,6 +1,6 @@
 """Compiled elementwise kernels on arrays that are broadcast to one shape.
 
-A result that is smaller than that shape is the sum over the axes that it lacks.
+A result with fewer or shorter axes than that shape is summed over these axes.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ Number = float | Callable[[Attrs], float]
 
 
 def elementwise_shape(axes: Axes) -> ElementwiseShape:
-    """The axes as the struct that the kernels take."""
+    """Returns the axes as the struct that kernels take."""
     shape = ElementwiseShape(rank=len(axes))
     for k, (size, (y, *inputs)) in enumerate(axes):
         shape.sizes[k], shape.y[k] = size, y
@@ -30,7 +30,7 @@ def elementwise_shape(axes: Axes) -> ElementwiseShape:
 
 
 def broadcast_strides(shapes: Sequence[tuple[int, ...]]) -> Axes:
-    """The axes of the broadcast shape, each with its size and the stride of every array.
+    """Returns the axes of the broadcast shape, each with its size and the stride of every array.
 
     Neighbouring axes that are contiguous in every array are merged.
     """
@@ -51,7 +51,7 @@ def broadcast_strides(shapes: Sequence[tuple[int, ...]]) -> Axes:
 def call(
     name: str, y: Array, inputs: Sequence[Array], p: float = 1.0, q: float = 1.0
 ) -> Callable[[], None]:
-    """A call of the map `name` of elementwise_body.h, whose numbers are p and q."""
+    """Returns a call of the map `name` in elementwise_maps.h with the numbers p and q."""
     shape = elementwise_shape(broadcast_strides([a.shape for a in (y, *inputs)]))
     absent = [None] * (MAX_INPUTS - len(inputs))
     return bind(f"map_{name}", shape, y, *inputs, *absent, float(p), float(q))
@@ -64,12 +64,12 @@ def kernel(
     p: Number = 1.0,
     q: Number = 1.0,
 ) -> Compiled:
-    """The compiled form of a kernel that is the map `name` from inputs to y.
+    """Makes the compiled form of a kernel that is the map `name` from inputs to y.
 
     Args:
-        name: of the map, or attrs → it.
-        y, inputs: names of the kernel's arrays; the same input may stand twice.
-        p, q: the map's numbers, or attrs → them.
+        name: name of the map, or attrs → name.
+        y, inputs: names of the kernel's arrays; an input may appear twice.
+        p, q: numbers of the map, or attrs → number.
     """
 
     def to_call(attrs: Attrs, **arrays: Any) -> Callable[[], None]:
@@ -81,10 +81,10 @@ def kernel(
 
 
 def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
-    """Whether these arrays are float32, not empty, and need at most MAX_RANK merged axes."""
+    """Makes the test whether arrays are float32, not empty, with at most MAX_RANK merged axes."""
 
     def check(attrs: Attrs, s: Specs) -> bool:
-        found = [s[n] if n in s else s[n[1:]] for n in names]  # dx is as x
+        found = [s[n] if n in s else s[n[1:]] for n in names]  # dx has the spec of x
         if any(spec.dtype != FLOAT or not spec.size for spec in found):
             return False
         return len(broadcast_strides([spec.shape for spec in found])) <= MAX_RANK
@@ -93,12 +93,12 @@ def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
 
 
 def clamp(lo: float, hi: float) -> Compiled:
-    """y = x between lo and hi."""
+    """Makes the compiled form of y = x limited to lo and hi."""
     return kernel("clamp", "y", ("x",), lo, hi)
 
 
 def relu_mask(lo: float, hi: float) -> Compiled:
-    """dx = dy where lo < y < hi, else 0."""
+    """Makes the compiled form of dx = dy where lo < y < hi, else 0."""
     return kernel("relu_mask", "dx", ("dy", "y"), lo, hi)
 
 
@@ -119,12 +119,12 @@ COLUMN_SUMS = Compiled(_column_sums, lambda attrs, s: is_float32(s))
 
 
 def sums(name: str, p: float = 1.0) -> Compiled:
-    """p · dy, summed over the axes along which the input `name` was broadcast."""
+    """Makes p · dy, summed over the axes along which the input `name` was broadcast."""
     return kernel("scale", f"d{name}", ("dy",), p)
 
 
 def reduction(*, mean: bool, back: bool) -> Compiled:
-    """The sum or the mean over some axes; with back, its gradient, broadcast over them."""
+    """Makes the sum or mean over axes; with `back`, its gradient, broadcast over these axes."""
     made, given = ("dx", "dy") if back else ("y", "x")
 
     def to_call(

@@ -1,4 +1,4 @@
-"""Epilogues: what a compiled kernel does to its result while it is in registers."""
+"""Epilogues: computations that a compiled kernel applies to its result in registers."""
 
 from odt.kernels.opdef import Array
 

@@ -1,4 +1,4 @@
-"""Arrays of float32, the only numbers that compiled kernels compute with."""
+"""Tests for float32, the only dtype of compiled kernels."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""The library of kernels compiled from C, which is there if the package was built with a compiler.
+"""The library of kernels compiled from C, present if a compiler was available at installation.
 
-`ODT_KERNELS=numpy` leaves them out; `avx512`, `avx2` and `base` choose an instruction set.
+`ODT_KERNELS=numpy` disables it; `avx512`, `avx2` and `base` select an instruction set.
 """
 
 import ctypes
@@ -22,11 +22,11 @@ REMEDY = "install with a C compiler for faster training"
 
 
 class LibraryError(OdtError):
-    """Compiled kernels that were not built from the C sources of this odt."""
+    """The library was not compiled from the C sources of this odt."""
 
 
 class _Entry(ctypes.Structure):
-    """As export_entry in src/module.c."""
+    """The struct export_entry in src/module.c."""
 
     _fields_ = [
         *((name, ctypes.c_char_p) for name in ("kind", "name", "arguments")),
@@ -36,7 +36,7 @@ class _Entry(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Exports:
-    """The library's table: limits and bytes of structs by name, arguments of kernels as in C."""
+    """The library's table: limits, sizes of structs in bytes, and arguments of kernels, by name."""
 
     limits: Mapping[str, int]
     structs: Mapping[str, int]
@@ -45,7 +45,7 @@ class Exports:
 
 @cache
 def _open() -> tuple[ctypes.CDLL | None, str]:
-    """The library, and in what it differs from this package."""
+    """Opens the library; returns it and how it differs from this package."""
     folder = Path(__file__).parent
     for suffix in EXTENSION_SUFFIXES:
         path = folder / f"_kernels{suffix}"
@@ -56,7 +56,7 @@ def _open() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _mismatch(library: ctypes.CDLL) -> str:
-    """In what the library differs from this package's structs, or nothing."""
+    """Describes how the library's structs differ from this package's; empty if they agree."""
     if not hasattr(library, "exports"):
         return "it has no table of its kernels"
     found = read_exports(library).structs
@@ -68,7 +68,7 @@ def _mismatch(library: ctypes.CDLL) -> str:
 
 
 def read_exports(library: ctypes.CDLL) -> Exports:
-    """The table of src/module.c."""
+    """Reads the table in src/module.c."""
     library.exports.restype = ctypes.POINTER(_Entry)
     entries = library.exports()
     found: dict[str, dict[str, int | str]] = {"limit": {}, "struct": {}, "kernel": {}}
@@ -82,11 +82,11 @@ def read_exports(library: ctypes.CDLL) -> Exports:
 
 
 def load() -> ctypes.CDLL | None:
-    """The library of compiled kernels; None where there is none.
+    """Returns the library of compiled kernels, or None.
 
     Raises:
-        LibraryError: if it was not built from this package's sources, and ODT_KERNELS=numpy does
-            not leave it out. NumPy kernels would give other bits, and several times slower.
+        LibraryError: if it was not compiled from this package's sources, unless ODT_KERNELS=numpy.
+            NumPy kernels are no substitute: they compute other bits and are several times slower.
     """
     library, wrong = _open()
     if not wrong:
@@ -101,29 +101,29 @@ def load() -> ctypes.CDLL | None:
 
 @cache
 def exports() -> Exports:
-    """The table of the loaded library, which must exist."""
+    """Returns the table of the loaded library, which must exist."""
     library = load()
     assert library is not None, "nothing is compiled"
     return read_exports(library)
 
 
 def limit(name: str) -> int:
-    """A limit of src/abi.h."""
+    """Returns a limit of src/abi.h."""
     return exports().limits[name]
 
 
 @cache
 def instruction_sets() -> tuple[str, ...]:
-    """The instruction sets that this machine can run, the best last; none without a library."""
+    """Returns the instruction sets that this machine can run, the best one last."""
     library = load()
     return SETS[: library.instruction_set() + 1] if library else ()
 
 
 def kernels_in_use() -> str:
-    """The instruction set of the compiled kernels in use, or "numpy".
+    """Returns the instruction set of the compiled kernels in use, or "numpy".
 
     Raises:
-        OptionError: if ODT_KERNELS names what this machine cannot run.
+        OptionError: if this machine cannot run the kernels that ODT_KERNELS selects.
     """
     asked = os.environ.get("ODT_KERNELS", "")
     known = ("numpy", *instruction_sets())
@@ -134,10 +134,10 @@ def kernels_in_use() -> str:
 
 
 def describe_kernels() -> str:
-    """The kernels in use, as a line for the user.
+    """Describes the kernels in use in one line.
 
     Raises:
-        OptionError: if ODT_KERNELS names what this machine cannot run.
+        OptionError: if this machine cannot run the kernels that ODT_KERNELS selects.
     """
     if is_available():
         return f"compiled kernels: {kernels_in_use()}"
@@ -149,13 +149,13 @@ def is_available() -> bool:
 
 
 def set_threads(count: int) -> None:
-    """Sets the number of cores for a call, from now on and for the whole process."""
+    """Sets the number of cores for each call, for the whole process."""
     library = load()
     if library is not None:
         library.set_threads(count)
 
 
 def compiled_of(kernel: Kernel, attrs: Attrs, specs: Specs) -> Compiled | None:
-    """The kernel's compiled form, if there is one that can be used for these specs."""
+    """Returns the kernel's compiled form if it supports these specs, or None."""
     compiled = kernel.compiled
     return compiled if compiled and is_available() and compiled.fits(attrs, specs) else None

@@ -1,6 +1,6 @@
-"""Compiled LSTM: four gates, tanh, neither peepholes nor projection.
+"""Compiled LSTM with four gates and tanh, without peepholes and projection.
 
-A part computes all steps of some samples, so that their values stay in the cache.
+Each part of a call computes all steps of some samples, so that their values stay in the cache.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
 def lstm_shape(attrs: LstmAttrs, lead: tuple[int, ...], depth: int, units: int) -> LstmShape:
-    """The struct, from axes of samples and steps in either order; without time it is one step."""
+    """Returns the struct, from the axes of samples and time; without time, one step."""
     if attrs.time_axis == 0:
         steps, samples, rows = *lead, (1, lead[1])
     else:

@@ -1,4 +1,4 @@
-"""Watches mapped files that may become shorter while they are read: see src/mapped_files.c."""
+"""Detects truncation of mapped files while they are read: see src/mapped_files.c."""
 
 import ctypes
 import os
@@ -8,14 +8,14 @@ from odt.kernels.opdef import Array
 
 
 def watch_mapped(memory: Array) -> ctypes.c_int | None:
-    """Fills holes in mapped memory with zeros, should its file become shorter while it is read.
+    """Maps zeros over pages of mapped memory that can no longer be read from the file.
 
     Args:
-        memory: of the whole map, as bytes.
+        memory: the whole map, as bytes.
 
     Returns:
-        A mark that becomes 1 once a hole was filled; None where files cannot be watched, and a hole
-        ends the process.
+        A flag that becomes 1 once zeros were mapped; None if files cannot be watched, so that
+        reading such a page ends the process.
     """
     library = load()
     if library is None or os.name == "nt":

@@ -13,7 +13,7 @@ def fits(attrs: Attrs, s: Specs) -> bool:
 
 
 def l2(smallest: float) -> tuple[Compiled, Compiled]:
-    """The kernels of L2_NORMALIZATION, forward and back; norms are at least `smallest`."""
+    """Makes the kernels of L2_NORMALIZATION; norms are at least `smallest`."""
 
     def forward(attrs: Attrs, *, x: Array, y: Array, norm: Array) -> Callable[[], None]:
         return bind("l2_norm", x, y, norm, norm.size, x.shape[-1], smallest)
@@ -38,7 +38,7 @@ RMS, RMS_BACK = Compiled(_rms, fits), Compiled(_rms_back, fits)
 
 
 def _sizes(x: Array) -> tuple[int, int, int]:
-    """The numbers of images, rows of an image, and channels."""
+    """Returns the numbers of images, rows of an image, and channels."""
     return x.shape[0], x.size // (x.shape[0] * x.shape[-1]), x.shape[-1]
 
 

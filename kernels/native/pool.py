@@ -24,7 +24,7 @@ def fits(attrs: PoolAttrs, s: Specs) -> bool:
 
 
 def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
-    """The walk over windows of x that writes y."""
+    """Returns the descriptor of the windows of x and the results y."""
     h, v = axes
     return window_walk(taps(h, 0), taps(v, 0), **reading(x), **results(y, axes))
 
@@ -46,7 +46,7 @@ def max_back(
     source: PaddedImages,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    """The ReLU mask tests x, which equals y at the maximum, so that C tests y."""
+    """Binds the gradient. The ReLU mask tests x, which equals y at the maximum, so C tests y."""
     masked, (lo, hi) = int(relu_mask is not None), relu_mask[1:] if relu_mask else (0.0, 0.0)
     there = walk(x, y, axes)
     return bind("max_pool_back", dy, x, y, dx, dx.size, there, masked, float(lo), float(hi))

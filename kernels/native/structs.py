@@ -1,10 +1,14 @@
-"""The structs of src/abi.h, field by field; library.py holds their sizes against C's."""
+"""The structs of src/abi.h, field by field; library.py compares their sizes with those in C."""
 
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from typing import Any
 
-MAX_RANK, MAX_INPUTS, MAX_OUTER_AXES = 6, 3, 4  # a wrong one makes a struct's size wrong
+MAX_RANK, MAX_INPUTS, MAX_OUTER_AXES = (
+    6,
+    3,
+    4,
+)  # a wrong value makes the size of a struct wrong, which library.py detects
 
 
 def _integers(*names: str) -> list[tuple[str, Any]]:

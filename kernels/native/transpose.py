@@ -1,4 +1,4 @@
-"""Compiled TRANSPOSE: a permutation with merged axes is matrices, transposed or copied."""
+"""Compiled TRANSPOSE: after merging axes, a permutation is a batch of transposes or copies."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -10,7 +10,7 @@ from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 
 def transpose_shape(shape: tuple[int, ...], axes: Sequence[int]) -> TransposeShape:
-    """The struct of a transpose, from x's shape and the axes of x in y's order."""
+    """Returns the struct of a transpose, from the shape of x and the axes of x in y's order."""
     *outer, (length, x_stride, _) = remaining(shape, axes) or [(1, 1, 1)]
     lines, x_line_stride, y_line_stride = 1, 1, length
     if outer:
@@ -30,9 +30,9 @@ def transpose_shape(shape: tuple[int, ...], axes: Sequence[int]) -> TransposeSha
 
 
 def remaining(shape: tuple[int, ...], axes: Sequence[int]) -> list[tuple[int, int, int]]:
-    """(size, stride in x, stride in y) of the axes of y.
+    """Returns (size, stride in x, stride in y) of the axes of y.
 
-    Axes of length 1 are dropped, and neighbours in x that stay neighbours are merged.
+    Axes of length 1 are removed, and neighbouring axes of x that stay neighbours are merged.
     """
     found: list[tuple[int, int, int]] = []
     for k, axis in enumerate(axes):
@@ -47,7 +47,7 @@ def remaining(shape: tuple[int, ...], axes: Sequence[int]) -> list[tuple[int, in
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
-    """Whether elements have four bytes, of any dtype: their bits are copied."""
+    """Whether elements have four bytes, in any dtype: bits are copied."""
     x = s["x"]
     if x.dtype.itemsize != 4 or not x.size:
         return False
@@ -64,5 +64,5 @@ def _back(attrs: Attrs, *, dy: Array, dx: Array, axes: tuple[int, ...]) -> Calla
 
 
 def of(prepare: Callable[[Attrs, Specs], Any]) -> tuple[Compiled, Compiled]:
-    """The compiled forms, forward and back, of kernels that are given `axes`."""
+    """Makes the compiled forms, forward and backward; `prepare` returns `axes`."""
     return Compiled(_forward, fits, prepare=prepare), Compiled(_back, fits, prepare=prepare)

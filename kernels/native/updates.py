@@ -8,12 +8,12 @@ from odt.kernels.opdef import Array
 
 
 def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:
-    """A compiled update of p and its slots; it is called with the gradient and numbers.
+    """Returns a compiled update of p and its slots, to be called with the gradient and numbers.
 
     Args:
-        name: of the function, whose arguments are p, the gradient, the slots, their size and the
-            numbers.
-        numbers: how many of them.
+        name: name of the function, whose arguments are p, the gradient, the slots, their size and
+            the numbers.
+        numbers: number of these numbers.
         arrays: p and the slots.
     """
     run = function(name)

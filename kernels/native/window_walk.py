@@ -1,4 +1,4 @@
-"""How compiled kernels read windows of images and where they write results."""
+"""Descriptors of the windows that compiled kernels read, and of the results they write."""
 
 import ctypes
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from odt.kernels.opdef import Array, Specs
 def window_walk(
     row_taps: list[tuple[int, int]], col_taps: list[tuple[int, int]], **sizes: int
 ) -> WindowWalk:
-    """The struct, from sizes and, for each tap of an axis, the offsets of its input and weights."""
+    """Returns the struct, from sizes and, for each tap, the offsets of input and weights."""
     lists = [
         (ctypes.c_int64 * len(taps))(*(t[k] for t in taps))
         for taps in (row_taps, col_taps)
@@ -32,13 +32,13 @@ def window_walk(
 
 
 def images(a: Array) -> tuple[int, int, int, int]:
-    """The shape (N, H, W, C)."""
+    """Returns the shape (N, H, W, C)."""
     n, h, w, c = a.shape
     return n, h, w, c
 
 
 def reading(a: Array) -> dict[str, int]:
-    """The fields that describe the images that are read."""
+    """Returns the fields that describe the images that are read."""
     n, h, w, c = images(a)
     return {
         "images": n,
@@ -52,7 +52,7 @@ def reading(a: Array) -> dict[str, int]:
 
 
 def weights(w: Array, *, forward: bool) -> dict[str, int]:
-    """The strides of filters (O, KH, KW, C): depth is C forward and O backward."""
+    """Returns the strides of filters (O, KH, KW, C): depth is C forward and O backward."""
     whole = w.size // w.shape[0]
     depth, unit = (1, whole) if forward else (whole, 1)
     return {"depth_stride": depth, "unit_stride": unit}
@@ -63,7 +63,7 @@ def taps(a: Axis, weight: int) -> list[tuple[int, int]]:
 
 
 def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
-    """The fields that describe where forward windows begin and where results go."""
+    """Returns the fields that describe the first forward window and the results."""
     h, v = axes
     _, rows, cols, units = images(y)
     return {
@@ -81,7 +81,7 @@ def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
 
 
 def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> WindowWalk:
-    """The walk over windows of x that writes y."""
+    """Returns the descriptor of the windows of x and the results y."""
     row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
     return window_walk(
         row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes)
@@ -100,10 +100,10 @@ def backward_walk(
     border: tuple[int, int],
     pair: tuple[StridePhase, StridePhase],
 ) -> WindowWalk:
-    """The walk over windows of dy that writes one stride phase of dx.
+    """Returns the descriptor of the windows of dy and one stride phase of dx.
 
     Args:
-        border: zeros before dy, in the coordinates of the phase's reading.
+        border: zeros before dy, in the coordinates of the phase's `reading`.
     """
     a, b = pair
     _, height, width, units = images(dx)
@@ -134,7 +134,7 @@ def phase_walks(
     source: PaddedImages,
     pairs: Sequence[tuple[StridePhase, StridePhase]],
 ) -> list[WindowWalk]:
-    """For each stride phase of dx, the walk that writes it."""
+    """Returns a descriptor for each stride phase of dx."""
     strides, border = (axes[0].stride, axes[1].stride), (source.h[0], source.w[0])
     return [backward_walk(dy, w, dx, strides, border, pair) for pair in pairs]
 

@@ -4,8 +4,8 @@ g ← g + λ p                          weight decay λ, as in torch.optim.Adam
 m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
 p ← p − α m / (√v + ε)               α = lr √(1 − β₂ᵗ) / (1 − β₁ᵗ), t = 1 on the first step
 
-ε stands outside the root and is not corrected for bias: PyTorch's Adam with the same ε takes
-other first steps. Source: onert's Adam, which has the same defaults.
+ε is added outside the root and without bias correction: the first steps differ from PyTorch's Adam
+with the same ε. Source: onert's Adam, with its defaults.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def slots(attrs: AdamAttrs) -> tuple[str, ...]:
 
 
 def move_to(a: Array, target: Array, share: float) -> None:
-    """a ← a + share · (target − a), in place; destroys target."""
+    """Computes a ← a + rate · (target − a) in place; overwrites target."""
     np.subtract(target, a, out=target)
     np.multiply(target, share, out=target)
     np.add(a, target, out=a)

@@ -2,10 +2,10 @@
 
 g ← g + λ p                         weight decay λ
 m ← μ m + g  (m = g at first)       momentum μ
-p ← p − lr · (g + μ m)              Nesterov
-p ← p − lr · m                      else; without momentum p − lr · g
+p ← p − lr · (g + μ m)              with Nesterov momentum
+p ← p − lr · m                      otherwise; without momentum p ← p − lr · g
 
-Source: torch.optim.SGD (dampening 0); without momentum and decay it is onert's SGD.
+Source: torch.optim.SGD (dampening 0); without momentum and decay equal to onert's SGD.
 """
 
 from dataclasses import dataclass

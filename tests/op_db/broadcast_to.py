@@ -24,7 +24,7 @@ INFO = OpInfo(
     ),
     large=Sample("large", {"x": (8, 1, 256)}, {}, ints(shape=[8, 256, 256])),
     refusals=(
-        Refusal("x stretches to", {"x": (2, 3)}, {}, ints(shape=[2, 4])),
-        Refusal("x stretches to", {"x": (2, 3)}, {}, ints(shape=[3])),
+        Refusal("broadcastable to shape", {"x": (2, 3)}, {}, ints(shape=[2, 4])),
+        Refusal("broadcastable to shape", {"x": (2, 3)}, {}, ints(shape=[3])),
     ),
 )
