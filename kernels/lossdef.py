@@ -70,24 +70,25 @@ class LossDef:
     """A loss: its operator, and its properties outside the plan.
 
     Attributes:
-        op: inputs x (an output of the model, or what its final activation reads), t and scale: a
-            factor of the loss, (1,), or one for each sample or position, (R,).
-        formula: of one sample, for the documentation.
-        expects: what a target is, for the documentation.
+        op: operator with the inputs x (an output of the model, or the input of its final
+            activation), t and scale: one factor of the loss, (1,), or one for each sample or
+            position, (R,).
+        formula: loss of one sample, for the documentation.
+        expects: description of a target, for the documentation.
         target: spec of an output → spec of the target.
         targets: form of the targets, one of the words above; selects metrics.
         check: spec of an output → check of its targets when they are read.
         draw: random generator, spec of one target → random values for it.
-        fuses_with: the final activation that the loss is computed together with, from that
-            activation's input. Such a loss has the options from_logits and mean_over_positions.
-        default_for: the final activation of outputs that get this loss when none is named.
-        probabilities: final activations whose outputs the loss reads as probabilities; it takes
-            other outputs for logits.
-        hyper_parameters: what users may choose, fields of the attributes that op.attrs makes.
-        words: further spellings: Keras' short names, and those of circle_plus_gen's JSON.
-        onert: the number that onert_train has for it.
-        place: in lists of losses; those of one place are sorted by name.
-        class_name: of its class in Python; from its name if left out: mean_error, MeanError.
+        fuses_with: final activation that the loss is fused with: it is computed from the input of
+            the activation. Such a loss has the options from_logits and mean_over_positions.
+        default_for: final activation of outputs for which this loss is the default.
+        probabilities: final activations whose outputs the loss reads as probabilities; it reads
+            other outputs as logits.
+        hyper_parameters: hyper-parameters of the loss, fields of the attributes from op.attrs.
+        words: further names: Keras' short names, and those in circle_plus_gen's JSON.
+        onert: number of the loss in onert_train.
+        place: position in lists of losses; losses with the same position are sorted by name.
+        class_name: name of its class in Python; if empty, made from `name`: mean_error, MeanError.
     """
 
     op: OpDef

@@ -234,15 +234,15 @@ class OpDef:
 
 @dataclass(frozen=True, slots=True)
 class HyperParameter:
-    """A hyper-parameter of an optimizer: a number of at least 0, or a switch.
+    """A hyper-parameter of an optimizer or a loss: a number of at least 0, or a switch.
 
     Attributes:
-        name: of the field of the optimizer's attrs, which has its default.
-        help: what it is, without a full stop: "Momentum coefficient".
-        note: how this optimizer uses it, where others use it in another way.
-        most: the largest value; None for any.
-        below: whether values must be below `most`.
-        switch: whether it is on or off, and no number.
+        name: name of the field in the attrs, which has the default.
+        help: description without a full stop: "Momentum coefficient".
+        note: how this optimizer uses it, if others use it in another way.
+        most: largest value; None for no limit.
+        below: whether values must be less than `most`.
+        switch: whether it is a switch (on or off) instead of a number.
     """
 
     name: str
@@ -272,12 +272,12 @@ class UpdateRule:
         work: number of scratch arrays of TILE elements that `run` needs.
         compiled: (attrs, p, **slots) → the same update of float32 arrays in compiled code, called
             with (learning_rate, step, g).
-        hyper_parameters: what users may choose, in the order of the fields of attrs.
-        words: further spellings in circle_plus_gen's JSON.
-        onert: the number that onert_train has for it.
-        place: in lists of optimizers; those of one place are sorted by name.
-        class_name: of its class in Python; its name with a capital letter if left out.
-        learning_rate: default of that class.
+        hyper_parameters: the hyper-parameters, in the order of the fields of attrs.
+        words: further names in circle_plus_gen's JSON.
+        onert: number of the optimizer in onert_train.
+        place: position in lists of optimizers; those with the same position are sorted by name.
+        class_name: name of its class in Python; if empty, `name` with a capital letter.
+        learning_rate: default learning rate of that class.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""One file for each loss; each ends in `LOSS = LossDef(...)`."""
+"""One file for each loss; ends in `LOSS = LossDef(...)`."""

@@ -1,10 +1,10 @@
-"""Huber loss: a sample's loss is the mean of h(x − t) over its elements.
+"""Huber loss: the mean of h(x − t) over the elements of a sample.
 
 x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
 
 h(e) = e² / 2               where |e| ≤ δ
      = δ (|e| − δ / 2)      elsewhere
-dx = scale clip(x − t, −δ, δ) / D, D elements a sample
+dx = scale clip(x − t, −δ, δ) / D for D elements per sample
 
 Source: Huber (1964), Robust estimation of a location parameter; δ = 1 as in Keras.
 """
@@ -23,7 +23,7 @@ from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Spe
 
 @dataclass(frozen=True, slots=True)
 class HuberAttrs:
-    """Where the loss turns from quadratic to linear."""
+    """The distance δ at which the loss changes from quadratic to linear."""
 
     delta: float = 1.0
 

@@ -1,10 +1,10 @@
-"""Mean absolute error: a sample's loss is the mean of |x − t| over its elements.
+"""Mean absolute error: the mean of |x − t| over the elements of a sample.
 
 x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
 
-loss = Σₙ scale · meanᵢ |xₙᵢ − tₙᵢ|        dx = scale sign(x − t) / D, D elements a sample
+loss = Σₙ scale · meanᵢ |xₙᵢ − tₙᵢ|        dx = scale sign(x − t) / D for D elements per sample
 
-Source: Keras' mean_absolute_error; as torch.nn.L1Loss, the gradient is 0 where x = t.
+Source: Keras' mean_absolute_error; the gradient is 0 where x = t, as in torch.nn.L1Loss.
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ MAX_RANK, MAX_INPUTS, MAX_OUTER_AXES = (
     6,
     3,
     4,
-)  # a wrong value makes the size of a struct wrong, which library.py detects
+)  # a wrong value gives a struct another size, which library.py detects
 
 
 def _integers(*names: str) -> list[tuple[str, Any]]:

@@ -1,1 +1,1 @@
-"""One file for each optimizer; each ends in `RULE = UpdateRule(...)`."""
+"""One file for each optimizer; ends in `RULE = UpdateRule(...)`."""

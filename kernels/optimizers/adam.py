@@ -29,10 +29,10 @@ def slots(attrs: AdamAttrs) -> tuple[str, ...]:
     return ("m", "v")
 
 
-def move_to(a: Array, target: Array, share: float) -> None:
+def move_to(a: Array, target: Array, rate: float) -> None:
     """Computes a ← a + rate · (target − a) in place; overwrites target."""
     np.subtract(target, a, out=target)
-    np.multiply(target, share, out=target)
+    np.multiply(target, rate, out=target)
     np.add(a, target, out=a)
 
 
@@ -67,11 +67,11 @@ def run(
 
 def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
     run = bind_update("adam", 7, p, m, v)
-    shares = 1 - attrs.beta_1, 1 - attrs.beta_2
+    rates = 1 - attrs.beta_1, 1 - attrs.beta_2
 
     def update(learning_rate: float, step: int, g: Array) -> None:
         alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
-        run(g, alpha, *shares, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
+        run(g, alpha, *rates, attrs.epsilon, 1.0, attrs.weight_decay, 1.0)
 
     return update
 
