@@ -60,12 +60,12 @@ def run(
 
 def compiled(attrs: AdamWAttrs, p: Array, *, m: Array, v: Array) -> Update:
     run = bind_update("adam", 7, p, m, v)
-    shares = 1 - attrs.beta_1, 1 - attrs.beta_2
+    rates = 1 - attrs.beta_1, 1 - attrs.beta_2
 
     def update(learning_rate: float, step: int, g: Array) -> None:
         alpha = learning_rate / (1 - attrs.beta_1**step)
         scale = 1 / sqrt(1 - attrs.beta_2**step)
-        run(g, alpha, *shares, attrs.epsilon, scale, 0.0, 1 - learning_rate * attrs.weight_decay)
+        run(g, alpha, *rates, attrs.epsilon, scale, 0.0, 1 - learning_rate * attrs.weight_decay)
 
     return update
 
