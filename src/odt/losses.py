@@ -48,7 +48,7 @@ class SparseCategoricalCrossentropy(Loss):
 
 @dataclass(frozen=True, slots=True)
 class BinaryCrossentropy(Loss):
-    """Binary cross-entropy: each unit's loss is −t log p − (1 − t) log(1 − p), t from 0 to 1.
+    """Binary cross-entropy: the loss of a unit is −t log p − (1 − t) log(1 − p), t from 0 to 1.
 
     Attributes:
         label_smoothing: Label smoothing: part of a target that is spread over the classes.
@@ -60,21 +60,21 @@ class BinaryCrossentropy(Loss):
 
 @dataclass(frozen=True, slots=True)
 class MeanSquaredError(Loss):
-    """Mean squared error: a sample's loss is the mean of (x − t)² over its elements."""
+    """Mean squared error: the mean of (x − t)² over the elements of a sample."""
 
     name: ClassVar[str] = "mean_squared_error"
 
 
 @dataclass(frozen=True, slots=True)
 class MeanAbsoluteError(Loss):
-    """Mean absolute error: a sample's loss is the mean of |x − t| over its elements."""
+    """Mean absolute error: the mean of |x − t| over the elements of a sample."""
 
     name: ClassVar[str] = "mean_absolute_error"
 
 
 @dataclass(frozen=True, slots=True)
 class Huber(Loss):
-    """Huber loss: a sample's loss is the mean of h(x − t) over its elements.
+    """Huber loss: the mean of h(x − t) over the elements of a sample.
 
     Attributes:
         delta: Error from which the loss is linear.
