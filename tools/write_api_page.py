@@ -30,6 +30,10 @@ GROUPS = {
     "Training": ("Trainer", "DataSet", "History", "Arrays", "Logs"),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),
+    "Learning rate schedules": (
+        *("Schedule", "ConstantRate", "StepDecay", "ExponentialDecay", "PolynomialDecay"),
+        *("CosineDecay", "CosineDecayRestarts", "OneCycle", "ReduceOnPlateau"),
+    ),
     "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
     "Callbacks": (
         *("Callback", "EarlyStopping", "ModelCheckpoint", "CSVLogger", "LambdaCallback"),

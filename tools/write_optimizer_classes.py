@@ -21,6 +21,7 @@ Written by tools/write_optimizer_classes.py from the rows in kernels/optimizers.
 from dataclasses import dataclass
 from typing import ClassVar
 
+from odt.kernels.schedules import Schedule
 from odt.optimizer import Optimizer
 
 '''
@@ -31,12 +32,12 @@ class {class_name}(Optimizer):
     """{summary}
 
     Attributes:
-        learning_rate: step size, above 0.
+        learning_rate: step size, above 0, or a Schedule.
 {attributes}
     """
 
     name: ClassVar[str] = "{name}"
-    learning_rate: float = {learning_rate}
+    learning_rate: float | Schedule = {learning_rate}
 {fields}
 '''
 

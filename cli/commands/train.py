@@ -7,7 +7,7 @@ import click
 
 import odt
 from odt.cli.options.cache import cache_options
-from odt.cli.options.fit import EXAMPLES, export_options, fit_options
+from odt.cli.options.fit import EXAMPLES, export_options, fit_options, rate_options
 from odt.cli.options.onert import OneCommand, one_options
 from odt.cli.options.shared import (
     budget_option,
@@ -44,6 +44,7 @@ from odt.errors import LostFileError
 @schedule_options
 @fit_options
 @training_options
+@rate_options
 @one_options
 @check_data_option
 @metric_option

@@ -2,7 +2,8 @@
 
 import click
 
-from odt.cli.options.sections import DATA, EXPORT, ONE, VALIDATION, combine, option
+from odt.cli.options.sections import DATA, EXPORT, ONE, OPTIMIZER, VALIDATION, combine, option
+from odt.cli.options.types import ScheduleText
 
 fit_options = combine(
     option(
@@ -52,13 +53,40 @@ fit_options = combine(
         "--patience",
         type=click.IntRange(1),
         metavar="N",
-        help="Early stopping: stop after N epochs without an improvement of val_loss.",
+        help="Early stopping: stop after N epochs without an improvement of --monitor.",
+    ),
+    option(
+        VALIDATION,
+        "--monitor",
+        default="val_loss",
+        show_default=True,
+        metavar="NAME",
+        help="Value that --keep-best, --patience and --schedule plateau compare: loss, val_loss, "
+        "or a --metric, with val_ before its name for validation.",
     ),
     option(
         VALIDATION,
         "--keep-best",
         is_flag=True,
-        help="Export the weights of the epoch with the lowest val_loss instead of the last.",
+        help="Export the weights of the epoch with the best value of --monitor, not the last.",
+    ),
+)
+
+rate_options = combine(
+    option(
+        OPTIMIZER,
+        "--schedule",
+        type=ScheduleText(),
+        help="Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
+        "--learning-rate is the rate at first, of one-cycle the highest. docs/training.md lists "
+        "the fields.",
+    ),
+    option(
+        OPTIMIZER,
+        "--warmup",
+        type=click.IntRange(0),
+        metavar="STEPS",
+        help="Learning rate warm-up: steps in which the rate grows linearly, before --schedule.",
     ),
 )
 

@@ -13,6 +13,7 @@ from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import LostFileError, OptionError
+from odt.kernels.schedules import ReduceOnPlateau
 
 EXPORTS = {
     "circle": "export_circle",
@@ -120,8 +121,17 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
     if shuffle is None:
         shuffle = trainer.resume.progress.shuffle
     refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle or share)
-    for name, option in (("keep_best", "--keep-best"), ("patience", "--patience")):
-        refuse_alone(option, options[name], "--validation-split", share)
+    plateau = isinstance(trainer.recipe.info.schedule, ReduceOnPlateau)
+    users = {
+        "--keep-best": options["keep_best"],
+        "--patience": options["patience"],
+        "--schedule plateau": plateau,
+    }
+    if options["monitor"].startswith("val_"):
+        for option, value in users.items():
+            refuse_alone(option, value, "--validation-split", share)
+    other = options["monitor"] != "val_loss"
+    refuse_alone("--monitor", other, " or ".join(users), any(users.values()))
     return (
         data,
         {

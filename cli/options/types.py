@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss, find_loss
 from odt.kernels.registry import LOSSES, Rows
+from odt.kernels.schedules import SCHEDULES, Schedule, parse_schedule
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -87,6 +89,27 @@ class LossText(Word):
         word, colon, options = str(value).partition(":")
         name = find_loss(word) or super().convert(word, param, ctx)
         return canonical_loss(name + colon + options) if name in LOSSES else name
+
+
+class ScheduleText(click.ParamType[Schedule]):
+    """A learning rate schedule: NAME or NAME:OPTION=VALUE,…."""
+
+    name = "schedule"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return f"[{'|'.join(map(_kebab, SCHEDULES))}][:OPTION=VALUE,…]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Schedule:
+        """Parses the text of a value."""
+        if isinstance(value, Schedule):
+            return value
+        try:
+            return parse_schedule(str(value))
+        except OptionError as e:
+            self.fail(f"{e}.", param, ctx)
 
 
 class Size(click.ParamType[int]):

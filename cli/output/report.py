@@ -13,6 +13,7 @@ from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
 from odt.core.training.trainer import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.schedules import Schedule as LearningRate
 
 RULE = "=" * 35
 
@@ -71,6 +72,16 @@ def trained_line(trained: Collection[Array | TensorSpec]) -> str:
     return f"trains: {sum(t.size for t in trained):,} parameters in {len(trained)} tensors"
 
 
+def schedule_line(schedule: LearningRate, steps: int) -> str:
+    """Formats the learning rate schedule.
+
+    Args:
+        schedule: as the user gave it.
+        steps: of the run.
+    """
+    return f"learning rate: {str(schedule).replace('_', '-')}, over {steps:,} steps"
+
+
 def epoch_line(
     number: int,
     epochs: int,
@@ -100,14 +111,16 @@ def epoch_line(
 
 
 def best_line(best: Best, kept: bool) -> str:
-    """Formats the number and val_loss of the best epoch.
+    """Formats the number and the monitored value of the best epoch.
 
     Args:
         best: the best epoch.
         kept: whether its weights are what is exported.
     """
     exported = "; exported" if kept else ""
-    return f"best: epoch {best.epoch} - val_loss: [0] {figure('loss', best.loss)}{exported}"
+    name, value = best.monitor.name, best.monitor.best or 0.0
+    shown = figure(name.removeprefix("val_"), value)
+    return f"best: epoch {best.epoch} - {name}: [0] {shown}{exported}"
 
 
 def figures_line(result: Result) -> str:

@@ -74,6 +74,8 @@ class TrainingLog(odt.Callback):
                 "hyper_parameters": used.hyper_parameters,
             }
         click.echo(report.parameter_block(**block))
+        if core.info.schedule:
+            click.echo(report.schedule_line(core.info.schedule, core.schedule_steps))
         if options["verbose_level"]:
             click.echo(describe_kernels())
         names = ("sparse", "trainable", "freeze", "bias_only", "freeze_norm")

@@ -14,12 +14,13 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
+from odt.core.checkpoints.progress import Progress, natural, parse_progress, string
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.runtime.parameters import Parameters, by_name
 from odt.core.storage.reading import MOST_LISTED, check_shape, printable, reason
@@ -32,58 +33,8 @@ FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
 WEIGHT = "weight"
-MOST_NUMBER = 2**63
 DTYPES = ("float16", "float32", "float64")  # of arrays
-# Progress that the files of the first odt do not say.
-ADDED: Mapping[str, Any] = {
-    "trainable_tensors": None,
-    "sparse": (),
-    "tied_by_buffer": True,
-    "drop_last": True,
-    "stratified": False,
-}
 Property = str | int | float
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Position of training, and the options on which the bits of its results depend.
-
-    Attributes:
-        step: number of updates made.
-        epoch: number of the current epoch; 1 is the first.
-        position: number of its batches that are done.
-        shuffle, seed: determine the order of samples, together with the epoch.
-        samples: number of training samples.
-        batch, micro_batch, workers: schedule of a batch.
-        loss, reduction: loss function; the output determines a loss of None.
-        trainable_ops: positions of the operators that train; None for all.
-        trainable_tensors: weights of these operators that train; None for all.
-        sparse: filters of which only the given output channels train, by tensor.
-        kernels: compiled or NumPy kernels.
-        drop_last: whether a last batch that is not full was left out.
-        stratified: whether validation samples were drawn from each class.
-        tied_by_buffer: whether tensors of one buffer were one weight, under the first one's name.
-    """
-
-    step: int = 0
-    epoch: int = 1
-    position: int = 0
-    shuffle: bool = False
-    seed: int = 0
-    samples: int = 0
-    batch: int = 1
-    micro_batch: int = 1
-    workers: int = 1
-    loss: str = ""
-    reduction: str = "sum_over_batch_size"
-    trainable_ops: tuple[int, ...] | None = None
-    trainable_tensors: tuple[int, ...] | None = None
-    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    kernels: str = "numpy"
-    tied_by_buffer: bool = False
-    drop_last: bool = True
-    stratified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,19 +268,9 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
 
 
 def _checked(head: Mapping[str, Any]) -> Checkpoint:
-    progress = {**ADDED} | head["progress"]
-    for f in fields(Progress):
-        value = progress[f.name]
-        if f.name == "sparse":
-            progress[f.name] = tuple((_natural(i), tuple(map(_natural, c))) for i, c in value)
-        elif f.name in ("trainable_ops", "trainable_tensors"):
-            progress[f.name] = None if value is None else tuple(map(_natural, value))
-        elif isinstance(f.default, int) and not isinstance(f.default, bool):
-            _natural(value)
-        elif type(value) is not type(f.default):
-            raise TypeError(f"{f.name} {printable(repr(value))}")
+    progress = parse_progress(head["progress"])
     entries = tuple(
-        Entry(_text(e["tensor"]), _text(e["role"]), tuple(map(_natural, e["shape"])), e["dtype"])
+        Entry(string(e["tensor"]), string(e["role"]), tuple(map(natural, e["shape"])), e["dtype"])
         for e in head["entries"]
     )
     for e in entries:
@@ -338,32 +279,17 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
         check_shape(e.shape, np.dtype(e.dtype).itemsize)
     if len({(e.tensor, e.role) for e in entries}) < len(entries):
         raise ValueError("an array that stands twice")
-    values = {_text(name): value for name, value in head["hyper_parameters"].items()}
+    values = {string(name): value for name, value in head["hyper_parameters"].items()}
     if type(values.get("learning_rate")) is not float:
         raise TypeError(f"learning_rate {values.get('learning_rate')!r}")
     if type(head["nominal"]) is not bool:
         raise TypeError(f"nominal {head['nominal']!r}")
-    properties = {_text(name): value for name, value in head["properties"].items()}
-    for value in (*values.values(), *properties.values(), progress["loss"], progress["kernels"]):
+    properties = {string(name): value for name, value in head["properties"].items()}
+    for value in (*values.values(), *properties.values()):
         if isinstance(value, str):
-            _text(value)
+            string(value)
     check_properties({k: v for k, v in values.items() if not isinstance(v, bool)} | properties)
-    return Checkpoint(
-        _text(head["optimizer"]), values, Progress(**progress), entries, (), properties
-    )
-
-
-def _natural(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < MOST_NUMBER:
-        raise ValueError(f"{printable(repr(value))} instead of a number from 0 to 2^63 - 1")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{printable(repr(value))} instead of a string")
-    value.encode()  # JSON can spell what UTF-8 cannot
-    return value
+    return Checkpoint(string(head["optimizer"]), values, progress, entries, (), properties)
 
 
 def nominal(checkpoint: Checkpoint) -> Checkpoint:

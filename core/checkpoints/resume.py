@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
-from odt.core.checkpoints.checkpoint import Checkpoint, Progress, Property
+from odt.core.checkpoints.checkpoint import Checkpoint, Property
+from odt.core.checkpoints.progress import Progress
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph, first_of_buffer
@@ -21,6 +22,7 @@ from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.schedules import Schedule, parse_schedule
 
 OWN_SUFFIX = ".odt"
 
@@ -82,7 +84,17 @@ class Resume:
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
         }
-        return said | ({"loss": progress.loss} if progress.loss else {})
+        said |= {"loss": progress.loss} if progress.loss else {}
+        return said | self._schedule(progress.schedule)
+
+    def _schedule(self, text: str) -> dict[str, Any]:
+        """The field of the schedule; none for a constant rate or a class of the user."""
+        if not text or text.startswith(Schedule.word):
+            return {}
+        try:
+            return {"schedule": parse_schedule(text)}
+        except OptionError as e:
+            raise ModelError(f"{self.path}: schedule: {e}") from e
 
     def _check_loss(self, text: str) -> None:
         try:
@@ -157,7 +169,7 @@ class Resume:
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
         then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
         new = asdict(now.progress) | dict(now.hyper_parameters)
-        same = {"step", "epoch", "position"} | ({"seed"} if not order.shuffle else set())
+        same = {"step", "epoch", "position", "plateau"} | ({"seed"} if not order.shuffle else set())
         if not _shared(trainer.graph).keys() & trainer.parameters.tensors.keys():
             same.add("tied_by_buffer")
         same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
@@ -233,6 +245,8 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         trainable_tensors=trainer.info.trainable_tensors,
         sparse=trainer.info.sparse,
         kernels=kernels_in_use(),
+        schedule=str(trainer.info.schedule or ""),
+        schedule_steps=trainer.schedule_steps,
     )
 
 
@@ -325,8 +339,14 @@ class Saver:
     def state(self) -> Checkpoint:
         """The current state."""
         epoch, position = self._reached
-        progress = replace(self._progress, epoch=epoch, position=position)
         trainer = self._trainer
+        progress = replace(
+            self._progress,
+            epoch=epoch,
+            position=position,
+            schedule_steps=trainer.schedule_steps,
+            plateau=trainer.plateau.state if trainer.plateau else (),
+        )
         return checkpoint.capture(trainer.graph, trainer.parameters, progress, self.properties)
 
     def _encoded(self) -> Iterator[bytes | memoryview]:

@@ -16,6 +16,7 @@ from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model
 from odt.errors import ModelError, OptionError
 from odt.kernels.registry import LOSSES
+from odt.kernels.schedules import Schedule
 from odt.schemas import circle_traininfo as schema
 
 REDUCTIONS = ("sum_over_batch_size", "sum")
@@ -36,7 +37,8 @@ class TrainingInfo:
     Attributes:
         optimizer: one of OPTIMIZERS.
         hyper_parameters: hyper-parameters of the optimizer by name; missing ones have defaults.
-        learning_rate: learning rate of the optimizer.
+        learning_rate: learning rate of the optimizer, at first if there is a schedule.
+        schedule: schedule of the learning rate; None for a constant one.
         loss: one of LOSSES; None for the loss that fits the output.
         output_losses: losses of single outputs, by name or number: one of LOSSES, or none.
         loss_weights: weights of the losses of single outputs, by name or number; else 1.
@@ -60,6 +62,7 @@ class TrainingInfo:
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
     output_losses: tuple[tuple[str, str], ...] = ()
     loss_weights: tuple[tuple[str, float], ...] = ()
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         # Plans are kept by what they compute, which must be hashable; lists are not.

@@ -1,7 +1,7 @@
 """Prepares a training run: resolves request, checkpoint, model file and defaults to a recipe."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from odt.core.lowering.lower import LoweredGraphs
@@ -17,6 +17,7 @@ from odt.core.recipe.samples import SampleSpecs, training_sample_specs
 from odt.core.recipe.selection import Selection, choose_channels, select
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
+from odt.kernels.schedules import ConstantRate, Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,9 @@ class Request:
     """Options of a training run that the user gave; None for the value of the file or the default.
 
     Attributes:
-        loss, output_losses, loss_weights, reduction, optimizer, learning_rate, batch_size: as in
-            TrainingInfo.
+        loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
+            batch_size: as in TrainingInfo.
+        warmup: steps of linear warm-up before the schedule.
         hyper_parameters: hyper-parameters of the optimizer, by name.
         last: number of last operators of the file that train; -1 for all.
         operators: positions of the operators that train, as numbers and ranges: 0-3,7.
@@ -39,6 +41,8 @@ class Request:
     reduction: str | None = None
     optimizer: str | None = None
     learning_rate: float | None = None
+    schedule: Schedule | None = None
+    warmup: int | None = None
     batch_size: int | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     last: int | None = None
@@ -52,7 +56,7 @@ class Request:
         Raises:
             OptionError: if operators are selected in two ways, or do not exist.
         """
-        names = ("loss", "output_losses", "loss_weights", "reduction", "optimizer")
+        names = ("loss", "output_losses", "loss_weights", "reduction", "optimizer", "schedule")
         fields = {n: getattr(self, n) for n in (*names, "learning_rate", "batch_size")}
         if self.operators is not None:
             if self.last is not None:
@@ -134,6 +138,9 @@ def prepare(
     stored = info.given() if info else {}
     before = dict(saved(lowered.graph)) if saved else {}
     given = request.given(model.graph)
+    if request.warmup is not None:
+        schedule = given.get("schedule") or before.get("schedule") or ConstantRate()
+        given["schedule"] = replace(schedule, warmup_steps=request.warmup)
     said = {*given, *(["trainable_ops"] if request.last is not None else [])}
     where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
     resolved = resolve(model.graph, stored | before, given, request.hyper_parameters, request.last)

@@ -8,6 +8,7 @@ from odt.core.model.graph import Graph
 from odt.core.runtime.arena import aligned_copy
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, Update, UpdateRule
+from odt.kernels.schedules import Schedule
 
 
 class Optimizer:
@@ -17,12 +18,24 @@ class Optimizer:
         rule: the rule's row: slots and formula.
         attrs: hyper-parameters other than the learning rate.
         learning_rate: learning rate, which may change between steps.
+        schedule: determines the learning rate instead, if there is one.
     """
 
-    def __init__(self, rule: UpdateRule, attrs: Attrs, learning_rate: float) -> None:
+    def __init__(
+        self,
+        rule: UpdateRule,
+        attrs: Attrs,
+        learning_rate: float,
+        schedule: Schedule | None = None,
+    ) -> None:
         self.rule = rule
         self.attrs = attrs
         self.learning_rate = learning_rate
+        self.schedule = schedule
+
+    def rate(self, step: int) -> float:
+        """The learning rate of update number `step`; 1 is the first."""
+        return self.schedule(step - 1) if self.schedule else self.learning_rate
 
 
 class Parameters:
@@ -99,7 +112,7 @@ class Parameters:
 
     def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
-        rule, rate = self.optimizer.rule, self.optimizer.learning_rate
+        rule, rate = self.optimizer.rule, self.optimizer.rate(self.step)
         if i in self._compiled:
             self._compiled[i](rate, self.step, gradient)
             return

@@ -1,29 +1,30 @@
 """Keeps the weights of the best epoch, for early stopping."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from odt.core.runtime.arena import aligned_copy
+from odt.core.training.monitor import Monitor
 from odt.kernels.opdef import Array
 
 
 class Best:
-    """The epoch with the least validation loss, the first of equal ones.
+    """The epoch with the best monitored value, the first of equal ones.
 
     Attributes:
         epoch: its number; 0 before the first validation.
-        loss: its validation loss.
+        monitor: its value.
         waited: number of epochs since.
 
     Args:
         tensors: weights to copy in that epoch; none to keep the number alone.
+        monitor: name of the value.
     """
 
-    def __init__(self, tensors: Mapping[int, Array]) -> None:
+    def __init__(self, tensors: Mapping[int, Array], monitor: str = "val_loss") -> None:
         self.epoch = 0
-        self.loss = math.inf
+        self.monitor = Monitor(monitor)
         self.waited = 0
         self._tensors = tensors
         self._copies = {i: aligned_copy(a) for i, a in tensors.items()}
@@ -33,16 +34,16 @@ class Best:
         """Bytes of the copied weights."""
         return sum(a.nbytes for a in self._copies.values())
 
-    def see(self, epoch: int, loss: float) -> None:
+    def see(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Copies the current weights if the epoch is the best so far.
 
         Args:
             epoch: number of the epoch.
-            loss: its validation loss.
+            logs: its values by name.
         """
         self.waited += 1
-        if loss < self.loss:
-            self.epoch, self.loss, self.waited = epoch, loss, 0
+        if self.monitor.improves(logs):
+            self.epoch, self.waited = epoch, 0
             for i, a in self._copies.items():
                 np.copyto(a, self._tensors[i])
 

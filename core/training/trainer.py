@@ -19,9 +19,12 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
+from odt.core.training.monitor import Plateau
 from odt.core.training.passes import Metrics, Pass, Result, evaluate, predict
+from odt.errors import OptionError
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
+from odt.kernels.schedules import ReduceOnPlateau
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,15 @@ class Epoch:
     training: Result
     validation: Result | None
 
+    @property
+    def logs(self) -> dict[str, float]:
+        """Loss and metrics by name; those of validation begin with `val_`."""
+        found = {"loss": self.training.loss, **self.training.metrics}
+        if self.validation:
+            held = {"loss": self.validation.loss, **self.validation.metrics}
+            found |= {f"val_{name}": value for name, value in held.items()}
+        return found
+
 
 @dataclass(slots=True)
 class Watch:
@@ -87,6 +99,8 @@ class Trainer(Closing):
         parameters: weights and optimizer state.
         runtime: schedule, and specs of a sample.
         best: the best epoch so far, if there is validation.
+        schedule_steps: updates over which a schedule without steps of its own extends; 0 if not
+            known.
         predicted: bytes by which the process grows at most, if a budget was given.
     """
 
@@ -102,6 +116,7 @@ class Trainer(Closing):
         outputs: bool = False,
         keep: CachePolicy | None = None,
         keep_best: bool = False,
+        monitor: str = "val_loss",
     ) -> None:
         """Plans and allocates.
 
@@ -116,6 +131,7 @@ class Trainer(Closing):
             keep: policy of the cache of the frozen part, whose data come from `frozen`; None for
                 no cache.
             keep_best: keep the best epoch's weights.
+            monitor: name of the value by which epochs are compared.
 
         Raises:
             UnsupportedError: if the model has unsupported operators.
@@ -124,6 +140,7 @@ class Trainer(Closing):
         self._plans = plans = Plans(graph)
         self.graph = plans.graph
         self.metrics = metrics or {}
+        self._check_monitor(monitor)
         computation, validation = training_and_validation(
             plans.graphs, info, outputs=outputs or bool(self.metrics)
         )
@@ -146,7 +163,10 @@ class Trainer(Closing):
         self._training, self._validation = self.runtime.engines
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
-        self.best = Best(self.parameters.tensors if keep_best else {})
+        self.best = Best(self.parameters.tensors if keep_best else {}, monitor)
+        self.schedule_steps = 0
+        schedule = info.schedule
+        self.plateau = Plateau(schedule, monitor) if isinstance(schedule, ReduceOnPlateau) else None
 
     def fit(
         self,
@@ -155,6 +175,7 @@ class Trainer(Closing):
         *,
         epochs: int,
         validation: SampleOrder = (),
+        held: Data | None = None,
         watch: Watch | None = None,
         start: int = 1,
         skip: int = 0,
@@ -168,6 +189,7 @@ class Trainer(Closing):
             orders: order of the training samples in each epoch.
             epochs: number of the last epoch.
             validation: samples to validate on after each epoch.
+            held: data of the validation samples, if it is not `data`; all of them count.
             watch: callbacks.
             start: number of the first epoch.
             skip: batches of the first epoch to skip, since they were done before a resume.
@@ -185,21 +207,54 @@ class Trainer(Closing):
         for number in range(start, epochs + 1):
             order = orders.order(number)
             run = Pass(self._training, data, order, reduction, self.metrics)
-            stopped = False
             end = len(order) // batch * batch if drop_last else len(order)
-            for first in range(batch * skip if number == start else 0, end, batch):
-                loss = run.step(first, min(batch, end - first))
-                watch.step(number, first // batch + 1, loss)
+            at, stopped = batch * skip if number == start else 0, False
+            while at < end and not stopped:
+                samples = min(batch, end - at)
+                loss = run.step(at, samples)
+                at += samples
+                watch.step(number, -(-at // batch), loss)
                 stopped = watch.stop()
-                if stopped:
-                    break
-            checked = None
-            if len(validation) and not stopped:
-                checked = self.evaluate(data, validation, rest=not drop_last)
-                self.best.see(number, checked.loss)
-            yield Epoch(number, run.result(), checked)
+            complete, checked = at >= end, None
+            if len(validation) and complete:
+                rest = not drop_last or held is not None
+                checked = self.evaluate(held or data, validation, rest=rest)
+            epoch = Epoch(number, run.result(), checked)
+            if complete:
+                self._compare(epoch)
+            yield epoch
             if stopped or (patience is not None and self.best.waited >= patience):
                 return
+
+    def _compare(self, epoch: Epoch) -> None:
+        """Compares the epoch with those before, if the monitored value is there."""
+        if self.plateau:
+            assert self.parameters.optimizer is not None
+            self.plateau.see(epoch.logs, self.parameters.optimizer)
+        if self.best.monitor.name in epoch.logs:
+            self.best.see(epoch.number, epoch.logs)
+
+    def start_schedule(self, steps: int) -> None:
+        """Resolves the schedule of the learning rate.
+
+        Args:
+            steps: updates that are to come.
+        """
+        optimizer = self.parameters.optimizer
+        assert optimizer is not None
+        if self.info.schedule:
+            self.schedule_steps = self.parameters.step + steps
+            rate = optimizer.learning_rate
+            optimizer.schedule = self.info.schedule.resolve(rate, self.schedule_steps)
+
+    def _check_monitor(self, monitor: str) -> None:
+        names = ("loss", *self.metrics)
+        known = (*(f"val_{name}" for name in names), *names)
+        if monitor not in known:
+            raise OptionError(
+                f"--monitor: must be one of {', '.join(known)}, but got {monitor}. Further values "
+                "are those of each --metric."
+            )
 
     @property
     def caches(self) -> bool:
@@ -321,5 +376,6 @@ class Trainer(Closing):
 
 
 def _optimizer(info: TrainingInfo) -> Optimizer:
-    rule = OPTIMIZERS[info.optimizer]
-    return Optimizer(rule, rule.attrs(**info.hyper_parameters), info.learning_rate)
+    rule, rate = OPTIMIZERS[info.optimizer], info.learning_rate
+    schedule = info.schedule and info.schedule.resolve(rate)
+    return Optimizer(rule, rule.attrs(**info.hyper_parameters), rate, schedule)

@@ -24,6 +24,15 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.errors import ShapeError as ShapeError
     from odt.errors import TrainingError as TrainingError
     from odt.errors import UnsupportedError as UnsupportedError
+    from odt.kernels.schedules import ConstantRate as ConstantRate
+    from odt.kernels.schedules import CosineDecay as CosineDecay
+    from odt.kernels.schedules import CosineDecayRestarts as CosineDecayRestarts
+    from odt.kernels.schedules import ExponentialDecay as ExponentialDecay
+    from odt.kernels.schedules import OneCycle as OneCycle
+    from odt.kernels.schedules import PolynomialDecay as PolynomialDecay
+    from odt.kernels.schedules import ReduceOnPlateau as ReduceOnPlateau
+    from odt.kernels.schedules import Schedule as Schedule
+    from odt.kernels.schedules import StepDecay as StepDecay
     from odt.losses import *  # noqa: F403 - a class for each row of kernels/losses
     from odt.model import Model as Model
     from odt.model import NodeInfo as NodeInfo
@@ -65,6 +74,15 @@ PUBLIC = {
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",
     "OdtWarning": "odt.errors",
+    "Schedule": "odt.kernels.schedules",
+    "ConstantRate": "odt.kernels.schedules",
+    "StepDecay": "odt.kernels.schedules",
+    "ExponentialDecay": "odt.kernels.schedules",
+    "PolynomialDecay": "odt.kernels.schedules",
+    "CosineDecay": "odt.kernels.schedules",
+    "CosineDecayRestarts": "odt.kernels.schedules",
+    "OneCycle": "odt.kernels.schedules",
+    "ReduceOnPlateau": "odt.kernels.schedules",
     "Trainable": "odt.trainable",
     "last": "odt.trainable",
     "select": "odt.trainable",

@@ -23,6 +23,7 @@ from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import Result
 from odt.data import samples_of
 from odt.errors import DataError, OdtWarning, OptionError
+from odt.kernels.schedules import Schedule
 from odt.loss import Loss
 from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer
@@ -48,7 +49,9 @@ class BatchTrainer:
         *,
         loss: str | Loss | None = None,
         optimizer: str | Optimizer | None = None,
-        learning_rate: float | None = None,
+        learning_rate: float | Schedule | None = None,
+        schedule: Schedule | None = None,
+        warmup: int | None = None,
         batch_size: int | None = None,
         metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
@@ -63,6 +66,7 @@ class BatchTrainer:
         cache_frozen: str | None = None,
         cache_dtype: str | None = None,
         keep_best: bool = False,
+        monitor: str = "val_loss",
         checkpoint: Path | None = None,
     ) -> None:
         values = dict(hyper_parameters or {})
@@ -70,6 +74,9 @@ class BatchTrainer:
             values = optimizer.hyper_parameters() | values
             learning_rate = optimizer.learning_rate if learning_rate is None else learning_rate
             optimizer = optimizer.name
+        if isinstance(learning_rate, Schedule):
+            schedule = replace(learning_rate, initial_learning_rate=None)
+            learning_rate = learning_rate.initial_learning_rate
         chosen = trainable or Trainable()
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
@@ -80,6 +87,8 @@ class BatchTrainer:
             reduction=reduction,
             optimizer=optimizer,
             learning_rate=learning_rate,
+            schedule=schedule,
+            warmup=warmup,
             batch_size=batch_size,
             hyper_parameters=values,
             last=chosen.last,
@@ -101,7 +110,7 @@ class BatchTrainer:
         self.stop_training = False
         self._micro_batch, self._workers = micro_batch, workers
         self._cache = cache_policy(cache_frozen, cache_dtype)
-        self._keep_best = keep_best
+        self._keep_best, self._monitor = keep_best, monitor
         self._engine: engine.Trainer | None = None
         self._saver: Saver | None = None
         self._order = EpochOrder(range(0))
@@ -157,10 +166,13 @@ class BatchTrainer:
                 metrics=self.metrics,
                 keep=self._cache and replace(self._cache, samples=samples),
                 keep_best=self._keep_best,
+                monitor=self._core_name(self._monitor),
             )
             self.recipe.model.give_pages_back()  # the weights that train are copied
             if self.resume.path:
                 self.resume.restore(self._engine.graph, self._engine.parameters)
+            if self._engine.plateau:
+                self._engine.plateau.state = self.resume.progress.plateau
         return self._engine
 
     def train_on_batch(self, x: Any, y: Any) -> Logs:
@@ -216,10 +228,10 @@ class BatchTrainer:
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate of the next update; can be set between batches."""
-        optimizer = self.build().parameters.optimizer
-        assert optimizer is not None
-        return optimizer.learning_rate
+        """Learning rate of the next update; can be set between batches without a schedule."""
+        parameters = self.build().parameters
+        assert parameters.optimizer is not None
+        return parameters.optimizer.rate(parameters.step + 1)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
@@ -227,7 +239,18 @@ class BatchTrainer:
             raise OptionError(f"learning_rate: must be a number above 0, but got {value:g}")
         optimizer = self.build().parameters.optimizer
         assert optimizer is not None
+        if optimizer.schedule:
+            raise OptionError(
+                f"learning_rate: follows the schedule {optimizer.schedule}, but got {value:g}. "
+                "Leave the schedule out to set the rate."
+            )
         optimizer.learning_rate = value
+
+    def _core_name(self, monitor: str) -> str:
+        """The name of a monitored value with the metric's full name: accuracy as in `metrics`."""
+        full = {asked: name for name, asked in self._asked.items()}
+        bare = monitor.removeprefix("val_")
+        return monitor.removesuffix(bare) + full.get(bare, bare)
 
     def logs(self, result: Result, prefix: str = "") -> Logs:
         """Loss and metrics by name; metrics have the names given to the trainer."""

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from odt.errors import OptionError
+from odt.core.training.monitor import Monitor
 
 if TYPE_CHECKING:
     from odt.trainer import Trainer
@@ -100,40 +98,6 @@ class LambdaCallback(Callback):
         self.__dict__.update(given)
 
 
-class _Monitor:
-    """Follows one value of the logs and remembers the best.
-
-    Attributes:
-        best: best value so far; None before the first.
-    """
-
-    def __init__(self, monitor: str, mode: str, min_delta: float = 0.0) -> None:
-        if mode not in ("auto", "min", "max"):
-            raise OptionError(f"mode: must be auto, min or max, but got {mode}")
-        bad = ("loss", "error")
-        self.is_max = mode == "max" or (mode == "auto" and not monitor.endswith(bad))
-        self.monitor, self.min_delta = monitor, abs(min_delta)
-        self.best: float | None = None
-
-    def improves(self, logs: Logs) -> bool:
-        """Whether the value in logs is better than the best so far; updates the best.
-
-        Raises:
-            OptionError: if logs have no value of that name.
-        """
-        if self.monitor not in logs:
-            raise OptionError(
-                f"monitor: must be one of {', '.join(logs)}, but got {self.monitor}. "
-                "Give validation_split or validation_data for values of validation."
-            )
-        value = logs[self.monitor]
-        step = value - self.best if self.best is not None else np.inf
-        better = self.best is None or (step if self.is_max else -step) > self.min_delta
-        if better:
-            self.best = value
-        return better
-
-
 class EarlyStopping(Callback):
     """Early stopping: ends training when a value stops improving.
 
@@ -153,7 +117,7 @@ class EarlyStopping(Callback):
         mode: str = "auto",
         restore_best_weights: bool = False,
     ) -> None:
-        self._monitor = _Monitor(monitor, mode, min_delta)
+        self._monitor = Monitor(monitor, mode, min_delta)
         self.patience = patience
         self.restore_best_weights = restore_best_weights
         self.stopped_epoch = 0
@@ -202,7 +166,7 @@ class ModelCheckpoint(Callback):
     ) -> None:
         self.filepath = os.fspath(filepath)
         self.save_best_only = save_best_only
-        self._monitor = _Monitor(monitor, mode)
+        self._monitor = Monitor(monitor, mode)
 
     def on_train_begin(self, logs: Logs) -> None:
         """Resets the best value."""

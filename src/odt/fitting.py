@@ -15,7 +15,7 @@ from odt.core.data.split import split_classes, split_last, unjudged_classes
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.fit_warnings import warnings_before_training
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -134,11 +134,24 @@ class Fit:
         data, order = samples.data, samples.order
         steps = order.steps(core.info.batch_size)
         first, done = resume.start(core.info.batch_size, steps)
+        if validation is not None and core.caches:
+            raise OptionError(
+                "cache_frozen: must be left out with validation_data, but got both. Validate on "
+                "a share of the samples instead: validation_split."
+            )
+        compares = patience is not None or core.plateau or core.best.nbytes
+        held = validation is not None or len(samples.validation) > 0
+        if compares and core.best.monitor.name.startswith("val_") and not held:
+            raise OptionError(
+                f"monitor: {core.best.monitor.name} needs validation_split or validation_data, "
+                "but got neither. Give one, or monitor another value such as loss."
+            )
         source: AbstractContextManager[Data] = nullcontext(data)
         if core.caches:
             numbers = [p for p in (order.samples, samples.validation) if isinstance(p, range)]
             numbers = numbers if len(numbers) == 2 else [range(data.length)]
             source = trainer.cache = core.frozen(data, data.without_inputs(), numbers)
+        core.start_schedule(max(steps * (self.epochs - first + 1) - done, 0))
         self._begin(steps)
         for note in (trainer.recipe.dequantized.note, *data.notes):
             trainer.warn(note)
@@ -169,7 +182,8 @@ class Fit:
                 given,
                 order,
                 epochs=self.epochs,
-                validation=samples.validation,
+                validation=samples.validation if validation is None else range(validation.length),
+                held=validation,
                 watch=Watch(step, lambda: trainer.stop_training),
                 start=first,
                 skip=done,
@@ -178,9 +192,6 @@ class Fit:
             ):
                 saver.epoch()
                 trainer.epoch, logs = epoch, self._logs(epoch)
-                if validation is not None:
-                    result = core.evaluate(validation, range(validation.length), rest=True)
-                    logs |= trainer.logs(result, "val_")
                 self._epoch_end(epoch.number - 1, logs)
                 if trainer.stop_training:
                     break

@@ -3,17 +3,19 @@
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from odt.kernels.schedules import Schedule
+
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
     """Base class of optimizers: a learning rate and hyper-parameters.
 
     Attributes:
-        learning_rate: step size, above 0.
+        learning_rate: step size, above 0, or a Schedule.
     """
 
     name: ClassVar[str] = ""
-    learning_rate: float = 0.001
+    learning_rate: float | Schedule = 0.001
 
     def hyper_parameters(self) -> dict[str, Any]:
         """Returns the hyper-parameters by name, without the learning rate."""

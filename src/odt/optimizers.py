@@ -6,6 +6,7 @@ Written by tools/write_optimizer_classes.py from the rows in kernels/optimizers.
 from dataclasses import dataclass
 from typing import ClassVar
 
+from odt.kernels.schedules import Schedule
 from odt.optimizer import Optimizer
 
 __all__ = [
@@ -21,14 +22,14 @@ class SGD(Optimizer):
     """Stochastic gradient descent, also with momentum or Nesterov momentum.
 
     Attributes:
-        learning_rate: step size, above 0.
+        learning_rate: step size, above 0, or a Schedule.
         momentum: Momentum coefficient.
         nesterov: Nesterov momentum.
         weight_decay: Weight decay (added to the gradient).
     """
 
     name: ClassVar[str] = "sgd"
-    learning_rate: float = 0.01
+    learning_rate: float | Schedule = 0.01
     momentum: float = 0.0
     nesterov: bool = False
     weight_decay: float = 0.0
@@ -39,7 +40,7 @@ class Adam(Optimizer):
     """Adam in Keras' form: epsilon is added to the root of the moment before bias correction.
 
     Attributes:
-        learning_rate: step size, above 0.
+        learning_rate: step size, above 0, or a Schedule.
         beta_1: Decay rate of the first moment.
         beta_2: Decay rate of the second moment.
         epsilon: Constant added to the denominator.
@@ -47,7 +48,7 @@ class Adam(Optimizer):
     """
 
     name: ClassVar[str] = "adam"
-    learning_rate: float = 0.001
+    learning_rate: float | Schedule = 0.001
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-07
@@ -59,7 +60,7 @@ class AdamW(Optimizer):
     """Adam with decoupled weight decay.
 
     Attributes:
-        learning_rate: step size, above 0.
+        learning_rate: step size, above 0, or a Schedule.
         beta_1: Decay rate of the first moment.
         beta_2: Decay rate of the second moment.
         epsilon: Constant added to the denominator.
@@ -67,7 +68,7 @@ class AdamW(Optimizer):
     """
 
     name: ClassVar[str] = "adamw"
-    learning_rate: float = 0.001
+    learning_rate: float | Schedule = 0.001
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-08

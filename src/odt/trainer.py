@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.batch_trainer import BatchTrainer
 from odt.callbacks import Callback, History
-from odt.core.checkpoints.checkpoint import Progress
+from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
 from odt.core.export.exporter import export_model
 from odt.core.model.dequantize import as_stored
@@ -38,7 +38,9 @@ class Trainer(BatchTrainer):
             "huber:delta=0.5" or Huber(0.5); docs/training.md lists them.
         optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such as
             Adam(1e-3); docs/training.md lists them.
-        learning_rate: learning rate of an optimizer that is given by name.
+        learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
+        schedule: learning rate schedule, if `learning_rate` is a number.
+        warmup: steps in which the learning rate grows linearly, before the schedule.
         batch_size: samples per step.
         metrics: one or several names, such as "accuracy" or "mean_absolute_error";
             docs/training.md lists them.
@@ -54,7 +56,9 @@ class Trainer(BatchTrainer):
         cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
             later epochs compute the trained layers only.
         cache_dtype: dtype of the cached values; "float16" halves the cache and rounds.
-        keep_best: whether to restore the weights of the epoch with the lowest validation loss.
+        keep_best: whether to restore the weights of the epoch with the best monitored value.
+        monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss, or
+            a metric, with val_ before its name for validation.
         checkpoint: path of a checkpoint to resume from.
 
     Attributes:

@@ -14,13 +14,13 @@ from odt.core.checkpoints.checkpoint import (
     CRC,
     FRONT,
     Checkpoint,
-    Progress,
     capture,
     decode,
     encode,
     nominal,
     restore,
 )
+from odt.core.checkpoints.progress import Progress
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer

@@ -13,8 +13,9 @@ from click.testing import CliRunner, Result
 from support.paths import GOLDEN, MLP_SM
 
 from odt.cli.main import main
-from odt.core.checkpoints.checkpoint import Checkpoint, Entry, Progress
+from odt.core.checkpoints.checkpoint import Checkpoint, Entry
 from odt.core.checkpoints.files import decode_any, write_any
+from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import read_resume
 from odt.errors import ModelError
 

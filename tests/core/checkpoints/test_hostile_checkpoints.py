@@ -16,8 +16,9 @@ from click.testing import CliRunner, Result
 from support.paths import MLP_SM
 
 from odt.cli.main import main
-from odt.core.checkpoints.checkpoint import CRC, FRONT, Checkpoint, Entry, Progress, encode, header
+from odt.core.checkpoints.checkpoint import CRC, FRONT, Checkpoint, Entry, encode, header
 from odt.core.checkpoints.files import decode_any
+from odt.core.checkpoints.progress import Progress
 from odt.errors import MOST, ModelError
 
 MODEL = MLP_SM / "model.circle"

@@ -13,6 +13,7 @@ from support.paths import MLP_SM
 
 from odt.cli.main import INTERRUPTED, main
 from odt.core.checkpoints import checkpoint
+from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Resume, Saver, read_resume
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.reader import read_model
@@ -93,7 +94,7 @@ def test_figures_of_a_resumed_epoch_are_of_the_rest() -> None:
 
 
 def test_another_batch_starts_at_the_same_sample() -> None:
-    progress = checkpoint.Progress(epoch=2, position=3, batch=4)
+    progress = Progress(epoch=2, position=3, batch=4)
     own = checkpoint.Checkpoint("sgd", {"learning_rate": 0.1}, progress, ())
     resume = Resume("c", own)
     assert resume.start(4, 10) == (2, 3)
@@ -121,7 +122,7 @@ def test_another_batch_starts_at_the_same_sample() -> None:
 def test_values_that_cannot_be_are_told(
     progress: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
-    own = checkpoint.Checkpoint("sgd", {"learning_rate": 0.1}, checkpoint.Progress(**progress), ())
+    own = checkpoint.Checkpoint("sgd", {"learning_rate": 0.1}, Progress(**progress), ())
     with pytest.raises(ModelError) as e:
         Resume("c", replace(own, **changes)).training_info(
             read_model(MLP_SM / "model.circle").graph

@@ -9,7 +9,7 @@ from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
-from odt.core.checkpoints.checkpoint import Progress
+from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Resume
 from odt.core.export.exporter import export_model, remove_training_info
 from odt.core.model.dequantize import dequantize_weights

@@ -45,8 +45,8 @@ def test_the_first_of_the_least_losses_is_best() -> None:
     assert (best.epoch, best.nbytes, *tensor) == (0, 12, 0, 0, 0)
     for epoch, loss in enumerate((3.0, 1.0, 2.0, 1.0), 5):
         tensor[...] = epoch
-        best.see(epoch, loss)
-    assert (best.epoch, best.loss, best.waited) == (6, 1.0, 2)
+        best.see(epoch, {"val_loss": loss})
+    assert (best.epoch, best.monitor.best, best.waited) == (6, 1.0, 2)
     best.restore()
     assert list(tensor) == [6, 6, 6]
 

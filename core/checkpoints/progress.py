@@ -1,0 +1,119 @@
+"""The position of training, and the options on which the bits of its results depend."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from odt.core.storage.reading import printable
+
+MOST_NUMBER = 2**63
+# Progress that the files of the first odt do not say.
+ADDED: Mapping[str, Any] = {
+    "trainable_tensors": None,
+    "sparse": (),
+    "tied_by_buffer": True,
+    "drop_last": True,
+    "stratified": False,
+    "schedule": "",
+    "schedule_steps": 0,
+    "plateau": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Position of training, and the options on which the bits of its results depend.
+
+    Attributes:
+        step: number of updates made.
+        epoch: number of the current epoch; 1 is the first.
+        position: number of its batches that are done.
+        shuffle, seed: determine the order of samples, together with the epoch.
+        samples: number of training samples.
+        batch, micro_batch, workers: schedule of a batch.
+        loss, reduction: loss function; the output determines a loss of None.
+        trainable_ops: positions of the operators that train; None for all.
+        trainable_tensors: weights of these operators that train; None for all.
+        sparse: filters of which only the given output channels train, by tensor.
+        kernels: compiled or NumPy kernels.
+        drop_last: whether a last batch that is not full was left out.
+        stratified: whether validation samples were drawn from each class.
+        tied_by_buffer: whether tensors of one buffer were one weight, under the first one's name.
+        schedule: schedule of the learning rate, as on the command line; empty for none.
+        schedule_steps: updates over which it extends, unless it has steps of its own.
+        plateau: state of a ReduceOnPlateau schedule.
+    """
+
+    step: int = 0
+    epoch: int = 1
+    position: int = 0
+    shuffle: bool = False
+    seed: int = 0
+    samples: int = 0
+    batch: int = 1
+    micro_batch: int = 1
+    workers: int = 1
+    loss: str = ""
+    reduction: str = "sum_over_batch_size"
+    trainable_ops: tuple[int, ...] | None = None
+    trainable_tensors: tuple[int, ...] | None = None
+    sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    kernels: str = "numpy"
+    tied_by_buffer: bool = False
+    drop_last: bool = True
+    stratified: bool = False
+    schedule: str = ""
+    schedule_steps: int = 0
+    plateau: tuple[float, ...] = ()
+
+
+def parse_progress(stored: Mapping[str, Any]) -> Progress:
+    """Parses the progress of a header; raises an error if it is invalid."""
+    values = {**ADDED, **stored}
+    for f in fields(Progress):
+        value = values[f.name]
+        if f.name in TUPLES:
+            absent = value is None and f.default is None
+            values[f.name] = None if absent else TUPLES[f.name](value)
+        elif isinstance(f.default, str):
+            string(value)
+        elif isinstance(f.default, int) and not isinstance(f.default, bool):
+            natural(value)
+        elif type(value) is not type(f.default):
+            raise TypeError(f"{f.name} {printable(repr(value))}")
+    return Progress(**values)
+
+
+def natural(value: Any) -> int:
+    """Checks a whole number; raises ValueError."""
+    if type(value) is not int or not 0 <= value < MOST_NUMBER:
+        raise ValueError(f"{printable(repr(value))} instead of a number from 0 to 2^63 - 1")
+    return value
+
+
+def _finite(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{printable(repr(value))} instead of a finite number")
+    return float(value)
+
+
+def string(value: Any) -> str:
+    """Checks a string; raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{printable(repr(value))} instead of a string")
+    value.encode()  # JSON can spell what UTF-8 cannot
+    return value
+
+
+def _naturals(values: Any) -> tuple[int, ...]:
+    return tuple(map(natural, values))
+
+
+# Fields of Progress that JSON holds as lists.
+TUPLES: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
+    "trainable_ops": _naturals,
+    "trainable_tensors": _naturals,
+    "sparse": lambda value: tuple((natural(i), _naturals(c)) for i, c in value),
+    "plateau": lambda value: tuple(map(_finite, value)),
+}

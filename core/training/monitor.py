@@ -1,0 +1,94 @@
+"""Compares epochs by one of their values: for the best epoch, early stopping and plateaus."""
+
+from collections.abc import Mapping
+
+from odt.core.runtime.parameters import Optimizer
+from odt.errors import OptionError
+from odt.kernels.schedules import ReduceOnPlateau
+
+LOWER_IS_BETTER = ("loss", "error")  # how names of such values end
+
+
+class Monitor:
+    """Compares the values of one entry of logs.
+
+    Attributes:
+        name: of the entry.
+        is_max: whether a larger value is better.
+        best: the best value so far; None before the first.
+    """
+
+    def __init__(
+        self,
+        name: str = "val_loss",
+        mode: str = "auto",
+        min_delta: float = 0.0,
+        best: float | None = None,
+    ) -> None:
+        """Begins without a value.
+
+        Args:
+            name: of the entry, such as val_loss.
+            mode: min, max, or auto: max unless the name ends in loss or error.
+            min_delta: smallest change that counts as an improvement.
+            best: the best value of earlier epochs.
+        """
+        if mode not in ("auto", "min", "max"):
+            raise OptionError(f"mode: must be auto, min or max, but got {mode}")
+        self.is_max = mode == "max" or (mode == "auto" and not name.endswith(LOWER_IS_BETTER))
+        self.name, self.min_delta, self.best = name, abs(min_delta), best
+
+    def improves(self, logs: Mapping[str, float]) -> bool:
+        """Whether the value is better than the best one, which it then is.
+
+        Raises:
+            OptionError: if logs have no such entry.
+        """
+        if self.name not in logs:
+            raise OptionError(
+                f"monitor: must be one of {', '.join(logs)}, but got {self.name}. "
+                "Values of validation need validation data."
+            )
+        value = logs[self.name]
+        change = 0.0 if self.best is None else value - self.best
+        better = self.best is None or (change if self.is_max else -change) > self.min_delta
+        if better:
+            self.best = value
+        return better
+
+
+class Plateau:
+    """Reduces the learning rate when the monitored value stops improving; see ReduceOnPlateau.
+
+    Attributes:
+        state: what a resume needs: the best value, epochs since, epochs of cooldown left; empty
+            before the first epoch.
+    """
+
+    def __init__(self, schedule: ReduceOnPlateau, monitor: str) -> None:
+        self._schedule = schedule
+        self._monitor = Monitor(monitor, min_delta=schedule.min_delta)
+        self._waited = self._cooldown = 0
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        best = self._monitor.best
+        return () if best is None else (best, self._waited, self._cooldown)
+
+    @state.setter
+    def state(self, value: tuple[float, ...]) -> None:
+        if value:
+            self._monitor.best = value[0]
+            self._waited, self._cooldown = int(value[1]), int(value[2])
+
+    def see(self, logs: Mapping[str, float], optimizer: Optimizer) -> None:
+        """Compares an epoch with those before, and reduces the optimizer's rate if it is time."""
+        self._waited = 0 if self._monitor.improves(logs) else self._waited + 1
+        if self._cooldown:
+            self._cooldown -= 1
+            self._waited = 0
+        if self._waited >= self._schedule.patience:
+            rate = optimizer.learning_rate * self._schedule.factor
+            optimizer.learning_rate = max(rate, self._schedule.min_learning_rate)
+            optimizer.schedule = self._schedule.resolve(optimizer.learning_rate)
+            self._waited, self._cooldown = 0, self._schedule.cooldown

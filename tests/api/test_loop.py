@@ -1,0 +1,175 @@
+"""Options of the training loop, in Python and on the command line, and their resume bit for bit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from support.paths import MLP_SM
+
+import odt
+from odt.cli.main import main
+
+MODEL = MLP_SM / "model.circle"
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(90, 784)).astype(np.float32)
+Y = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 90)]
+BATCH = 16  # 6 steps an epoch; 5 without a fifth of the samples
+FILES = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expected.bin")
+
+# Options of the trainer that a checkpoint holds.
+LOOPS: dict[str, dict[str, Any]] = {
+    "cosine": {"learning_rate": odt.CosineDecay(0.01), "warmup": 3},
+    "plateau": {"learning_rate": odt.ReduceOnPlateau(0.01, factor=0.5, patience=1, min_delta=10.0)},
+}
+
+
+class Stop(odt.Callback):
+    """Ends training after a number of steps, as a signal does."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
+        self.left -= 1
+        self.trainer.stop_training = self.left == 0
+
+
+class Rates(odt.Callback):
+    """The learning rate of each step."""
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+
+    def on_train_batch_begin(self, batch: int, logs: odt.Logs) -> None:
+        self.rates.append(self.trainer.learning_rate)
+
+
+def trainer(**options: Any) -> odt.Trainer:
+    return odt.Trainer(MODEL, **{"batch_size": BATCH, "metrics": ["accuracy"], **options})
+
+
+def odt_train(*words: object, status: int = 0) -> Result:
+    done = CliRunner().invoke(main, ["train", str(MODEL), *map(str, (*FILES, *words))])
+    assert done.exit_code == status, done.output
+    return done
+
+
+@pytest.mark.parametrize("steps", [5, 7], ids=["after an epoch", "within an epoch"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_stopped_run_resumes_bit_for_bit(name: str, steps: int, tmp_path: Path) -> None:
+    data: dict[str, Any] = {"epochs": 4, "validation_split": 0.2}
+    with trainer(**LOOPS[name]) as whole:
+        whole.fit(X, Y, **data, seed=3)
+        wanted = {weight: values.copy() for weight, values in whole.weights.items()}
+    with trainer(**LOOPS[name]) as first:
+        first.fit(X, Y, **data, seed=3, callbacks=[Stop(steps)], save_to=tmp_path / "state.odt")
+    with trainer(checkpoint=tmp_path / "state.odt") as second:
+        second.fit(X, Y, **data)
+        for weight, values in wanted.items():
+            np.testing.assert_array_equal(second.weights[weight], values)
+
+
+def test_each_step_has_the_rate_of_the_schedule() -> None:
+    rate, seen = odt.CosineDecay(0.02, warmup_steps=4), Rates()
+    with trainer(optimizer=odt.SGD(rate)) as trained:
+        trained.fit(X, Y, epochs=3, callbacks=[seen])
+    known = odt.CosineDecay(0.02, 14, warmup_steps=4)
+    assert seen.rates == [known(t) for t in range(18)]
+
+
+def test_a_step_moves_the_weights_by_its_rate() -> None:
+    """SGD: the first step of a warm-up of four goes a quarter as far."""
+    moved = []
+    for warmup in (0, 4):
+        with trainer(optimizer="sgd", learning_rate=0.1, warmup=warmup) as trained:
+            before = {n: a.copy() for n, a in trained.weights.items()}
+            trained.train_on_batch(X[:BATCH], Y[:BATCH])
+            moved.append({n: a - before[n] for n, a in trained.weights.items()})
+    for n, a in moved[0].items():
+        np.testing.assert_allclose(moved[1][n], a / 4, rtol=1e-3, atol=1e-7)
+
+
+def test_a_reduced_rate_is_reported_and_stored(tmp_path: Path) -> None:
+    with trainer(**LOOPS["plateau"]) as trained:
+        trained.fit(X, Y, epochs=3, validation_split=0.2, save_to=tmp_path / "state.odt")
+        assert trained.learning_rate == pytest.approx(0.0025)
+    with trainer(checkpoint=tmp_path / "state.odt") as resumed:
+        assert resumed.learning_rate == pytest.approx(0.0025)
+
+
+def test_a_rate_with_a_schedule_cannot_be_set() -> None:
+    with (
+        trainer(learning_rate=odt.ConstantRate(0.1)) as trained,
+        pytest.raises(odt.OptionError, match="follows the schedule constant"),
+    ):
+        trained.learning_rate = 0.5
+
+
+def test_single_batches_need_the_steps_of_a_schedule() -> None:
+    with trainer(learning_rate=odt.CosineDecay(0.1)) as trained:
+        with pytest.raises(odt.OptionError, match="decay_steps: must be given"):
+            trained.train_on_batch(X[:BATCH], Y[:BATCH])
+        assert trained.build().parameters.step == 0
+
+
+def test_a_schedule_of_the_user_is_called_and_has_to_be_given_again(tmp_path: Path) -> None:
+    class Falling(odt.Schedule):
+        def rate(self, step: int) -> float:
+            return self.peak / (step + 1)
+
+    seen = Rates()
+    with trainer(learning_rate=Falling(0.1)) as trained:
+        trained.fit(X, Y, callbacks=[seen], save_to=tmp_path / "state.odt")
+    assert seen.rates == pytest.approx([0.1 / k for k in range(1, 7)])
+    with (
+        trainer(checkpoint=tmp_path / "state.odt") as resumed,
+        pytest.warns(odt.OdtWarning, match="schedule custom, now ;"),
+    ):
+        resumed.fit(X, Y, epochs=2)
+
+
+def test_the_command_line_takes_a_schedule_and_tells_it(tmp_path: Path) -> None:
+    out = odt_train(
+        "--epochs", 2, "--schedule", "one-cycle:pct-start=0.5", "--warmup", 1,
+        "--export-checkpoint", tmp_path / "state.odt",
+    ).stdout  # fmt: skip
+    assert "\nlearning rate: one-cycle:warmup-steps=1,pct-start=0.5, over 6 steps\n" in out
+    out = odt_train("--epochs", 3, "--checkpoint", tmp_path / "state.odt").output
+    assert "\nlearning rate: one-cycle:warmup-steps=1,pct-start=0.5, over 9 steps\n" in out
+    assert "schedule steps 6, now 9" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "status"),
+    [
+        (("--schedule", "cosin"), "'--schedule': must be one of constant, step", 2),
+        (("--schedule", "plateau"), "--schedule plateau: must come with --validation-split", 1),
+        (("--monitor", "loss"), "--monitor: must come with --keep-best or --patience or", 1),
+        (
+            ("--patience", 2, "--monitor", "val_accuracy", "--validation-split", 0.3),
+            "--monitor: must be one of val_loss, loss, but got val_accuracy",
+            1,
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(words: tuple[object, ...], message: str, status: int) -> None:
+    assert message in odt_train(*words, status=status).stderr
+
+
+@pytest.mark.parametrize("options", [{"keep_best": True}, LOOPS["plateau"]])
+def test_a_value_of_validation_needs_validation_data(options: dict[str, Any]) -> None:
+    with (
+        trainer(**options) as trained,
+        pytest.raises(odt.OptionError, match=r"^monitor: val_loss needs validation_split or"),
+    ):
+        trained.fit(X, Y)
+
+
+def test_the_best_epoch_is_that_of_the_monitored_value() -> None:
+    with trainer(keep_best=True, monitor="val_accuracy", learning_rate=0.02) as trained:
+        history = trained.fit(X, Y, epochs=6, validation_data=(X[:40], Y[:40]), seed=2)
+        best = int(np.argmax(history.history["val_accuracy"]))
+        assert trained.build().best.epoch == best + 1
+        assert trained.evaluate(X[:40], Y[:40])["accuracy"] == max(history.history["val_accuracy"])

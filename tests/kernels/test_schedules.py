@@ -1,0 +1,70 @@
+"""Learning rate schedules: as torch recorded them, and as their text says."""
+
+import json
+from typing import Any
+
+import pytest
+from support.paths import TESTS
+
+from odt.errors import OptionError
+from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau, parse_schedule
+
+RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())
+RATE = RECORDED["learning_rate"]
+
+
+@pytest.mark.parametrize("text", RECORDED["schedules"])
+def test_rates_are_torchs(text: str) -> None:
+    schedule = parse_schedule(text).resolve(RATE)
+    rates = RECORDED["schedules"][text]
+    assert [schedule(t) for t in range(len(rates))] == pytest.approx(rates, rel=1e-9, abs=1e-12)
+
+
+def test_every_schedule_is_recorded() -> None:
+    texts = (*RECORDED["schedules"], *RECORDED["plateaus"])
+    assert {text.partition(":")[0] for text in texts} == SCHEDULES.keys()
+
+
+@pytest.mark.parametrize("text", [*RECORDED["schedules"], *RECORDED["plateaus"]])
+def test_text_is_parsed_and_printed(text: str) -> None:
+    schedule = parse_schedule(text)
+    assert parse_schedule(str(schedule)) == schedule
+    assert parse_schedule(text.replace("_", "-").upper()) == schedule
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cosin", r"^must be one of constant, step, .*, but got cosin$"),
+        ("cosine:gamma=2", r"^cosine has .*alpha, but got gamma$"),
+        ("cosine:alpha=2", r"^alpha: must be from 0 to 1, but got 2.0$"),
+        ("cosine:decay-steps=0", r"^decay_steps: must be from 1 up, but got 0$"),
+        ("cosine:decay-steps=1.5", r"^decay_steps: must be a whole number, but got 1.5$"),
+        ("cosine-restarts:t-mul=0.5", r"^t_mul: must be from 1 up"),
+        ("exponential:staircase=maybe", r"^staircase: must be true or false, but got maybe$"),
+        ("exponential:decay-rate=nan", r"^decay_rate: must be from 0 up, but got nan$"),
+        ("exponential:decay-rate=inf", r"^decay_rate: must be from 0 up, but got inf$"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        parse_schedule(text)
+
+
+def test_steps_left_open_are_those_of_the_run_after_the_warmup() -> None:
+    assert CosineDecay(warmup_steps=10).resolve(0.1, 50).decay_steps == 40
+    assert CosineDecay(0.5, 7).resolve(0.1, 50) == CosineDecay(0.5, 7)
+    assert parse_schedule("step").resolve(0.1, 100).decay_steps == 34  # two changes
+    assert parse_schedule("cosine-restarts").resolve(0.1, 70).decay_steps == 10  # three periods
+
+
+def test_a_schedule_without_steps_or_rate_says_so() -> None:
+    with pytest.raises(OptionError, match=r"^decay_steps: must be given"):
+        CosineDecay(0.1)(0)
+    with pytest.raises(OptionError, match=r"^initial_learning_rate: must be given"):
+        CosineDecay(None, 10)(0)
+
+
+def test_a_plateau_keeps_its_rate_until_it_is_reduced() -> None:
+    assert ReduceOnPlateau(0.1, warmup_steps=2)(0) == pytest.approx(0.05)
+    assert ReduceOnPlateau(0.1)(1000) == 0.1
