@@ -93,8 +93,6 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
         **{
             **passed_on(options, odt.Trainer),
             "model": model,
-            "output_losses": dict(options["output_losses"] or ()),
-            "loss_weights": dict(options["loss_weights"] or ()),
             "hyper_parameters": {name: options[name] for name in hyper_parameters()},
             "metrics": options["metric"],
             "trainable": trainable,

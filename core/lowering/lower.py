@@ -186,21 +186,6 @@ class LoweredGraphs:
         return self._inferred[key]
 
 
-def file_batch(graph: Graph) -> int:
-    """The batch size of the shapes of a file's graph."""
-    return LoweredGraphs(graph).file_batch
-
-
-def lower(graph: Graph, batch: int) -> LoweredGraph:
-    """Lowers a file's graph for one batch size; for the file's, with the nodes of the file.
-
-    Raises:
-        UnsupportedError: as `LoweredGraphs.at`.
-    """
-    graphs = LoweredGraphs(graph)
-    return graphs.at_file_batch if batch == graphs.file_batch else graphs.at(batch)
-
-
 def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
     """The graph with inferred specs and attributes, without folded nodes and fused activations."""
     tensors: list[Tensor] = []

@@ -14,7 +14,7 @@ from support.networks import ArrayData, InOrder
 
 from odt.cli.main import main
 from odt.core.export.exporter import export_model
-from odt.core.lowering.lower import file_batch
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
@@ -226,7 +226,7 @@ def test_a_circle_model_trains_and_onert_agrees(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", COMPUTED)
 def test_forward(name: str) -> None:
     path = complete("data", "models", f"{name}.tflite")
-    samples = 2 * file_batch(read_model(str(path)).graph)
+    samples = 2 * LoweredGraphs(read_model(str(path)).graph).file_batch
     inputs = inputs_for(name, path, samples)
     assert differences(odt(path, inputs, samples), litert(path, inputs)) < 1e-4
 

@@ -15,7 +15,7 @@ from support.networks import ArrayData, InOrder
 from support.paths import GOLDEN_TORCH
 
 from odt.cli.main import main
-from odt.core.lowering.lower import file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_tensors
@@ -112,6 +112,6 @@ def test_check_knows_the_bias_that_no_loss_depends_on() -> None:
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_what_torch_trains_trains_by_default(case: dict[str, Any]) -> None:
     graph = read_model(str(GOLDEN_TORCH / f"{case['name']}.circle")).graph
-    lowered = lower(graph, file_batch(graph))
+    lowered = LoweredGraphs(graph).at_file_batch
     trained = trainable_tensors(lowered, {n.origin for n in graph.nodes})
     assert {graph.tensors[i].name for i in trained} == recorded(case)[1].keys()

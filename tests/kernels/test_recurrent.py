@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from model_builder import ModelBuilder
 from support.judges import litert
+from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.op_run import Case, row_of
 
-from odt.core.lowering.lower import LoweredGraphs, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss, training_plan

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from odt.core.lowering.lower import file_batch
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
@@ -89,7 +89,7 @@ def random_inputs(path: Path, samples: int, seed: int = 0) -> list[Array]:
     rng = np.random.default_rng(seed)
     found: list[Array] = []
     for i in graph.inputs:
-        size = file_batch(graph)
+        size = LoweredGraphs(graph).file_batch
         spec = sample_spec(graph, graph.label(i), graph.tensors[i].spec, size)
         shape = (samples, *spec.shape)
         if spec.dtype.kind == "f":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from odt.core.lowering.lower import LoweredGraphs, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
@@ -16,6 +16,7 @@ from odt.core.planning.plan import Plan
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array
+from support.lowering import lower
 from support.networks import ArrayData, Net
 from support.paths import TESTS
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lowering import lower
 from support.networks import Net
 
-from odt.core.lowering.lower import lower
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import TensorSpec

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 
 from odt.core.lowering import lower as lowering
 from odt.core.lowering.infer import infer_nodes
-from odt.core.lowering.lower import LoweredGraphs, file_batch, lower
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.graph import Graph, Node, Tensor
@@ -274,7 +275,7 @@ def test_a_vector_is_a_batch_where_more_of_it_can_be_computed(
 ) -> None:
     net = Net()
     graph = net.graph(net.add("MUL", (net.input(6), net.weight(*constant)), (6,)))
-    assert file_batch(graph) == batch
+    assert LoweredGraphs(graph).file_batch == batch
 
 
 def test_a_micro_batch_of_what_holds_one_sample_is_refused() -> None:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 
 from odt.core.lowering import lower as lowering
-from odt.core.lowering.lower import lower
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer

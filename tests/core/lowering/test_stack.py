@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 import pytest
 from op_db import OP_DB, OpInfo, Sample
+from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 from support.op_run import draw, row_of
 
 from odt.core.lowering.batch_samples import batch_samples
 from odt.core.lowering.binding import expand
-from odt.core.lowering.lower import lower
 from odt.core.lowering.sample_axis import mixing_nodes
 from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node, Tensor
 from odt.core.model.training_info import TrainingInfo

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from support.lowering import lower
 from support.networks import ArrayData, InOrder, Net
 
 from odt.core.lowering import lower as lowering
-from odt.core.lowering.lower import lower
 from odt.core.lowering.push_transposes import back, is_view, ordered
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo

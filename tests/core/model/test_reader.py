@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tflite
 from model_builder import ModelBuilder
+from support.lowering import lower
 from support.paths import MODELS
 
-from odt.core.lowering.lower import lower
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model, parse_model, read_model
 from odt.errors import ModelError, UnsupportedError

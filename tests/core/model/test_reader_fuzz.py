@@ -7,12 +7,12 @@ from pathlib import Path
 import flatbuffers
 import pytest
 from support.limits import SECONDS
+from support.lowering import lower
 from support.mutations import mutations
 from support.paths import MODELS
 
 from odt.core.export.circle_plus import edit_training_info
 from odt.core.export.exporter import convert
-from odt.core.lowering.lower import lower
 from odt.core.model.reader import parse_model
 from odt.core.model.training_info import stored_training_info
 from odt.errors import ModelError, OdtError

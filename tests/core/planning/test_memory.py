@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.lowering import lower
 from support.networks import Net
 
-from odt.core.lowering.lower import lower
 from odt.core.model.graph import Graph
 from odt.core.planning.autodiff import Loss, inference_plan, training_plan
 from odt.core.planning.lifetimes import Lifetime, lifetimes, live_bytes
