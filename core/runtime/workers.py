@@ -25,7 +25,7 @@ class Team(Closing):
     def __init__(self, workers: int, blas_threads: int) -> None:
         self._limits = threadpool_limits(limits=blas_threads, user_api="blas")
         set_threads(available_cores() if workers == 1 else 1)
-        self._process = os.getpid()
+        self._process, self._closed = os.getpid(), False
         self._helpers = [_Helper() for _ in range(workers - 1)]
         weakref.finalize(self, _end, self._helpers, self._process).atexit = False
 
@@ -33,8 +33,11 @@ class Team(Closing):
         """Runs the tasks in parallel and waits for all; raises the first task's exception.
 
         Raises:
-            TrainingError: in a fork of the process that made the team, which has no threads.
+            TrainingError: after `close`, or in a fork of the process that made the team: neither
+                has threads.
         """
+        if self._closed:
+            raise TrainingError("workers: must not have been closed, but were. Make a new trainer.")
         if os.getpid() != self._process:
             raise TrainingError(
                 f"workers: must run in the process that made them, {self._process}, but got "
@@ -54,6 +57,7 @@ class Team(Closing):
 
     def close(self) -> None:
         """Ends the threads; those of a team that is garbage-collected end as well."""
+        self._closed = True
         threads = [helper.thread for helper in self._helpers]
         _end(self._helpers, self._process)
         for thread in threads:

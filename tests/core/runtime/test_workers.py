@@ -72,3 +72,13 @@ def test_a_team_that_failed_and_is_dropped_leaves_no_thread() -> None:
     gc.collect()
     thread.join(timeout=FOREVER)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_closed_trainer_refuses_to_run(workers: int) -> None:
+    """It waited for ever for gradients of threads that had ended."""
+    with Trainer(network(), info(8), micro_batch=2, workers=workers) as trainer:
+        trainer.step(data(8), 8)
+    with pytest.raises(TrainingError, match="must not have been closed"):
+        trainer.step(data(8), 8)
+    assert trainer.weights()
