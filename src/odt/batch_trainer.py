@@ -142,6 +142,25 @@ class BatchTrainer:
             raise DataError("y: must be given to train or evaluate, but got None.")
         return data
 
+    def open_batch(self, x: Any, y: Any) -> dataset.DataSet:
+        """Checks the samples of one step against the model.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+
+        Raises:
+            DataError: if shapes or dtypes do not match the model, or there are more samples than
+                the batch size.
+        """
+        data, most = self.open(x, y), self.recipe.info.batch_size
+        if data.length > most:
+            raise DataError(
+                f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
+                "trainer a larger batch_size."
+            )
+        return data
+
     def build(self, samples: int = 0) -> engine.Trainer:
         """Plans and allocates the memory of training; later calls return the same engine.
 
@@ -207,7 +226,7 @@ class BatchTrainer:
         Raises:
             TrainingError: if the loss is not finite; accumulated gradients are then discarded.
         """
-        data = self._whole_batch(x, y)
+        data = self.open_batch(x, y)
         return self.build().accumulate(data, data.length, scale)
 
     def apply_gradients(self) -> None:
@@ -279,14 +298,8 @@ class BatchTrainer:
         self.close()
 
     def _batch(self, x: Any, y: Any, *, update: bool) -> Logs:
-        data = self._whole_batch(x, y)
+        data = self.open_batch(x, y)
         return self.logs(self.build().batch(data, data.length, update=update))
-
-    def _whole_batch(self, x: Any, y: Any) -> dataset.DataSet:
-        data, most = self.open(x, y), self.recipe.info.batch_size
-        if not 0 < data.length <= most:
-            raise DataError(f"a batch must have 1 to {most} samples, but got {data.length}.")
-        return data
 
 
 def _pairs(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:

@@ -111,15 +111,25 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
             batches or samples.
         model: shapes and dtypes of a sample.
         batch_size: number of samples that are stacked to a batch.
+
+    Raises:
+        DataError: if an item is no pair.
     """
     if hasattr(data, "__iter__"):
-        yield from data
+        yield from map(_pair, data)
         return
-    first = data[0][0]
+    first = _pair(data[0])[0] if len(data) else ()
     if len(model.input_specs) > 1 or np.size(first) != model.input_specs[0].size:
-        yield from (data[k] for k in range(len(data)))
+        yield from (_pair(data[k]) for k in range(len(data)))
         return
     for at in range(0, len(data), batch_size):
-        pairs = [data[k] for k in range(at, min(at + batch_size, len(data)))]
+        pairs = [_pair(data[k]) for k in range(at, min(at + batch_size, len(data)))]
         x, y = (np.stack([np.asarray(v) for v in each]) for each in zip(*pairs, strict=True))
         yield x, y
+
+
+def _pair(item: Any) -> tuple[Any, Any]:
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        got = f"{len(item)} values" if isinstance(item, tuple | list) else type(item).__name__
+        raise DataError(f"x: must give pairs (x, y) of inputs and targets, but got {got}.")
+    return item[0], item[1]

@@ -216,7 +216,7 @@ class Fit:
             for k, (x, y) in enumerate(batches_of(data, trainer.samples, batch_size)):
                 for callback in self._batch_begin if k else ():
                     callback.on_train_batch_begin(k, {})
-                samples = trainer.open(x, y)
+                samples = trainer.open_batch(x, y)
                 batch_logs = trainer.logs(core.batch(samples, samples.length, update=True))
                 for name, value in batch_logs.items():
                     sums[name] = sums.get(name, 0.0) + value * samples.length

@@ -290,7 +290,7 @@ class Trainer(BatchTrainer):
         sums: Logs = {}
         total = 0
         for x, y in batches_of(batches, self.samples, self.recipe.info.batch_size):
-            data = self._whole_batch(x, y)
+            data = self.open_batch(x, y)
             logs = self.logs(self.build().batch(data, data.length, update=False))
             for name, value in logs.items():
                 sums[name] = sums.get(name, 0.0) + value * data.length

@@ -34,6 +34,14 @@ DATA: dict[str, tuple[Use, str]] = {
     "training on no samples": (lambda t: t.fit(X[:0], Y[:0]), "x: must hold samples"),
     "evaluation of no samples": (lambda t: t.evaluate(X[:0], Y[:0]), "x: must hold samples"),
     "prediction of no samples": (lambda t: t.predict(X[:0]), "x: must hold samples"),
+    "batches of inputs alone": (lambda t: t.fit([(X[:8],)]), "must give pairs (x, y)"),
+    "batches that are none": (lambda t: t.evaluate([1, 2]), "but got int."),
+    # They were cut, and each part updated the weights.
+    "batches above the batch size": (
+        lambda t: t.fit([(X[:20], Y[:20])]),
+        "x: a batch must have at most 16 samples, but got 20.",
+    ),
+    "a batch above the batch size": (lambda t: t.train_on_batch(X[:20], Y[:20]), "at most 16"),
     "rows of different lengths": (
         lambda t: t.predict([[1.0, 2.0], [3.0]]),
         "x: must be arrays of numbers",
