@@ -18,6 +18,7 @@ import click
 import odt.cli.commands
 from odt import __version__
 from odt.cli.output.signals import printing
+from odt.cli.output.spelling import spell
 from odt.errors import OdtError
 
 REDUCES_MEMORY = {"--memory-budget": "--memory-budget", "--batch-size": "a smaller --batch-size"}
@@ -83,7 +84,7 @@ def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
 def message(ctx: click.Context, e: OdtError) -> str:
     """Returns the line of an error and, with --verbose, its details below."""
     details = e.details.splitlines() if ctx.find_root().params.get("verbose") else []
-    return "\n  ".join([str(e), *details])
+    return spell("\n  ".join([str(e), *details]))
 
 
 def summary(name: str) -> str:
@@ -105,7 +106,7 @@ def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -
         try:
             kernels = importlib.import_module("odt.kernels.native.library").describe_kernels()
         except OdtError as e:
-            raise click.ClickException(str(e)) from e
+            raise click.ClickException(spell(str(e))) from e
         click.echo(f"odt {__version__}, {kernels}")
         ctx.exit()
 

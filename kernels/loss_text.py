@@ -27,17 +27,15 @@ def parse_loss(text: str) -> tuple[str, Values]:
     word, _, listed = text.partition(":")
     name = find_loss(word)
     if name is None:
-        raise OptionError(f"--loss: must be one of {loss_choices()}, but got {word}.")
+        raise OptionError("loss", f"must be one of {loss_choices()}", word)
     known = {h.name: h for h in LOSSES[name].hyper_parameters}
     values: Values = {}
     for item in listed.split(",") if listed else ():
         option, _, value = item.partition("=")
         option = option.strip().lower().replace("-", "_")
         if option not in known:
-            names = ", ".join(_kebab(n) for n in known) or "none"
-            raise OptionError(
-                f"--loss {_kebab(name)}: has the options {names}, but got {item.strip()}."
-            )
+            names = ", ".join(f"`{n}`" for n in known) or "none"
+            raise OptionError("loss", f"`{name}` has the options {names}", item.strip())
         values[option] = _value(name, known[option], value.strip())
     LOSSES[name].op.attrs(values, {})  # refuses what only the loss knows
     return name, values
@@ -68,7 +66,7 @@ def loss_label(name: str, options: Mapping[str, object]) -> str:
 
 def loss_choices() -> str:
     """The names of all losses, for messages."""
-    return ", ".join(map(_kebab, LOSSES))
+    return ", ".join(f"`{name}`" for name in LOSSES)
 
 
 def find_loss(word: str) -> str | None:
@@ -80,10 +78,10 @@ def find_loss(word: str) -> str | None:
 
 
 def _value(loss: str, option: HyperParameter, text: str) -> float | bool:
-    where = f"--loss {_kebab(loss)}: {_kebab(option.name)}"
+    where = f"`{option.name}` of `{loss}`"
     if option.switch:
         if text.lower() not in SWITCH:
-            raise OptionError(f"{where} must be true or false, but got {text or 'nothing'}.")
+            raise OptionError("loss", f"{where} must be true or false", text or "nothing")
         return SWITCH[text.lower()]
     try:
         value = float(text)
@@ -93,9 +91,5 @@ def _value(loss: str, option: HyperParameter, text: str) -> float | bool:
     if not 0 <= value <= most or value == math.inf or (option.below and value == most):
         end = f"below {most:g}" if option.below else f"at most {most:g}"
         rule = "a number, 0 or more" + (f" and {end}" if most < math.inf else "")
-        raise OptionError(f"{where} must be {rule}, but got {text or 'nothing'}.")
+        raise OptionError("loss", f"{where} must be {rule}", text or "nothing")
     return value
-
-
-def _kebab(word: str) -> str:
-    return word.replace("_", "-")

@@ -60,7 +60,7 @@ class Schedule:
             value = getattr(self, f.name)
             if value is not None and not (low <= value <= high and value < math.inf):
                 limit = f"to {high}" if high < math.inf else "up"
-                raise OptionError(f"{f.name}: must be from {low} {limit}, but got {value}")
+                raise OptionError(f.name, f"must be from {low} {limit}", value)
 
     def __str__(self) -> str:
         """As on the command line: the name and the values that are not the defaults."""
@@ -86,7 +86,7 @@ class Schedule:
             OptionError: if it is neither given nor known yet.
         """
         if self.initial_learning_rate is None:
-            raise OptionError("initial_learning_rate: must be given to call a schedule")
+            raise OptionError("initial_learning_rate", "must be given to call a schedule")
         return self.initial_learning_rate
 
     @property
@@ -98,7 +98,7 @@ class Schedule:
         """
         if self.decay_steps is None:
             raise OptionError(
-                "decay_steps: must be given where the number of steps is not known in advance"
+                "decay_steps", "must be given where the number of steps is not known in advance"
             )
         return self.decay_steps
 
@@ -323,15 +323,15 @@ def parse_schedule(text: str) -> Schedule:
     word, _, rest = text.strip().lower().replace("-", "_").partition(":")
     kind = SCHEDULES.get(word)
     if kind is None:
-        known = ", ".join(SCHEDULES)
-        raise OptionError(f"must be one of {known.replace('_', '-')}, but got {text}")
+        known = ", ".join(f"`{word}`" for word in SCHEDULES)
+        raise OptionError("schedule", f"must be one of {known}", text)
     types = {f.name: f.type for f in fields(kind)}
     values: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
         name, _, value = (word.strip() for word in part.partition("="))
         if name not in types:
-            names = ", ".join(types).replace("_", "-")
-            raise OptionError(f"{kind.word.replace('_', '-')} has {names}, but got {name}")
+            names = ", ".join(f"`{name}`" for name in types)
+            raise OptionError("schedule", f"`{kind.word}` has {names}", name)
         values[name] = _value(name, types[name], value)
     return kind(**values)
 
@@ -343,4 +343,4 @@ def _value(name: str, kind: Any, text: str) -> float | bool:
         return int(text) if kind in (int, int | None) else float(text)
     except ValueError:
         word = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
-        raise OptionError(f"{name}: must be {word}, but got {text}") from None
+        raise OptionError(name, f"must be {word}", text) from None

@@ -21,6 +21,7 @@ from odt.cli.options.shared import (
     sparse_option,
 )
 from odt.cli.output import report
+from odt.cli.output.spelling import spell
 from odt.core.data.protocol import Data
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.unsupported import UnsupportedNode
@@ -109,7 +110,7 @@ def command(
     tested = replace(trainer.info, batch_size=min(trainer.info.batch_size, TESTED))
     findings = self_test(recipe.graphs, tested, data, seed=seed)
     for finding in findings:
-        click.echo(f"{MARKS[finding.passed]} {finding.what}: {finding.detail}")
+        click.echo(f"{MARKS[finding.passed]} {finding.what}: {spell(finding.detail)}")
     if found.blocked or any(f.passed is False for f in findings):
         click.echo("The model cannot be trained.")
         raise click.exceptions.Exit(1)

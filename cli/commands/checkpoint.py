@@ -13,7 +13,7 @@ from odt.core.checkpoints.onert_checkpoint import contents
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.model.reader import read_model
 from odt.core.storage.reading import printable
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 LINE = 10_000  # characters of a value
 
@@ -61,7 +61,7 @@ def convert(source: str, target: str, model: str | None, names_only: bool) -> No
     found = decode_any(data, source, read)
     if names_only:
         if Path(target).suffix.lower() not in FORMATS:
-            raise OptionError(
+            raise OdtError(
                 f"--nominal: must go with {', '.join(FORMATS)}, but got {target}. "
                 "onert's format has no names."
             )

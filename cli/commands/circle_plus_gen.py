@@ -20,7 +20,7 @@ from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.model.training_json import format_training_json, read_training_json
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.resolve import values_used
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 FIELDS = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
 
@@ -52,7 +52,7 @@ def command(
     named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")
     if remove and (chosen or named_json or output is not None):
         got = hyperparameters if named_json else "more"
-        raise OptionError(f"--remove: must be given with INPUT and OUTPUT only, but got {got}")
+        raise OdtError(f"--remove: must be given with INPUT and OUTPUT only, but got {got}")
     if remove or (chosen and output is None and not named_json):
         hyperparameters, output = None, hyperparameters
     model = read_model(source)
@@ -70,7 +70,7 @@ def command(
         click.echo(_dump(model) or "No hyperparameters")
         return
     if output is None and model.format != "circle":
-        raise OptionError(
+        raise OdtError(
             f"{source}: only a circle file can become a circle+ in place, "
             f"but got {model.format}. Give an OUTPUT."
         )

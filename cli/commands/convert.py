@@ -7,7 +7,7 @@ import click
 from odt.cli.output.output_paths import FORMATS, check_outputs
 from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 
 @click.command()
@@ -21,9 +21,7 @@ def command(source: str, output: str) -> None:
     """
     ending = os.path.splitext(output)[1].lower()
     if ending not in FORMATS:
-        raise OptionError(
-            f"{output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}"
-        )
+        raise OdtError(f"{output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}")
     model = read_model(source)
     check_outputs({"OUT": output}, {"IN": model.path})
     export_model(model, {}, output, FORMATS[ending])

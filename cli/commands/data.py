@@ -10,7 +10,7 @@ from odt.cli.output.signals import keep_going
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.statistics import ColumnStatistics, column_statistics, label_names, open_any
 from odt.core.storage.reading import printable
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 LINE = 10_000  # characters of a step
 SHOWN = 10  # positions that are listed
@@ -37,7 +37,7 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
     """
     numbers = shape.lower().split("x") if shape else []
     if not all(n.isdecimal() and int(n) for n in numbers):
-        raise OptionError(f"--shape: must be numbers with x between, but got {shape}.")
+        raise OdtError(f"--shape: must be numbers with x between, but got {shape}.")
     if sheet is not None:
         check_outputs({"--sheet": str(sheet)}, {"FILE": file})
         keep_going()

@@ -21,6 +21,7 @@ from odt.cli.options.datafile import (
     step_options,
 )
 from odt.cli.options.sections import Command
+from odt.cli.output.spelling import spell
 from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
@@ -38,7 +39,7 @@ from odt.core.datasets.splits import Division, Wanted
 from odt.core.datasets.synthetic import Randomness, synthetic_data
 from odt.core.datasets.tables import TableOptions
 from odt.core.storage.reading import printable
-from odt.errors import MOST, DataError, OptionError
+from odt.errors import MOST, DataError, OdtError
 
 # Options that take as many values as follow, as in ONE's tools.
 LISTS = ("--split", "--length")
@@ -120,10 +121,10 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
     """Opens the source that the options name."""
     if o["source"]:
         if o["name"] or o["dataset_name"]:
-            raise OptionError(
+            raise OdtError(
                 "--source: must not be given with NAME, but got both. Leave one of them out."
             )
-        low, high = (*numbers(o["mel_range"], "--mel-range"), 0.0, 0.0)[:2]
+        low, high = (*numbers(o["mel_range"], "mel_range"), 0.0, 0.0)[:2]
         sound = Sound(
             o["rate"], o["seconds"], o["mel"], o["frame"], o["hop"], o["frames"], low, high
         )
@@ -143,7 +144,7 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
             )
         )  # fmt: skip
     if o["fetch"] and not (o["name"] or o["dataset_name"]):
-        raise OptionError("--download: must be given with the NAME of a data set, but got none.")
+        raise OdtError("--download: must be given with the NAME of a data set, but got none.")
     name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")
     if o["model"] and name not in PROFILES[o["model"]][0]:
         raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
@@ -159,18 +160,18 @@ def published_name(text: str) -> str:
     """Returns the name of a published data set in odt's spelling, or unchanged for a builder.
 
     Raises:
-        OptionError: if a file is meant, or another name.
+        OdtError: if a file is meant, or another name.
     """
     name = text.lower().replace("-", "_")
     if name in PUBLISHED:
         return name
     if Path(text).exists() or Path(text).suffix:
-        raise OptionError(
+        raise OdtError(
             f"{text}: must be the name of a published set ({', '.join(PUBLISHED)}). "
             f"For your own data give --source {text}."
         )
     if close := difflib.get_close_matches(name, PUBLISHED, 1, 0.8):
-        raise OptionError(
+        raise OdtError(
             f"{text}: must be one of {', '.join(PUBLISHED)}. Did you mean {close[0]}? For "
             f"TensorFlow Datasets give --source tfds:{text}."
         )
@@ -184,12 +185,12 @@ class Steps:
         self._o = o
         self._like = like
         self._augmentation = parse_augmentation(o["augment"], o["augment_factor"])
-        self._mean, self._std = numbers(o["mean"], "--mean"), numbers(o["std"], "--std")
+        self._mean, self._std = numbers(o["mean"], "mean"), numbers(o["std"], "std")
         if any(s <= 0 for s in self._std):
-            raise OptionError(f"--std: must be above 0, but got {o['std']}.")
+            raise OdtError(f"--std: must be above 0, but got {o['std']}.")
         size = shape(o["size"], "--size") if o["size"] else None
         if size is not None and len(size) != 2:
-            raise OptionError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
+            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
         fit = o["fit"]
         if o["model"] == "mobilenetv2":
             size, fit = (224, 224), "crop-or-pad"
@@ -229,7 +230,7 @@ def lengths(o: dict[str, Any]) -> tuple[int, ...]:
     former = (o["train_length"], o["test_length"])
     if any(former):
         if o["length"] or o["split"] not in ((), ("train", "test")):
-            raise OptionError(
+            raise OdtError(
                 "--train-length, --test-length: must be given without --split and --length, but "
                 "got both. Give --split and --length."
             )
@@ -244,10 +245,10 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
     """Parses splits with their lengths and fractions.
 
     Raises:
-        OptionError: if the counts differ, or a fraction is not a number.
+        OdtError: if the counts differ, or a fraction is not a number.
     """
     if lengths and len(lengths) != len(splits):
-        raise OptionError(
+        raise OdtError(
             f"length and split should have the same count, but got {len(lengths)} and "
             f"{len(splits)}."
         )
@@ -257,9 +258,9 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
         name, equals, share = text.partition("=")
         value = None
         if equals:
-            (value,) = (*numbers(share, "--split"), 0.0)[:1]
+            (value,) = (*numbers(share, "split"), 0.0)[:1]
             if not value > 0 or ("." in share and value > 1):
-                raise OptionError(
+                raise OdtError(
                     "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
                     f"test=500, but got {text}."
                 )
@@ -274,7 +275,7 @@ def fold(text: str | None) -> tuple[int, int] | None:
         return None
     k, _, n = text.partition("/")
     if not (k.isdecimal() and n.isdecimal()):
-        raise OptionError(f"--fold: must be K/N, such as 1/5, but got {text}.")
+        raise OdtError(f"--fold: must be K/N, such as 1/5, but got {text}.")
     return int(k), int(n)
 
 
@@ -282,7 +283,7 @@ def shape(text: str, option: str) -> tuple[int, ...]:
     """Parses a shape such as 28x28x1."""
     parts = text.lower().split("x") if text else []
     if not all(p.isdecimal() and int(p) for p in parts):
-        raise OptionError(f"{option}: must be numbers with x between, but got {text}.")
+        raise OdtError(f"{option}: must be numbers with x between, but got {text}.")
     return tuple(int(p) for p in parts)
 
 
@@ -300,7 +301,7 @@ def report(made: Made) -> None:
     if made.skipped:
         click.echo(f"  skipped: {made.skipped}", err=True)
         for reason in made.reasons:
-            click.echo(f"    {printable(reason, MOST)}", err=True)
+            click.echo(f"    {printable(spell(reason), MOST)}", err=True)
 
 
 class Bar:

@@ -6,6 +6,7 @@ Nothing is trained or written.
 import click
 
 from odt.cli.options.shared import model_argument, selection_options
+from odt.cli.output.spelling import spell
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.recipe.selection import Selection
@@ -29,4 +30,4 @@ def command(
     list of parameters count the selected weights only.
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
-    click.echo(describe(lower_model(read_model(model)), selection))
+    click.echo(spell(describe(lower_model(read_model(model)), selection)))

@@ -36,7 +36,7 @@ from odt.core.recipe.selection import Selection
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
 from odt.core.training.frozen_cache import cache_policy, cache_size, split_frozen
-from odt.errors import OptionError, one_line
+from odt.errors import OdtError, one_line
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
 from odt.text import size, table
@@ -90,7 +90,7 @@ def command(
     """
     policy = cache_policy(cache_frozen, cache_dtype, data_length or 0)
     if bool(cache_frozen) != bool(data_length):
-        raise OptionError(
+        raise OdtError(
             "--cache-frozen: must be given with --data-length, the number of samples, but got "
             "one alone"
         )

@@ -20,7 +20,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
-from odt.errors import OptionError
+from odt.errors import OdtError
 from odt.kernels.opdef import Array, TensorSpec
 
 MOST_NAME = 200  # characters of a class; some of ImageNet's have over 100
@@ -92,16 +92,16 @@ def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
     """Checks --output-index and the format of --output against the model."""
     count = len(graph.outputs)
     if index is not None and index >= count:
-        raise OptionError(
+        raise OdtError(
             f"--output-index: must be below {count}, the model's outputs, but got {index}."
         )
     ending = os.path.splitext(path)[1].lower() if path else ".npz"
     if ending not in ENDINGS:
-        raise OptionError(
+        raise OdtError(
             f"--output {path}: must end in {' or '.join(ENDINGS)}, but got {ending or 'none'}."
         )
     if ending == ".npy" and index is None and count > 1:
-        raise OptionError(
+        raise OdtError(
             f"--output {path}: must be an .npz, for the model has {count} outputs, but got .npy. "
             f"Choose one of them with --output-index, or write {os.path.splitext(path or '')[0]}"
             ".npz."

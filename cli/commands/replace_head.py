@@ -9,7 +9,7 @@ from odt.cli.output.output_paths import FORMATS, check_outputs
 from odt.core.export.exporter import export_model
 from odt.core.export.replace_head import replace_head
 from odt.core.model.reader import read_model
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 
 @click.command()
@@ -50,7 +50,7 @@ def command(
     path = given("--output", output, "the file that is written")
     ending = os.path.splitext(path)[1].lower()
     if ending not in FORMATS:
-        raise OptionError(
+        raise OdtError(
             f"--output {path}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}."
         )
     source = read_model(model)

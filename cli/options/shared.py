@@ -31,7 +31,7 @@ from odt.core.recipe.samples import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
 from odt.data import samples_of
-from odt.errors import OptionError
+from odt.errors import OdtError
 from odt.kernels.opdef import HyperParameter, UpdateRule
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
@@ -53,10 +53,10 @@ def given(option: str, value: T | None, what: str) -> T:
         what: description of the value, for the message.
 
     Raises:
-        OptionError: if it was left out.
+        OdtError: if it was left out.
     """
     if value is None:
-        raise OptionError(f"{option}: must be given: {what}.")
+        raise OdtError(f"{option}: must be given: {what}.")
     return value
 
 
@@ -304,7 +304,7 @@ def open_data(
     """Opens the data files of a command and checks their sizes against the model.
 
     Raises:
-        OptionError: if an option was left out.
+        OdtError: if an option was left out.
         DataError: if a file does not fit the model.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")

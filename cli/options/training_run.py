@@ -12,7 +12,7 @@ from odt.cli.options.shared import given, hyper_parameters
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
-from odt.errors import LostFileError, OptionError
+from odt.errors import LostFileError, OdtError
 from odt.kernels.schedules import ReduceOnPlateau
 
 EXPORTS = {
@@ -28,13 +28,13 @@ def exports_of(options: dict[str, Any]) -> dict[str, str]:
 
 
 def refuse_alone(option: str, value: object, other: str, there: object) -> None:
-    """Raises OptionError if an option is given without the one that it needs."""
+    """Raises OdtError if an option is given without the one that it needs."""
     if value and not there:
-        raise OptionError(f"{option}: must come with {other}, but got it alone")
+        raise OdtError(f"{option}: must come with {other}, but got it alone")
 
 
 def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
-    """Raises OptionError for options that would have no effect."""
+    """Raises OdtError for options that would have no effect."""
     written = options["export_checkpoint"]
     every = options["export_checkpoint_every"] is not None
     model = "--export-circle or another export"
@@ -57,7 +57,7 @@ def warn_of_no_export(options: dict[str, Any], exports: dict[str, str]) -> None:
 
 
 def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, Any]) -> None:
-    """Raises OptionError if a file would be written over one that is read.
+    """Raises OdtError if a file would be written over one that is read.
 
     A model may be replaced by what it became, in its format, and a checkpoint by a later one.
     """
@@ -105,7 +105,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
 
     Raises:
         DataError: if the files do not fit the model.
-        OptionError: if options contradict each other or the data.
+        OdtError: if options contradict each other or the data.
     """
     for path in exports_of(options).values():
         AtomicFile(path).discard()  # refused now rather than after hours of training

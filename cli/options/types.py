@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from odt.cli.output.spelling import spell
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss, find_loss
 from odt.kernels.registry import LOSSES, Rows
@@ -109,7 +110,8 @@ class ScheduleText(click.ParamType[Schedule]):
         try:
             return parse_schedule(str(value))
         except OptionError as e:
-            self.fail(f"{e}.", param, ctx)
+            where = "" if e.field == self.name else f"{_kebab(e.field)}: "
+            self.fail(spell(f"{where}{e.rule}, but got {e.got}."), param, ctx)
 
 
 class Size(click.ParamType[int]):

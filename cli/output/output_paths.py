@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Mapping
 
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 FORMATS = {".circle": "circle", ".tflite": "tflite"}  # model formats by file ending
 # Endings of files that no model is written to.
@@ -24,13 +24,13 @@ def check_outputs(
         replaces: pairs of an output and an input that it may overwrite.
 
     Raises:
-        OptionError: if two paths are one file.
+        OdtError: if two paths are one file.
     """
     others = dict(read)
     for name, path in written.items():
         for other, its in others.items():
             if path and its and (name, other) not in replaces and _same(path, its):
-                raise OptionError(
+                raise OdtError(
                     f"{name} {path}: must not be another file of the command, but got that of "
                     f"{other}. Give another name."
                 )
@@ -46,12 +46,12 @@ def check_ending(name: str, path: str, kind: str) -> None:
         kind: format of the model: circle, circle+ or tflite.
 
     Raises:
-        OptionError: if the ending is another format's.
+        OdtError: if the ending is another format's.
     """
     wanted = f".{kind.rstrip('+')}"
     ending = os.path.splitext(path)[1].lower()
     if ending in FORMATS.keys() | FOREIGN and ending != wanted:
-        raise OptionError(
+        raise OdtError(
             f"{name} {path}: must not have the ending of another format than {kind}, but got "
             f"{ending}. Give a name in {wanted}."
         )

@@ -5,7 +5,7 @@ from io import BytesIO
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.storage.atomic_files import AtomicFile
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 MB = 1e6
 
@@ -14,12 +14,12 @@ def draw(found: Forecast, path: str) -> None:
     """Writes a PNG: constant memory, and stacked on it the values alive at each call.
 
     Raises:
-        OptionError: if matplotlib is not there, or the file cannot be written.
+        OdtError: if matplotlib is not there, or the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure
     except ImportError as e:
-        raise OptionError(
+        raise OdtError(
             "--png: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
         ) from e
     layers = {
@@ -46,5 +46,5 @@ def draw(found: Forecast, path: str) -> None:
     figure.legend(loc="outside right upper", fontsize="small")
     picture = BytesIO()
     figure.savefig(picture, format="png")
-    with AtomicFile(path, OptionError) as file:
+    with AtomicFile(path, OdtError) as file:
         file.write(picture.getvalue())

@@ -11,6 +11,7 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.output import report
+from odt.cli.output.spelling import spell
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
 from odt.kernels.loss_text import loss_label
@@ -22,7 +23,7 @@ def warnings_as_lines() -> Iterator[None]:
     """Prints warnings of odt as lines on stderr."""
 
     def show(message: Warning | str, *args: Any, **more: Any) -> None:
-        click.echo(str(message), err=True)
+        click.echo(spell(str(message)), err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", odt.OdtWarning)

@@ -132,7 +132,8 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
     """An error with the first difference on its line, and a table of all differences."""
     name, mine, stored = rows[0]
-    more = f" odt -v lists {'all' if len(rows) <= MOST_LISTED else f'the first {MOST_LISTED}'}."
+    listed = "all" if len(rows) <= MOST_LISTED else f"the first {MOST_LISTED}"
+    more = f" `OdtError.details` lists {listed}."
     table = _table([("", "in training", "in the checkpoint"), *rows[:MOST_LISTED]])
     return ModelError(
         f"{where}: must be of this model and optimizer, but got {len(rows)} differences: "
@@ -302,8 +303,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
     for name, value in properties.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise OptionError(
-                f"property {name}: must be a string, integer or float, "
-                f"but got {type(value).__name__}"
+                "properties", f"{name} must be a string, integer or float", type(value).__name__
             )
         if isinstance(value, float) and not math.isfinite(value):
-            raise OptionError(f"property {name}: must be finite, but got {value}")
+            raise OptionError("properties", f"{name} must be finite", value)

@@ -191,7 +191,7 @@ def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
 def _needed(model: Model | None) -> Model:
     if model is None:
         raise OptionError(
-            "--model: must be given, because onert's checkpoints name no tensors, but got none"
+            "model", "must be given, because onert's checkpoints name no tensors", "none"
         )
     return model
 

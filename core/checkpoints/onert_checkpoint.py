@@ -24,7 +24,7 @@ from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.mapped_files import mapped_files
 from odt.core.storage.reading import listed
-from odt.errors import ModelError, OptionError
+from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
 MAGIC, SCHEMA = 429, 1
@@ -42,21 +42,21 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         parameters: trained weights; the other constants come from the graph.
 
     Raises:
-        OptionError: if the format cannot hold the optimizer's state or the sizes.
+        ModelError: if the format cannot hold the optimizer's state or the sizes.
         LostFileError: if the model's file became shorter.
     """
     slots = tuple(parameters.slots)
     if slots not in ((), MOMENTS):
-        raise OptionError(
+        raise ModelError(
             f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"
         )
     if parameters.step > LARGEST:
-        raise OptionError(
+        raise ModelError(
             f"checkpoint: onert's format holds at most {LARGEST} steps, but got {parameters.step}"
         )
     parts = [i for i, a in parameters.trained.items() if a.shape != parameters.tensors[i].shape]
     if parts:
-        raise OptionError(
+        raise ModelError(
             "checkpoint: onert's format holds the state of whole tensors, but of "
             f"{graph.label(parts[0])} only channels train. Give a name that ends in .odt."
         )
@@ -68,7 +68,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
     for arrays in sections:
         starts.append(starts[-1] + 4 * len(order) + sum(a.nbytes for a in arrays))
     if starts[-1] > LARGEST:
-        raise OptionError(
+        raise ModelError(
             f"checkpoint: onert's format holds at most {LARGEST} bytes, but got {starts[-1]}"
         )
     first, second = starts[1], starts[2] if slots else 0

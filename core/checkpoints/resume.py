@@ -100,7 +100,7 @@ class Resume:
         try:
             canonical_loss(text or next(iter(LOSSES)))
         except OptionError as e:
-            raise ModelError(f"{self.path}: its {str(e).removeprefix('--')}") from e
+            raise ModelError(f"{self.path}: its loss: {e.rule}, but got {e.got}") from e
 
     def _check(self, values: Mapping[str, Property]) -> None:
         assert self.own is not None
@@ -290,8 +290,10 @@ class Saver:
         self._written: tuple[int, int] | None = None
         if given and not self._own:
             raise OptionError(
-                f"--property: must go into a checkpoint of odt's own, but got {path}. "
-                f"Give a name that ends in {OWN_SUFFIX}."
+                "properties",
+                "must go into a checkpoint of odt's own",
+                path,
+                f"Give a name that ends in {OWN_SUFFIX}.",
             )
         if path is not None:
             AtomicFile(path).discard()  # better refused now than after an epoch

@@ -73,7 +73,7 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
         if files and not any(m.filename.endswith(".npy") for m in files):
             raise DataError(
                 f"{path}: must hold arrays (.npy), but it is an archive of {len(files)} other "
-                f"files. Make data files of it: odt gen-datafile --source {path}."
+                f"files. Make data files of it: odt gen-datafile `source={path}`."
             )
         names = list(members) if count is None else pick_arrays(path, members, count)
         size = os.fstat(file.fileno()).st_size

@@ -263,15 +263,15 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
     if what == "expected output" and rows.shape:
         elements = math.prod(shape)
         if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
-            return f"Integer labels are for --loss {_loss_for(LABELS)}."
+            return f"Integer labels are for the loss `{_loss_for(LABELS)}`."
         if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
-            return f"Rows with a value for each class are for --loss {_loss_for(DISTRIBUTIONS)}."
+            return f"Rows with a value a class are for the loss `{_loss_for(DISTRIBUTIONS)}`."
     return "Its first axis must count samples."
 
 
 def _loss_for(targets: str) -> str:
     """The loss to name to somebody who has such targets."""
-    return next(name for name, row in LOSSES.items() if row.targets == targets).replace("_", "-")
+    return next(name for name, row in LOSSES.items() if row.targets == targets)
 
 
 def _raw_columns(
@@ -322,7 +322,7 @@ def _stored(
             f"file has {size}. Write the data again, or delete {path}.json."
         )
     if len(sidecar.tensors) != len(specs):
-        hint = " Give those of the outputs that have a loss; --output-loss says which do."
+        hint = " Give those of the outputs that have a loss; `output_losses=` says which do."
         hint = hint if what == "expected output" else ""
         raise DataError(
             f"{path}: the model wants {len(specs)} tensors of {what}, but the file's JSON says "

@@ -23,8 +23,8 @@ class FileKind:
     remedy: str
 
 
-_CONVERT = "Make data files of it: odt gen-datafile --source {path}."
-_FOLDER = "Put such files into one folder for each class: odt gen-datafile --source FOLDER."
+_CONVERT = "Make data files of it: odt gen-datafile `source={path}`."
+_FOLDER = "Put such files into one folder for each class: odt gen-datafile `source=FOLDER`."
 _OTHER = "Give raw values, .npy, .npz or HDF5."
 TABLE = FileKind("a text file", _CONVERT)
 _PICTURE, _SOUND = FileKind("a picture", _FOLDER), FileKind("a sound", _FOLDER)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.core.data.protocol import SampleOrder
-from odt.errors import DataError
+from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
 SHOWN = 5  # classes that a warning names
@@ -26,7 +26,7 @@ def split_last(length: int, fraction: float) -> Split:
     In float32, as onert_train: 1,000 samples at 0.2 give 800 and 199.
 
     Raises:
-        DataError: if `fraction` is not within 0 … 1.
+        OptionError: if `fraction` is not within 0 … 1.
     """
     check_fraction(fraction)
     one, total = np.float32(1), np.float32(length)
@@ -44,7 +44,7 @@ def split_classes(labels: Array, fraction: float, seed: int) -> Split:
         seed: of the random draw.
 
     Raises:
-        DataError: if `fraction` is not within 0 … 1.
+        OptionError: if `fraction` is not within 0 … 1.
     """
     check_fraction(fraction)
     training = len(labels) - round(len(labels) * fraction)
@@ -70,9 +70,9 @@ def spread_classes(labels: Array, order: Array) -> Array:
 
 
 def check_fraction(fraction: float) -> None:
-    """Raises DataError if `fraction` is not within 0 … 1."""
+    """Raises OptionError if `fraction` is not within 0 … 1."""
     if not 0 <= fraction <= 1:
-        raise DataError(f"--validation-split: must be 0 … 1, but got {fraction}.")
+        raise OptionError("validation_split", "must be 0 … 1", fraction)
 
 
 def unjudged_classes(training: Array, validation: Array, names: Sequence[str] = ()) -> str | None:

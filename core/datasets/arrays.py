@@ -54,7 +54,7 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
     if len(arrays) == 1:
         raise DataError(
             f"{path}: must come with targets, but holds one array alone. Give them with "
-            "--target-source."
+            "`target_source=`."
         )
     parts: dict[str, tuple[list[Array], list[Array]]] = {}
     for split in ("", *SPLITS):
@@ -65,14 +65,14 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
         if not targets:
             raise DataError(
                 f"{path}: must have targets for {listed(inputs)}, but has "
-                f"{listed(arrays)}. Name them with --y, or give --target-source."
+                f"{listed(arrays)}. Name them with `y=`, or give `target_source=`."
             )
         name = {"": "all", "val": "validation"}.get(split, split)
         parts[name] = ([arrays[n] for n in inputs], [arrays[n] for n in targets])
     if not parts:
         raise DataError(
             f"{path}: must have arrays called x and y, or x_train, y_train, …, but has "
-            f"{listed(arrays)}. Name them with --x and --y."
+            f"{listed(arrays)}. Name them with `x=` and `y=`."
         )
     return _source(path, parts, options)
 
@@ -84,8 +84,8 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
         return map_arrays(str(path))
     if not options.shape:
         raise DataError(
-            f"{path}: of raw bytes the shape must be known. Give --shape, such as 28x28x1, and "
-            "--source-dtype."
+            f"{path}: of raw bytes the shape must be known. Give "
+            '`shape="28x28x1"`, for example, and `source_dtype=`.'
         )
     dtype, nbytes = np.dtype(options.dtype), path.stat().st_size
     size = int(np.prod(options.shape))
@@ -158,7 +158,7 @@ def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
     if least < 0 or most > 100_000:
         raise DataError(
             f"{path}: class numbers must begin with 0, but got {least} … {most}. "
-            "Give --regression if they are numbers to predict."
+            "Give `regression=True` if they are numbers to predict."
         )
     return tuple(str(k) for k in range(most + 1))
 

@@ -67,7 +67,7 @@ def _file(tree: Tree, name: str, variant: str) -> tuple[Array, Array]:
         return _pickle(tree, by_name[name], variant)
     raise DataError(
         f"{tree.name}: must hold {name}.bin or {name}, but does not. "
-        "Give the right folder or archive with --data-dir, or --download."
+        "Give the right folder or archive with `data_dir=`, or `download=True`."
     )
 
 

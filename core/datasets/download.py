@@ -97,7 +97,7 @@ def _check(there: Path, path: Path, file: Remote) -> None:
         there.unlink()  # a new try must not go on from it
     raise DataError(
         f"{path}: must have the published md5 {file.md5}, but got {got}. "
-        "Remove it and fetch it again, or leave --download out to use it as it is."
+        "Remove it and fetch it again, or leave `download=True` out to use it as it is."
     )
 
 

@@ -13,7 +13,7 @@ from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
 from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
 from odt.core.storage.reading import guard, listed, printable, reading
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
@@ -63,12 +63,12 @@ class FilePart(Part):
         try:
             pattern = re.compile(rule)
         except re.error as e:
-            raise DataError(f"--group-by {rule}: must be a pattern, but got: {e}.") from e
+            raise OptionError("group_by", f"{rule} must be a pattern", e) from e
         found = [pattern.search(name) for name in self._names]
         for name, match in zip(self._names, found, strict=True):
             if match is None:
-                raise DataError(
-                    f"--group-by {rule}: must fit every file name, but not {printable(name)}."
+                raise OptionError(
+                    "group_by", f"{rule} must fit every file name", f"{printable(name)}"
                 )
         return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
 
@@ -118,7 +118,7 @@ def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> 
         if empty and not skip:
             raise DataError(
                 f"{tree.name}: each class must have {' '.join(endings)} files, but in {part} "
-                f"there are none of {listed(empty)}. Leave them out with --on-error skip."
+                f'there are none of {listed(empty)}. Leave them out with `on_error="skip"`.'
             )
     parts = {}
     for part, by_class in found.items():

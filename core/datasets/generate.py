@@ -184,7 +184,7 @@ def _write_split(
             raise DataError(
                 f"{source.name}: all samples must have one shape, but sample {done} of "
                 f"{picked.name} is {_shapes(got)} and those before it {_shapes(specs)}. "
-                "Give --size for pictures, --seconds for sounds."
+                "Give `size=` for pictures, `seconds=` for sounds."
             )
         for file, arrays in zip(data, ready.arrays, strict=False):
             file.append(arrays)

@@ -8,7 +8,7 @@ import numpy as np
 
 from odt.core.datasets.source import Part, Sample, Source
 from odt.core.storage.reading import listed, read_input, reading
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 
 
 class RelabelledPart(Part):
@@ -37,7 +37,8 @@ def parse_label_map(text: str) -> dict[str, str]:
     """Parses `cat=pet,dog=pet`, or reads a JSON file with such pairs.
 
     Raises:
-        DataError: if the text is neither.
+        OptionError: if the text is neither.
+        DataError: if the file cannot be read.
     """
     if text.endswith(".json"):
         data = read_input(text, "a file of JSON")
@@ -48,7 +49,7 @@ def parse_label_map(text: str) -> dict[str, str]:
         return {str(k): str(v) for k, v in content.items()}
     pairs = [item.partition("=") for item in text.split(",")]
     if not all(equals and new for _, equals, new in pairs):
-        raise DataError(f"--label-map: must be OLD=NEW,…, or a JSON file, but got {text}.")
+        raise OptionError("label_map", "must be OLD=NEW,…, or a JSON file", text)
     return {old: new for old, _, new in pairs}
 
 
@@ -56,13 +57,14 @@ def relabel(source: Source, names: Mapping[str, str]) -> Source:
     """Renames classes of a source; classes that get the same name are merged.
 
     Raises:
-        DataError: for a name that is not a class.
+        OptionError: for a name that is not a class.
     """
     unknown = sorted(set(names) - set(source.classes))
     if unknown:
-        raise DataError(
-            f"--label-map: {source.name} has the classes {listed(source.classes) or 'none'}, "
-            f"but got {listed(unknown)}."
+        raise OptionError(
+            "label_map",
+            f"{source.name} has the classes {listed(source.classes) or 'none'}",
+            listed(unknown),
         )
     new = [names.get(c, c) for c in source.classes]
     classes = tuple(dict.fromkeys(new))

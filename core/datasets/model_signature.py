@@ -60,7 +60,7 @@ class ModelSignature:
             raise DataError(
                 f"{self.path}: its output has {wide} values, but {name} has {there} "
                 f"{'classes' if classes else 'values'}. Take a model with an output of {there}, or "
-                "merge classes with --label-map."
+                "merge classes with `label_map=`."
             )
 
 

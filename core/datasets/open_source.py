@@ -1,4 +1,4 @@
-"""Opens a source of samples in the format that it has or that --format gives."""
+"""Opens a source of samples in the format that it has or that the user names."""
 
 import importlib
 import pkgutil
@@ -56,6 +56,6 @@ def _format(path: Path, opening: Opening) -> str:
     if path.exists() and ending not in SUFFIXES:
         raise DataError(
             f"{path}: its ending must tell what it is ({' '.join(SUFFIXES)}), but is "
-            f"{ending or 'missing'}. Give --format."
+            f"{ending or 'missing'}. Give `format=`."
         )
     return SUFFIXES.get(ending, "raw")

@@ -73,7 +73,9 @@ class Resize:
 
     def __post_init__(self) -> None:
         if min(self.height, self.width) < 1 or self.height * self.width > MOST_PIXELS:
-            raise OptionError(f"--size: must be sensible, but got {self.height}x{self.width}.")
+            raise OptionError(
+                "size", f"must have 1 to {MOST_PIXELS:,} pixels", f"{self.height}x{self.width}"
+            )
 
     def apply(self, x: Array) -> Array:
         if x.ndim == 2:
@@ -162,8 +164,9 @@ class Augmentation:
     def __post_init__(self) -> None:
         if self.factor < 2 or self.shift < 0 or not 0 <= self.crop < 1 or self.noise < 0:
             raise OptionError(
-                "--augment: must be flip, shift=PIXELS, crop=SHARE below 1, noise=STD, and "
-                f"--augment-factor at least 2, but got {self}."
+                "augment, augment_factor",
+                "must be flip, shift=PIXELS, crop=SHARE below 1, noise=STD, and at least 2",
+                self,
             )
 
     def move(self, x: Array, random: np.random.Generator) -> Array:
@@ -225,7 +228,8 @@ def parse_augmentation(text: str, factor: int) -> Augmentation | None:
                 raise ValueError
         except ValueError:
             raise OptionError(
-                f"--augment: must be flip, shift=PIXELS, crop=SHARE, noise=STD with commas "
-                f"between, but got {item}."
+                "augment",
+                "must be flip, shift=PIXELS, crop=SHARE, noise=STD with commas between",
+                item,
             ) from None
     return Augmentation(factor, **given)

@@ -59,8 +59,11 @@ class Preprocessing:
         changed = self.scale == "standardize" or self.mean or self.std or self.missing == "mean"
         if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
             raise OptionError(
-                f"--dtype {self.dtype}: must hold values as they are. Give neither --scale "
-                "standardize, --mean, --std nor noise; or --dtype float32."
+                "dtype",
+                "must be a type of floats where values are changed",
+                self.dtype,
+                'Give neither `scale="standardize"`, `mean=`, `std=`, `missing="mean"` nor noise; '
+                'or `dtype="float32"`.',
             )
 
     @property
@@ -130,8 +133,8 @@ class Preprocessing:
             bad = x[(x < limits.min) | (x > limits.max) | (x != np.rint(x))]
             if bad.size:
                 raise DataError(
-                    f"--dtype {self.dtype} holds whole numbers from {limits.min} to {limits.max}, "
-                    f"but got {bad[0]:g}"
+                    f'`dtype="{self.dtype}"` holds whole numbers from {limits.min} to '
+                    f"{limits.max}, but got {bad[0]:g}"
                 )
         return x
 
@@ -139,7 +142,10 @@ class Preprocessing:
         if x.dtype.kind != "f" or not np.isnan(x).any():
             return x
         if self.missing in ("error", "drop"):
-            raise MissingValueError("a value is missing (NaN). Give --missing drop, mean or zero")
+            raise MissingValueError(
+                'a value is missing (NaN). Give `missing="drop"`, `missing="mean"` or '
+                '`missing="zero"`'
+            )
         fill = np.asarray(self.fill) if self.missing == "mean" else 0.0
         return np.where(np.isnan(x), fill, x)
 
@@ -158,7 +164,7 @@ class Preprocessing:
         channels = x.shape[-1] if x.ndim else 1
         if {len(self.mean), len(self.std)} - {0, 1, channels}:
             raise DataError(
-                f"--mean and --std: must have 1 or {channels} values, but got "
+                f"`mean=` and `std=`: must have 1 or {channels} values, but got "
                 f"{len(self.mean)} and {len(self.std)}"
             )
         mean, std = np.asarray(self.mean or 0.0), np.asarray(self.std or 1.0)
@@ -215,7 +221,7 @@ class Targets:
         return "one-hot" if self.one_hot else "sparse"
 
 
-def numbers(text: str, option: str) -> tuple[float, ...]:
+def numbers(text: str, field: str) -> tuple[float, ...]:
     """Parses numbers separated by commas.
 
     Raises:
@@ -224,6 +230,4 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
     try:
         return tuple(float(n) for n in text.split(",")) if text else ()
     except ValueError:
-        raise OptionError(
-            f"{option}: must be numbers with commas between, but got {text}."
-        ) from None
+        raise OptionError(field, "must be numbers with commas between", text) from None

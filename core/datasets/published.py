@@ -13,7 +13,7 @@ from odt.core.datasets.download import Remote
 from odt.core.datasets.idx import read_idx
 from odt.core.datasets.source import ArrayPart, Part, Source, check_labels
 from odt.core.datasets.tree import Tree, open_tree
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 
 DIGITS = tuple("0123456789")
 FASHION = (
@@ -29,7 +29,7 @@ class Published:
     """A named data set.
 
     Attributes:
-        about: one line for --show-datasets.
+        about: one line for the list of data sets.
         read: folder or archive, variant → parts and class names.
         files: published files.
         variants: names of variants; the first is the default.
@@ -45,16 +45,17 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
     """Opens a named data set in a local folder.
 
     Raises:
-        DataError: if there is no such data set or variant, or the folder does not hold it.
+        OptionError: if there is no such variant.
+        DataError: if the folder does not hold the data set.
     """
     published = PUBLISHED[name]
     if (variant or published.variants[0]) not in published.variants:
         known = ", ".join(published.variants) or "none"
-        raise DataError(f"--variant: {name} has {known}, but got {variant}.")
+        raise OptionError("variant", f"{name} has {known}", variant)
     if not folder.exists():
         raise DataError(
             f"{folder}: must be the folder of {name}, but it is not there. Give its files with "
-            "--data-dir, or --download them."
+            "`data_dir=`, or download them with `download=True`."
         )
     tree = open_tree(_archive(folder, published))
     parts, classes = published.read(tree, variant or published.variants[0])
@@ -112,7 +113,7 @@ def find_file(tree: Tree, *names: str) -> str:
                 return by_name[ending]
     raise DataError(
         f"{tree.name}: must hold {names[0]} or {names[0]}.gz, but does not. "
-        "Give the right folder with --data-dir, or --download."
+        "Give the right folder with `data_dir=`, or `download=True`."
     )
 
 

@@ -50,13 +50,14 @@ class Sound:
     def __post_init__(self) -> None:
         if self.mel and not (self.rate and 0 <= self.low < self.high <= self.rate / 2):
             raise OptionError(
-                f"--mel-range: must lie between 0 and half of --rate, but got {self.low:g} … "
-                f"{self.high:g} Hz at {self.rate}."
+                "mel_range",
+                "must lie between 0 and half of `rate=`",
+                f"{self.low:g} … {self.high:g} Hz at {self.rate}",
             )
         if min(self.frame, self.hop) < 1:
-            raise OptionError("--frame, --hop: must be above 0.")
+            raise OptionError("frame, hop", "must be above 0", f"{self.frame} and {self.hop}")
         if not 0 <= self.seconds <= MOST_SECONDS:
-            raise OptionError(f"--seconds: must be 0 … {MOST_SECONDS}, but got {self.seconds:g}.")
+            raise OptionError("seconds", f"must be 0 … {MOST_SECONDS}", f"{self.seconds:g}")
 
     def decode(self, data: bytes) -> Array:
         """Decodes a file to float32 (samples,) or (frames, bands).
@@ -67,7 +68,7 @@ class Sound:
         x, rate = read_wav(data)
         if self.rate and rate != self.rate:
             raise DataError(
-                f"must have {self.rate} samples a second, but has {rate}. Give --rate {rate}, or "
+                f"must have {self.rate} samples a second, but has {rate}. Give `rate={rate}`, or "
                 "resample the files"
             )
         if self.seconds:

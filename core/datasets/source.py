@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.storage.mapped_files import MappedFile
 from odt.core.storage.reading import reading
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 # image: uint8 (H, W, C). sound: float (samples,). features: numbers of any shape.
@@ -20,11 +20,11 @@ GIVE_BACK = 1 << 26  # bytes read from mapped files before their pages are given
 
 
 class SampleError(DataError):
-    """A sample that cannot be used; --on-error skip leaves it out."""
+    """A sample that cannot be used and may be left out."""
 
 
 class MissingValueError(SampleError):
-    """A sample with a missing value; --missing drop leaves it out."""
+    """A sample with a missing value, which may be left out."""
 
 
 class EndOfSamplesError(Exception):
@@ -74,9 +74,9 @@ class Part:
         """The group of each sample, such as the person who spoke.
 
         Raises:
-            DataError: if this kind of source has no groups.
+            OptionError: if this kind of source has no groups.
         """
-        raise DataError(f"--group-by {rule}: this source has neither columns nor file names.")
+        raise OptionError("group_by", "this source has neither columns nor file names", rule)
 
 
 class ArrayPart(Part):

@@ -44,7 +44,7 @@ class SourceFormat:
     """A format of sources.
 
     Attributes:
-        name: as --format takes it.
+        name: as the user names it.
         open: opens a source of this format; raises DataError if it is not valid.
         suffixes: file name suffixes that select the format, in lower case, such as ".csv".
         contents: what it holds, for the documentation.

@@ -12,7 +12,7 @@ import numpy as np
 
 from odt.core.data.split import spread_classes
 from odt.core.datasets.source import EndOfSamplesError, Part, Sample, Source
-from odt.errors import DataError, OptionError
+from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
 
@@ -106,12 +106,11 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     """Selects the samples of each split.
 
     Raises:
-        OptionError: if the splits contradict each other.
-        DataError: if the source has no such part, or too few samples.
+        OptionError: if the source cannot be split so.
     """
     names = [w.name for w in wanted]
     if len(set(names)) < len(names):
-        raise OptionError(f"--split: names must differ, but got {', '.join(names)}.")
+        raise OptionError("split", "names must differ", ", ".join(names))
     shares = any(w.share is not None for w in wanted)
     if shares or division.fold or division.group_by or list(source.parts) == ["all"]:
         picked = _divide(source, wanted, division)
@@ -123,15 +122,19 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
 def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
     part = source.parts.get(wanted.name)
     if part is None:
-        raise DataError(
-            f"--split: {source.name} has {', '.join(source.parts)}, but got {wanted.name}. "
-            "Give shares to divide it anew: --split train=0.8 test=0.2."
+        raise OptionError(
+            "split",
+            f"{source.name} has {', '.join(source.parts)}",
+            wanted.name,
+            'Give shares to divide it anew: `split="train=0.8 test=0.2"`.',
         )
     shuffle = source.sorted_by_class if division.shuffle is None else division.shuffle
     if part.sequential:
         if division.shuffle:
             raise OptionError(
-                f"--shuffle: {source.name} gives its samples one by one. Shuffle them there."
+                "shuffle",
+                f"{source.name} gives its samples one by one",
+                remedy="Shuffle them there.",
             )
         return Picked(wanted.name, part, None, wanted)
     assert part.length is not None
@@ -150,7 +153,9 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
     random = np.random.default_rng(division.seed)
     if division.group_by:
         if division.stratify:
-            raise OptionError("--stratify: does not go together with --group-by. Leave one out.")
+            raise OptionError(
+                "stratify", "does not go together with `group_by=`", remedy="Leave one out."
+            )
         pieces = _by_group(pool.groups(division.group_by), counts, random if shuffle else None)
     else:
         order = _order(pool, division, random if shuffle else None)
@@ -174,18 +179,18 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
         k, n = division.fold
         if len(wanted) != 2 or not 1 <= k <= n or not 2 <= n <= total:
             raise OptionError(
-                f"--fold: must be K/N with 1 ≤ K ≤ N ≤ {total} samples and two splits, "
-                f"but got {k}/{n} and {len(wanted)} splits."
+                "fold",
+                f"must be K/N with 1 ≤ K ≤ N ≤ {total} samples and two splits",
+                f"{k}/{n} and {len(wanted)} splits",
             )
         test = round(k * total / n) - round((k - 1) * total / n)
         return [total - test, test]
     shares = [w.share for w in wanted]
     if all(s is None for s in shares):
         if [w.name for w in wanted] != ["train", "test"]:
+            shown = " ".join(f"{w.name}=…" for w in wanted)
             raise OptionError(
-                f"--split: {source.name} comes in one piece. Give shares: "
-                + " ".join(f"{w.name}=…" for w in wanted)
-                + "."
+                "split", f"{source.name} comes in one piece", remedy=f"Give shares: {shown}."
             )
         shares = [None, 0.2]
     counts, sum_of_shares = [], 0.0
@@ -197,8 +202,9 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
     open_shares = shares.count(None)
     if rest < 0 or open_shares > 1:
         raise OptionError(
-            f"--split: shares must fit into {total} samples, with at most one split left open, "
-            f"but got {', '.join(f'{w.name}={c}' for w, c in zip(wanted, counts, strict=True))}."
+            "split",
+            f"shares must fit into {total} samples, with at most one split left open",
+            ", ".join(f"{w.name}={c}" for w, c in zip(wanted, counts, strict=True)),
         )
     return [rest if s is None else c for s, c in zip(shares, counts, strict=True)]
 
@@ -208,7 +214,7 @@ def _order(pool: Pool, division: Division, random: np.random.Generator | None) -
     assert pool.length is not None
     order = np.arange(pool.length) if random is None else random.permutation(pool.length)
     if division.stratify and pool.labels is None:
-        raise OptionError("--stratify: needs classes, but the targets are values.")
+        raise OptionError("stratify", "needs classes, but the targets are values")
     if pool.labels is None or division.stratify is False:
         return order
     return spread_classes(pool.labels, order)
@@ -230,9 +236,10 @@ def _by_group(
     pieces = [np.flatnonzero(splits == s) for s in range(len(counts))]
     for piece, count in zip(pieces, counts, strict=True):
         if count and not len(piece):
-            raise DataError(
-                f"--group-by: {len(names)} groups must be enough for {len(counts)} splits, "
-                "but one split would be empty."
+            raise OptionError(
+                "group_by",
+                f"{len(names)} groups must be enough for {len(counts)} splits",
+                "none for one of them",
             )
     return pieces
 
@@ -242,8 +249,7 @@ def _cut(source: Source, picked: Picked) -> Picked:
     if numbers is None or length is None:
         return picked
     if length > len(numbers):
-        raise DataError(
-            f"--length: {picked.name} of {source.name} has {len(numbers)} samples, "
-            f"but got {length}."
+        raise OptionError(
+            "length", f"{picked.name} of {source.name} has {len(numbers)} samples", length
         )
     return Picked(picked.name, picked.part, numbers[:length], picked.wanted)

@@ -76,7 +76,7 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     else:
         raise DataError(
             f"{path}: of raw bytes the shape must be known, but there is no {path}.json. "
-            "Give --shape, such as 28x28x1."
+            'Give `shape="28x28x1"`, for example.'
         )
     return open_columns(path, specs, "tensor"), sidecar
 

@@ -153,8 +153,8 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
     except ImportError as e:
         raise DataError(
             f"{name}: odt itself knows no such set, and TensorFlow Datasets, which may, is not "
-            "installed. List odt's own with --show-datasets, give data of your own with --source, "
-            "or install it: pip install 'odt[tfds]'."
+            "installed. List odt's own with `show_datasets=True`, give your own data with "
+            "`source=`, or install it: pip install 'odt[tfds]'."
         ) from e
     try:
         builder = tfds.builder(name, data_dir=data_dir)

@@ -18,7 +18,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
 BATCH = 16
-CLASSES = 10  # integers are drawn below this, unless --high says otherwise
+CLASSES = 10  # integers are drawn below this, unless the user gives an upper bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def synthetic_data(
             if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
                 raise DataError(
                     f"{model_path}: its outputs must be finite, but are not for these inputs. "
-                    "Give another --low and --high."
+                    "Give another `low=` and `high=`."
                 )
             progress("random", done, length)
         recipe = {

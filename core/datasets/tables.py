@@ -18,7 +18,7 @@ import numpy as np
 from odt.core.datasets.source import ArrayPart, Source
 from odt.core.datasets.tree import unpacked
 from odt.core.storage.reading import listed, printable, reading
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 MISSING = frozenset(["", "?", "na", "n/a", "nan", "null", "none"])
@@ -80,9 +80,12 @@ class TablePart(ArrayPart):
 
     def groups(self, rule: str) -> Sequence[str]:
         if rule not in self._texts:
-            raise DataError(
-                f"--group-by {rule}: must be one of the columns left out of the inputs "
-                f"({listed(self._texts) or 'none'}). Leave it out with --leave-out {rule}."
+            raise OptionError(
+                "group_by",
+                f"must be one of the columns left out of the inputs "
+                f"({listed(self._texts) or 'none'})",
+                rule,
+                f'Leave it out with `leave_out="{rule}"`.',
             )
         return self._texts[rule]
 
@@ -146,8 +149,8 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
     second = next(rows, None)
     names, classes, is_header = _header(first[1], second[1] if second else None, options.header)
     ahead = [r for r in (None if is_header else first, second) if r is not None]
-    label = None if options.label == "none" else _column(path, names, options.label, "--label")
-    out = {_column(path, names, c, "--leave-out") for c in options.leave_out}
+    label = None if options.label == "none" else _column(path, names, options.label, "label_column")
+    out = {_column(path, names, c, "leave_out") for c in options.leave_out}
     inputs = [k for k in range(len(names)) if k != label and k not in out]
     if not inputs and not only_targets:
         raise DataError(f"{path}: must have a column beside the target, but has {len(names)}.")
@@ -165,7 +168,9 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
             values = [_number(path, line, names[k], cells[k]) for k in inputs]
             missing = label is not None and cells[label].strip().lower() in MISSING
             if missing and not options.drop:
-                raise DataError(f"{path}: line {line}: the target is missing. Give --missing drop.")
+                raise DataError(
+                    f'{path}: line {line}: the target is missing. Give `missing="drop"`.'
+                )
             if options.drop and (missing or any(map(math.isnan, values))):
                 table.left_out += 1
                 continue
@@ -254,7 +259,7 @@ def _chain(
     yield from rows
 
 
-def _column(path: Path, names: list[str], wanted: str, option: str) -> int:
+def _column(path: Path, names: list[str], wanted: str, field: str) -> int:
     if wanted in names:
         return names.index(wanted)
     try:
@@ -263,7 +268,7 @@ def _column(path: Path, names: list[str], wanted: str, option: str) -> int:
         k = len(names)
     if not -len(names) <= k < len(names):
         raise DataError(
-            f"{path}: {option} must be one of {listed(names)}, or a number from 0 to "
+            f"{path}: `{field}=` must be one of {listed(names)}, or a number from 0 to "
             f"{len(names) - 1}, but got {wanted}."
         )
     return k % len(names)
@@ -277,7 +282,8 @@ def _number(path: Path, line: int, name: str, cell: str) -> float:
     except ValueError:
         raise DataError(
             f"{path}: line {line}: column {printable(name)} must hold numbers, but got "
-            f"'{printable(cell)}'. Leave the column out with --leave-out {printable(name)}."
+            f"'{printable(cell)}'. Leave it out with "
+            f'`leave_out="{printable(name)}"`.'
         ) from None
 
 
@@ -307,6 +313,6 @@ def _targets(
     if len(found) > MOST_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
         raise DataError(
             f"{path}: the target has {len(found)} different values in {len(cells)} lines, too many "
-            "for classes. Give --regression if it is a number to predict."
+            "for classes. Give `regression=True` if it is a number to predict."
         )
     return labels.astype(np.int32), tuple(str(f) for f in found)

@@ -83,7 +83,7 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
                 raise UnsupportedError(
                     f"{model.path}: node {node.origin} ({node.op}): {model.graph.label(i)} must "
                     f"be read as float32 to be written so, but got {dtype}. "
-                    "Give --export-weights as-stored."
+                    "Give `float_weights=False`."
                 )
 
 

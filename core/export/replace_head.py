@@ -72,7 +72,7 @@ def _features(model: Model, graph: Graph, after: int | None) -> int:
         outputs = {n.origin: n.outputs[0] for n in model.graph.nodes}
         if after not in outputs:
             raise OptionError(
-                f"--after: must be below {len(outputs)}, the model's operators, but got {after}."
+                "after", f"must be below {len(outputs)}, the model's operators", after
             )
         return outputs[after]
     for node in reversed(graph.nodes):
@@ -85,7 +85,7 @@ def _features(model: Model, graph: Graph, after: int | None) -> int:
         ):
             return data[0]
     raise ModelError(
-        f"{model.path}: must have a layer with weights, but got none. Say with --after which "
+        f"{model.path}: must have a layer with weights, but got none. Say with `after=` which "
         "operator gives the features."
     )
 
@@ -110,7 +110,7 @@ def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
         raise ModelError(
             f"{graph.name}: features must be float32 of shape ({batch}, …, features), computed "
             f"from an input, but got {graph.label(features)}, {spec}. Choose other ones with "
-            "--after; odt inspect counts the operators."
+            "`after=`; `Model.summary()` counts the operators."
         )
     return spec.shape
 

@@ -49,7 +49,7 @@ def unsupported_error(graph: Graph, found: Sequence[UnsupportedNode]) -> Unsuppo
     lengths = accumulate(len(reason) + 2 for reason in reasons)
     shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
     left = len(reasons) - shown
-    more = f"; and {left} more. odt -v names them" * (left > 0)
+    more = f"; and {left} more. `OdtError.details` names them" * (left > 0)
     return UnsupportedError(
         f"{graph.name}: operators must be supported, but got {'; '.join(reasons[:shown])}{more}.",
         "\n".join(reasons),

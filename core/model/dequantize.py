@@ -39,7 +39,7 @@ class Dequantized:
         return (
             f"{self.graph.name}: {len(self.stored)} weights are stored as float16 or int8; they "
             "train as float32 and are exported as they were stored, with new scales, "
-            "or as float32 with --export-weights float."
+            "or as float32 with `float_weights=True`."
         )
 
 
@@ -105,7 +105,7 @@ def as_stored(
         if found.zero_point.any():
             raise UnsupportedError(
                 f"{model.path}: {model.graph.label(i)}: zero points must be 0 to store new "
-                f"weights, but got {found.zero_point.tolist()[:4]}. Give --export-weights float."
+                f"weights, but got {found.zero_point.tolist()[:4]}. Give `float_weights=True`."
             )
         shape = _along(found, a.ndim)
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)

@@ -80,7 +80,7 @@ def write_package(model: Path, kind: str, folder: Path, config: Path | None = No
     except OSError as e:
         raise ModelError(
             f"{folder}: must become a package, but got: {e.strerror} at {e.filename}. "
-            "Give another --out-dir."
+            "Give another `out_dir=`."
         ) from e
     for target, data in held.items():
         write_atomically(target, [data])

@@ -15,7 +15,6 @@ import numpy as np
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model
 from odt.errors import ModelError, OptionError
-from odt.kernels.registry import LOSSES
 from odt.kernels.schedules import Schedule
 from odt.schemas import circle_traininfo as schema
 
@@ -208,34 +207,39 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
         OptionError: for what a circle+ cannot say.
     """
     if info.optimizer not in STORABLE_OPTIMIZERS:
-        raise OptionError(
-            f"a circle+ must have one of the optimizers {', '.join(STORABLE_OPTIMIZERS)}, "
-            f"but got {info.optimizer}"
-        )
+        known = " or ".join(STORABLE_OPTIMIZERS)
+        raise OptionError("optimizer", f"must be {known} in a circle+ file", info.optimizer)
     if info.output_losses or info.loss_weights:
         raise OptionError(
-            "a circle+ must have one loss for all outputs, but got --output-loss or --loss-weight. "
-            "Export a Circle model, and give them again."
+            "output_losses, loss_weights",
+            "must be left out for a circle+ file, which has one loss for all outputs",
+            remedy="Export a Circle model, and give them again.",
         )
     if info.loss is None:
-        raise OptionError(f"a circle+ must have a loss, but got none. Give {', '.join(LOSSES)}.")
+        known = " or ".join(f"`{name}`" for name in STORABLE_LOSSES)
+        raise OptionError("loss", "must be given for a circle+ file", "none", f"Give {known}.")
     if info.loss not in STORABLE_LOSSES:
         raise OptionError(
-            f"a circle+ must have one of the losses {', '.join(STORABLE_LOSSES)}, "
-            f"but got {info.loss}. Export a Circle model, and give --loss again."
+            "loss",
+            f"must be {' or '.join(f'`{name}`' for name in STORABLE_LOSSES)} in a circle+ file",
+            f"`{info.loss}`",
+            "Export a Circle model, and give the loss again.",
         )
     if info.trainable_tensors is not None or info.sparse:
         raise OptionError(
-            "a circle+ must train all weights of an operator or none, but got some of them. "
-            "Export a Circle model, and give --trainable, --freeze, --bias-only or --sparse again."
+            "patterns, freeze, bias_only, sparse",
+            "must train all weights of an operator or none in a circle+ file",
+            "some of them",
+            "Export a Circle model, and select the weights again.",
         )
     names = schema.SLOTS[OPTIMIZER_OPTIONS[info.optimizer]]
     numbers = {"learning_rate": info.learning_rate, **info.hyper_parameters}
     unknown = [n for n, value in numbers.items() if n not in names and value]
     if unknown:
+        known = ", ".join(f"`{name}=`" for name in names)
         raise OptionError(
-            f"a circle+ with {info.optimizer} must have only {', '.join(names)}, "
-            f"but got {', '.join(unknown)}"
+            ", ".join(unknown),
+            f"must be left out for a circle+ file, which stores only {known} of {info.optimizer}",
         )
     trainable = range(operators) if info.trainable_ops is None else info.trainable_ops
     builder = flatbuffers.Builder(256)

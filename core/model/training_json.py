@@ -27,7 +27,7 @@ from odt.core.model.training_info import (
     TrainingInfo,
 )
 from odt.core.storage.reading import read_input, reading
-from odt.errors import OptionError
+from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.schemas import circle_traininfo as schema
 
@@ -52,10 +52,10 @@ def read_training_json(
         warn: called with a warning about a misspelled word that is accepted.
 
     Raises:
-        OptionError: if the file cannot be read or has invalid values.
+        OdtError: if the file cannot be read or has invalid values.
     """
-    data = read_input(path, "a file of JSON", OptionError)
-    with reading(str(path), "must be a file of JSON", OptionError):
+    data = read_input(path, "a file of JSON", OdtError)
+    with reading(str(path), "must be a file of JSON", OdtError):
         text = data.decode()
     return parse_training_json(text, str(path), operators, warn)
 
@@ -67,7 +67,7 @@ def parse_training_json(
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise OptionError(f"{where}: must be JSON, but got: {e}") from e
+        raise OdtError(f"{where}: must be JSON, but got: {e}") from e
     legal = ("optimizer", "loss", "batchSize", "fineTuning", "trainableOps")
     if isinstance(content, dict) and MISSPELLED in content and "fineTuning" not in content:
         content["fineTuning"] = content.pop(MISSPELLED)
@@ -199,12 +199,12 @@ def _fields(
             hint = f" Did you mean {names[close[0]]}?" if close and name is None else ""
             twice = " twice" if name else ""
             rule = f"must have only {', '.join(legal)}, but got {_show(key)}{twice}"
-            raise OptionError(f"{where}: {rule}.{hint}")
+            raise OdtError(f"{where}: {rule}.{hint}")
         found[name] = field
     missing = [name for name in required if name not in found]
     if missing:
         got = ", ".join(found) or "nothing"
-        raise OptionError(f"{where}: must have {', '.join(missing)}, but got {got}")
+        raise OdtError(f"{where}: must have {', '.join(missing)}, but got {got}")
     return found
 
 
@@ -215,7 +215,7 @@ def _word(value: Any, where: str, words: Mapping[str, tuple[str, ...]]) -> str:
     legal = ", ".join(word for spelled in words.values() for word in spelled)
     close = difflib.get_close_matches(_plain(str(value)), names, n=1)
     hint = f" Did you mean {words[names[close[0]]][0]}?" if close else ""
-    raise OptionError(f"{where}: must be one of {legal}, but got {_show(value)}.{hint}")
+    raise OdtError(f"{where}: must be one of {legal}, but got {_show(value)}.{hint}")
 
 
 def _number(value: Any, where: str, name: str) -> float:
@@ -234,8 +234,8 @@ def _integer(value: Any, where: str, low: int, high: int) -> int:
     return value
 
 
-def _wrong(where: str, rule: str, value: Any) -> OptionError:
-    return OptionError(f"{where}: must be {rule}, but got {_show(value)}")
+def _wrong(where: str, rule: str, value: Any) -> OdtError:
+    return OdtError(f"{where}: must be {rule}, but got {_show(value)}")
 
 
 def _show(value: Any) -> str:

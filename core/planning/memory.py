@@ -63,7 +63,7 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
     """
     planner = planner or os.environ.get("ODT_PLANNER") or "first_fit"
     if planner not in ("none", "first_fit"):
-        raise OptionError(f"ODT_PLANNER: must be none or first_fit, but got {planner}")
+        raise OptionError("ODT_PLANNER", "must be none or first_fit", planner)
     alive = lifetimes(plan)
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
     separate = sum(aligned(n) for n in sizes.values())

@@ -106,41 +106,38 @@ def choose_schedule(
         OptionError: if the given m or W is not possible.
     """
     cores = available_cores()
-    for name, n in (
-        ("--batch-size", batch),
-        ("--micro-batch", micro_batch),
-        ("--workers", workers),
-    ):
+    for name, n in {"batch_size": batch, "micro_batch": micro_batch, "workers": workers}.items():
         if n is not None and n < 1:
-            raise OptionError(f"{name}: must be 1 or more, but got {n}")
+            raise OptionError(name, "must be 1 or more", n)
     if micro_batch is not None and micro_batch > batch:
-        raise OptionError(
-            f"--micro-batch: must be at most the batch size, {batch}, but got {micro_batch}"
-        )
+        raise OptionError("micro_batch", f"must be at most the batch size, {batch}", micro_batch)
     try:
         one, memory = plan_at(1)
     except UnsupportedError as e:
         plan_at(batch)  # raises if this batch cannot be computed either
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
-                f"--micro-batch, --workers: must be {batch} and 1, because the batch cannot be "
-                f"cut, but got {micro_batch or batch} and {workers or 1}; {e}"
+                "micro_batch, workers",
+                f"must be {batch} and 1, because the batch cannot be cut",
+                f"{micro_batch or batch} and {workers or 1}",
+                str(e),
             ) from None
         return Schedule(batch, batch, 1, cores, "the model's shapes hold for whole batches only")
     try:
         two, for_two = plan_at(min(2, batch))
     except UnsupportedError as e:
         if micro_batch not in (None, 1):
-            raise OptionError(f"--micro-batch: must be 1, but got {micro_batch}; {e}") from None
+            raise OptionError("micro_batch", "must be 1", micro_batch, str(e)) from None
         most = min(workers or 1, batch)
         return Schedule(batch, 1, most, 1, "the model's shapes hold for one sample only")
     a_sample = max(for_two.nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
     if two.mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
-                f"--micro-batch, --workers: must be {batch} and 1, because the samples of a batch "
-                f"depend on each other in {', '.join(two.mixing)}, "
-                f"but got {micro_batch or batch} and {workers or 1}"
+                "micro_batch, workers",
+                f"must be {batch} and 1, because the samples of a batch depend on each other in "
+                f"{', '.join(two.mixing)}",
+                f"{micro_batch or batch} and {workers or 1}",
             )
         return Schedule(batch, batch, 1, cores, f"{', '.join(two.mixing)} mixes samples")
     fixed = max(memory.nbytes - a_sample, 0)

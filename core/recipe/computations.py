@@ -23,9 +23,7 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     total = max(origins, default=-1) + 1  # some may have been folded away
     unknown = sorted(set(info.trainable_ops) - set(range(total)))
     if unknown:
-        raise OptionError(
-            f"trainable operators: must be positions below {total}, but got {unknown}"
-        )
+        raise OptionError("operators", f"must be positions below {total}", unknown)
     return origins & set(info.trainable_ops)
 
 

@@ -61,8 +61,9 @@ def output_loss(
     name = name or default_loss(graph, output)
     if name is None:
         raise OptionError(
-            f"--loss: must be given for {graph.label(output)}, which ends in neither SOFTMAX nor "
-            f"LOGISTIC. Give one of {loss_choices()}."
+            "loss",
+            f"must be given for {graph.label(output)}, which ends in neither SOFTMAX nor LOGISTIC",
+            remedy=f"Give one of {loss_choices()}.",
         )
     name, values = parse_loss(name)
     row = LOSSES[name]
@@ -106,8 +107,8 @@ def output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]
 
 def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]:
     graph = graphs.graph
-    names = _by_output(graph, "--output-loss", info.output_losses)
-    weights = _by_output(graph, "--loss-weight", info.loss_weights)
+    names = _by_output(graph, "output_losses", info.output_losses)
+    weights = _by_output(graph, "loss_weights", info.loss_weights)
     moved = _moved(graphs)
     found = []
     for k, output in enumerate(graph.outputs):
@@ -118,16 +119,19 @@ def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...
             continue
         if not fits:
             raise OptionError(
-                f"--output-loss: must be none for {graph.label(output)} {spec}, which is no tensor "
-                f"of floats with axes, but got {name}."
+                "output_losses",
+                f"must be none for {graph.label(output)} {spec}, which is no tensor of floats "
+                "with axes",
+                f"`{name}`",
             )
         loss = output_loss(graph, output, name, info.reduction, moved)
         found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
     if not any(loss.weight for loss in found):
         shown = (f"{graph.label(i)} {_spec(graphs, i)}" for i in graph.outputs)
         raise OptionError(
-            f"{graph.name}: an output of floats must have a loss and a weight above 0, "
-            f"but got none among {', '.join(shown)}"
+            "output_losses, loss_weights",
+            "must give an output of floats a loss and a weight above 0",
+            f"none among {', '.join(shown)}",
         )
     return tuple(found)
 
@@ -138,7 +142,7 @@ def _spec(graphs: LoweredGraphs, output: int) -> TensorSpec:
     return spec if spec.shape else graphs.at_file_batch.tensors[output].spec
 
 
-def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
+def _by_output(graph: Graph, field: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
     """Output position → the last value given for this output.
 
     Raises:
@@ -150,8 +154,7 @@ def _by_output(graph: Graph, option: str, given: Iterable[tuple[str, T]]) -> dic
         numbers = [k for k, name in enumerate(names) if output in (name, str(k))]
         if len(numbers) != 1:
             raise OptionError(
-                f"{option}: must be for one output, {', '.join(names)} or its number, "
-                f"but got {output}."
+                field, f"must be for one output, {', '.join(names)} or its number", output
             )
         found[numbers[0]] = value
     return found

@@ -60,9 +60,7 @@ class Request:
         fields = {n: getattr(self, n) for n in (*names, "learning_rate", "batch_size")}
         if self.operators is not None:
             if self.last is not None:
-                raise OptionError(
-                    "--trainable-ops: must not be given with --num-of-trainable-ops, but got both"
-                )
+                raise OptionError("operators", "must not be given with `last=`", "both")
             fields["trainable_ops"] = listed_operators(graph, self.operators)
         if self.loss is not None:
             fields["loss"] = canonical_loss(self.loss)

@@ -25,8 +25,7 @@ def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
         return None
     if count > total:
         raise OptionError(
-            f"--num-of-trainable-ops: must be at most {total}, the model's operators, "
-            f"but got {count}. Give -1 for all."
+            "last", f"must be at most {total}, the model's operators", count, "Give -1 for all."
         )
     return tuple(range(total - count, total))
 
@@ -43,8 +42,9 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
         if not first <= last < total:
             raise OptionError(
-                f"--trainable-ops: must be positions of the model's {total} operators such as "
-                f"0-{total - 1}, but got {text}."
+                "operators",
+                f"must be positions of the model's {total} operators such as 0-{total - 1}",
+                text,
             )
         found |= set(range(first, last + 1))
     return tuple(sorted(found))
@@ -90,16 +90,12 @@ def resolve(
     fields["hyper_parameters"] = {**(stored.get("hyper_parameters", {}) if same else {}), **chosen}
     info = TrainingInfo(**fields)
     if not 0 < info.learning_rate < float("inf"):
-        raise OptionError(
-            f"--learning-rate: must be a number above 0, but got {info.learning_rate:g}"
-        )
+        raise OptionError("learning_rate", "must be a number above 0", f"{info.learning_rate:g}")
     known = OPTIMIZERS[info.optimizer].attrs.__annotations__
     for name in chosen:
         if name not in known:
-            raise OptionError(
-                f"--{name.replace('_', '-')}: {info.optimizer} has no such value; "
-                f"it has {', '.join('--' + k.replace('_', '-') for k in known)}"
-            )
+            listed = ", ".join(f"`{k}=`" for k in known)
+            raise OptionError(name, f"{info.optimizer} has no such value; it has {listed}")
     return info
 
 

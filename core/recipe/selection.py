@@ -63,9 +63,9 @@ def select(
         info = replace(info, trainable_ops=None, trainable_tensors=None)
     graph, lowered = graphs.graph, graphs.at_file_batch
     names = weight_names(graphs)
-    for option, patterns in (("--trainable", selection.trainable), ("--freeze", selection.freeze)):
+    for field, patterns in (("patterns", selection.trainable), ("freeze", selection.freeze)):
         for pattern in patterns:
-            check_pattern(option, pattern, names)
+            check_pattern(field, pattern, names)
     operators = trainable_operators(graph, info)
     before = set(trainable_tensors(lowered, operators, info.trainable_tensors))
     named = {
@@ -81,14 +81,18 @@ def select(
         frozen = norm_constants(lowered)
         if not frozen:
             raise OptionError(
-                "--freeze-norm: there must be a MUL by one constant a channel behind a convolution "
-                "or a matrix product, but got none. Leave it out."
+                "freeze_norm",
+                "there must be a MUL by one constant a channel behind a convolution or a matrix "
+                "product",
+                "none",
+                "Leave it out.",
             )
         chosen -= frozen
     if not chosen:
         raise OptionError(
-            "--trainable, --freeze, --bias-only, --freeze-norm: must leave something to train, "
-            f"but got none of the {len(before)} weights that train without them"
+            "patterns, freeze, bias_only, freeze_norm",
+            "must leave something to train",
+            f"none of the {len(before)} weights that train without them",
         )
     if chosen == before:
         return info
@@ -121,7 +125,7 @@ def choose_channels(
     names = {i: each for i, each in weight_names(graphs).items() if i in known and i in trained}
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
-        check_pattern("--sparse", pattern, names)
+        check_pattern("sparse", pattern, names)
         for i, each in names.items():
             if matches(each, pattern):
                 data = lowered.tensors[i].data
@@ -150,7 +154,7 @@ def matches(names: Iterable[str], pattern: str) -> bool:
     return any(fnmatchcase(name, pattern) for name in names)
 
 
-def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
+def check_pattern(field: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
     """Checks that a pattern matches a weight, so that a typo does not change what trains.
 
     Raises:
@@ -161,8 +165,10 @@ def check_pattern(option: str, pattern: str, names: Mapping[int, Iterable[str]])
         return
     near = difflib.get_close_matches(pattern.strip("*"), known, NEAR, 0.3) or known[:NEAR]
     raise OptionError(
-        f"{option}: must match the name or the operator of a weight, but got {pattern}, which "
-        f"matches none. There are {', '.join(near) or 'none'}; odt inspect lists all."
+        field,
+        "must match the name or the operator of a weight",
+        f"{pattern}, which matches none",
+        f"There are {', '.join(near) or 'none'}; `Model.summary()` lists all.",
     )
 
 

@@ -48,6 +48,7 @@ def check_channels(lowered: LoweredGraph, sparse: Sequence[tuple[int, tuple[int,
         size = lowered.tensors[i].spec.shape[0] if i in known else 0
         if not channels or list(channels) != sorted(set(channels)) or channels[-1] >= size:
             raise OptionError(
-                f"sparse channels: must be ascending and below the filter's {size}, "
-                f"but got {list(channels)} of tensor {i}"
+                "sparse",
+                f"channels must be ascending and below the filter's {size}",
+                f"{list(channels)} of tensor {i}",
             )

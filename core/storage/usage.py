@@ -43,7 +43,7 @@ def usage() -> Usage:
         status = STATUS.read_text()
         maps = (ROLLUP if ROLLUP.exists() else SMAPS).read_text()
     except OSError as e:
-        raise OptionError(f"--mem-poll: needs /proc/self, but got: {e}. Leave it out.") from e
+        raise OptionError("mem_poll", "needs /proc/self", e, "Leave it out.") from e
     return Usage(_sum(status, "VmRSS:"), _sum(status, "VmHWM:"), _sum(maps, "Pss:"))
 
 

@@ -53,9 +53,10 @@ def split_frozen(
     end = frozen_end(plan.graph, trained, ends)
     if not trained or set(end) <= set(plan.graph.inputs):
         raise OptionError(
-            "--cache-frozen: something must train, and operators before it stay as they are, but "
-            f"got {'none before it' if trained else 'nothing that trains'}. Leave it out, or give "
-            "--num-of-trainable-ops."
+            "cache_frozen",
+            "something must train, and operators before it stay as they are",
+            "none before it" if trained else "nothing that trains",
+            "Leave it out, or give `last=`.",
         )
     # Which tensors train must not depend on nodes that the cut drops because nothing reads them.
     users = frozenset(origin for origin, _ in trainable_by_operator(plan.graph, only=trained))
@@ -90,15 +91,15 @@ def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> Cach
     Raises:
         OptionError: for other values, or a dtype without a cache.
     """
-    for option, value, known in (
-        ("--cache-frozen", where, PLACES),
-        ("--cache-dtype", dtype, DTYPES),
+    for field, value, known in (
+        ("cache_frozen", where, PLACES),
+        ("cache_dtype", dtype, DTYPES),
     ):
         if value is not None and value not in known:
-            raise OptionError(f"{option}: must be {' or '.join(known)}, but got {value}")
+            raise OptionError(field, f"must be {' or '.join(known)}", value)
     if where is None:
         if dtype is not None:
-            raise OptionError("--cache-dtype: must come with --cache-frozen, but got it alone")
+            raise OptionError("cache_dtype", "must come with `cache_frozen=`", "it alone")
         return None
     return CachePolicy(samples, DTYPES[dtype or "float32"], where == "disk")
 
@@ -215,7 +216,7 @@ class FrozenCache(Closing):
                 kept[here] = values
                 if kept.dtype != values.dtype and np.isinf(kept[here]).any():
                     raise TrainingError(
-                        f"--cache-dtype {kept.dtype}: {name} must be within "
+                        f'`cache_dtype="{kept.dtype}"`: {name} must be within '
                         f"±{np.finfo(kept.dtype).max:g}, but got {abs(values).max():g}. "
                         "Leave it out."
                     )
@@ -313,11 +314,10 @@ def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]
         return [_mapped(spec) if on_disk else np.empty(spec.shape, spec.dtype) for spec in rows]
     except (OSError, MemoryError) as e:
         reason = str(getattr(e, "strerror", None) or e).lower()
-        where = f"disk: {_folder() or tempfile.gettempdir()}" if on_disk else "ram: memory"
-        hint = "Let TMPDIR name another folder." if on_disk else "Give --cache-frozen disk."
+        where = _folder() or tempfile.gettempdir() if on_disk else "memory"
+        hint = "Let TMPDIR name another folder." if on_disk else 'Give `cache_frozen="disk"`.'
         raise OptionError(
-            f"--cache-frozen {where}: must have room for {nbytes:,} bytes, but got: {reason}. "
-            f"{hint}"
+            "cache_frozen", f"{where} must have room for {nbytes:,} bytes", reason, hint
         ) from e
 
 

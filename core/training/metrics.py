@@ -72,8 +72,8 @@ class BinaryAccuracy(_Mean):
             other = b[(b != 0) & (b != 1)]
             if other.size:
                 raise DataError(
-                    f"--metric binary-accuracy: targets must be 0 or 1, but got {other[0]:g}. "
-                    "Of other numbers measure mean-absolute-error or r2."
+                    f"`binary_accuracy`: targets must be 0 or 1, but got {other[0]:g}. "
+                    "Of other numbers measure `mean_absolute_error` or `r2`."
                 )
             self.total += int(np.count_nonzero((a > 0.5) == (b > 0.5)))
             self.count += len(a)
@@ -196,13 +196,10 @@ def fitting_metrics(names: Sequence[str], loss: str, output: TensorSpec) -> dict
         key = fitting[0] if name == ACCURACY else name
         if key not in fitting:
             raise OptionError(
-                f"--metric {_kebab(key)}: targets must be {wants[key]}, but those "
-                f"of {_kebab(loss)} on an output {output.shape} are {targets}. "
-                f"Give {' or '.join(map(_kebab, fitting))}."
+                "metrics",
+                f"targets of `{key}` must be {wants[key]}",
+                f"{targets}, those of `{loss}` on an output {output.shape}",
+                f"Give {' or '.join(f'`{name}`' for name in fitting)}.",
             )
         found[key] = METRICS[key]
     return found
-
-
-def _kebab(word: str) -> str:
-    return word.replace("_", "-")

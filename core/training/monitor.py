@@ -34,7 +34,7 @@ class Monitor:
             best: the best value of earlier epochs.
         """
         if mode not in ("auto", "min", "max"):
-            raise OptionError(f"mode: must be auto, min or max, but got {mode}")
+            raise OptionError("mode", "must be auto, min or max", mode)
         self.is_max = mode == "max" or (mode == "auto" and not name.endswith(LOWER_IS_BETTER))
         self.name, self.min_delta, self.best = name, abs(min_delta), best
 
@@ -46,8 +46,10 @@ class Monitor:
         """
         if self.name not in logs:
             raise OptionError(
-                f"monitor: must be one of {', '.join(logs)}, but got {self.name}. "
-                "Values of validation need validation data."
+                "monitor",
+                f"must be one of {', '.join(logs)}",
+                self.name,
+                "Values of validation need validation data.",
             )
         value = logs[self.name]
         change = 0.0 if self.best is None else value - self.best

@@ -79,7 +79,7 @@ class Pass:
         except NotFiniteError as e:
             raise TrainingError(
                 f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
-                "is not. Give a smaller --learning-rate, or look at the data with --check-data."
+                "is not. Give a smaller `learning_rate=`, or check the data with `check_data=True`."
             ) from None
         self.seconds += time.perf_counter() - start
         self.losses.append(loss)

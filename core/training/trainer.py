@@ -252,8 +252,10 @@ class Trainer(Closing):
         known = (*(f"val_{name}" for name in names), *names)
         if monitor not in known:
             raise OptionError(
-                f"--monitor: must be one of {', '.join(known)}, but got {monitor}. Further values "
-                "are those of each --metric."
+                "monitor",
+                f"must be one of {', '.join(known)}",
+                monitor,
+                "Further values are those of `metrics=`.",
             )
 
     @property

@@ -29,7 +29,7 @@ class HuberAttrs:
 
     def __post_init__(self) -> None:
         if not self.delta > 0:
-            raise OptionError(f"huber: delta must be above 0, but got {self.delta:g}.")
+            raise OptionError("loss", "`delta` of `huber` must be above 0", f"{self.delta:g}")
 
 
 def attrs_of(options: Options, statics: Mapping[str, Array]) -> HuberAttrs:

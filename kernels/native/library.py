@@ -129,7 +129,7 @@ def kernels_in_use() -> str:
     known = ("numpy", *instruction_sets())
     if asked and asked not in known:
         why = "This processor has no others" if instruction_sets() else f"{NOT_BUILT}: {REMEDY}"
-        raise OptionError(f"ODT_KERNELS: must be {', '.join(known)}, but got {asked}. {why}.")
+        raise OptionError("ODT_KERNELS", f"must be {', '.join(known)}", asked, f"{why}.")
     return asked or known[-1]
 
 

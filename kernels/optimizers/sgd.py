@@ -25,7 +25,7 @@ class SgdAttrs:
 
     def __post_init__(self) -> None:
         if self.nesterov and not self.momentum:
-            raise OptionError("--nesterov: needs a momentum above 0, but got 0. Give --momentum.")
+            raise OptionError("nesterov", "needs a momentum above 0", 0, "Give `momentum=`.")
 
 
 def slots(attrs: SgdAttrs) -> tuple[str, ...]:

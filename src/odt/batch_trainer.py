@@ -255,13 +255,15 @@ class BatchTrainer:
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
         if not 0 < value < float("inf"):
-            raise OptionError(f"learning_rate: must be a number above 0, but got {value:g}")
+            raise OptionError("learning_rate", "must be a number above 0", f"{value:g}")
         optimizer = self.build().parameters.optimizer
         assert optimizer is not None
         if optimizer.schedule:
             raise OptionError(
-                f"learning_rate: follows the schedule {optimizer.schedule}, but got {value:g}. "
-                "Leave the schedule out to set the rate."
+                "learning_rate",
+                f"follows the schedule {optimizer.schedule}",
+                f"{value:g}",
+                "Leave the schedule out to set the rate.",
             )
         optimizer.learning_rate = value
 
@@ -326,5 +328,5 @@ def _nbytes(size: int | str | None) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)", size)
     unit = UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
-        raise OptionError(f"memory_budget: must be a size such as 64MB or 64MiB, but got {size}")
+        raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
     return int(float(match[1]) * unit)

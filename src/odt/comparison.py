@@ -12,7 +12,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import stored_training_info
 from odt.core.training.inference import Predictor
-from odt.errors import OptionError
+from odt.errors import OdtError
 from odt.kernels.opdef import Array
 from odt.text import table
 
@@ -180,11 +180,11 @@ def compare_outputs(
         length: number of samples.
 
     Raises:
-        OptionError: if the outputs have different shapes.
+        OdtError: if the outputs have different shapes.
     """
     shapes = [[s.shape for s in p.runtime.output_specs] for p in (first, second)]
     if shapes[0] != shapes[1]:
-        raise OptionError(
+        raise OdtError(
             f"B: its outputs must have the shapes of A's, {shapes[0]}, but got {shapes[1]}."
         )
     found = [_Running() for _ in shapes[0]]

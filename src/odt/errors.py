@@ -2,6 +2,9 @@
 
 Messages have the form “where: rule, but got values. What to do.” An exception that is not an
 OdtError is a bug in odt and keeps its traceback.
+
+Messages and warnings name options as Python does, in backticks: `batch_size=`, `shuffle=True`,
+`mean_squared_error`, `Model.summary()`. The command line translates them (cli/output/spelling.py).
 """
 
 MOST = 400  # maximum length of a message in characters
@@ -56,7 +59,27 @@ class LostFileError(OdtError):
 
 
 class OptionError(OdtError):
-    """Arguments or options that are invalid, or contradict each other, the model or the data."""
+    """An argument that is invalid, or contradicts others, the model or the data.
+
+    Args:
+        field: name of the argument; several with ", " between.
+        rule: what its value must be.
+        got: the value, or the exception that says why; None if the rule says it.
+        remedy: what to do, in sentences.
+
+    Attributes:
+        field, rule, got, remedy: the same.
+    """
+
+    def __init__(self, field: str, rule: str, got: object = None, remedy: str = "") -> None:
+        where = ", ".join(f"`{name}=`" for name in field.split(", "))
+        colon = ":" if isinstance(got, Exception) else ""
+        but = "" if got is None else f", but got{colon} {got}"
+        super().__init__(f"{where}: {rule}{but}" + (remedy and f". {remedy}"))
+        self.field, self.rule, self.got, self.remedy = field, rule, got, remedy
+
+    def __reduce__(self) -> tuple[type["OptionError"], tuple[object, ...]]:
+        return type(self), (self.field, self.rule, self.got, self.remedy)
 
 
 class TrainingError(OdtError):

@@ -24,13 +24,13 @@ def warnings_before_training(
     """
     if not trainer.parameters.trained:
         yield (
-            "Warning: nothing trains: the selected operators have no weights. Give "
-            "--num-of-trainable-ops -1, or more of them as `odt inspect` counts them."
+            "Warning: nothing trains: the selected operators have no weights. Give `last=-1`, "
+            "or more of them as `Model.summary()` counts them."
         )
     if first > epochs > 0:
         yield (
-            f"{resume.path}: has completed {first - 1} epochs, so none is left. --epochs "
-            f"{epochs} counts from the first epoch: give more than {first - 1}."
+            f"{resume.path}: has completed {first - 1} epochs, so none is left. "
+            f"`epochs={epochs}` counts from the first epoch: give more than {first - 1}."
         )
     else:
         order, batch = samples.order, trainer.info.batch_size
@@ -39,7 +39,7 @@ def warnings_before_training(
             yield incomplete_batch(count, batch, order.shuffle)
         elif count < batch:
             yield (
-                f"--batch-size {batch}: the training data has {count} samples, so that each "
+                f"`batch_size={batch}`: the training data has {count} samples, so that each "
                 "step takes all of them."
             )
 
@@ -50,9 +50,9 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     if not left:
         return None
     fits = next(size for size in range(batch, 0, -1) if samples % size == 0)
-    hints = [] if shuffle else ["--shuffle leaves out others in each epoch"]
+    hints = [] if shuffle else ["`shuffle=True` leaves out others in each epoch"]
     if 2 * fits >= batch:
-        hints.append(f"--batch-size {fits} leaves out none")
+        hints.append(f"`batch_size={fits}` leaves out none")
     fate = "are left out, others in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
     return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"

@@ -67,12 +67,11 @@ def arrange(
         drop_last: as in EpochOrder.
 
     Raises:
-        DataError: if the data has fewer samples than wanted, or too few to train.
+        OptionError: if the data has fewer samples than wanted, or too few to train.
     """
     if length is not None and length > data.length:
-        raise DataError(
-            f"--data-length: must be at most {data.length}, the samples of the files, but got "
-            f"{length}"
+        raise OptionError(
+            "data_length", f"must be at most {data.length}, the samples of the data", length
         )
     count = length or data.length
     labels = data.labels(losses) if fraction else None
@@ -84,14 +83,18 @@ def arrange(
         parts = split_last(count, fraction)
     samples = len(parts.training)
     if not samples:
-        raise DataError(
-            f"--validation-split {fraction:g}: must leave samples to train, but got none of "
-            f"{count}. Give less."
+        raise OptionError(
+            "validation_split",
+            f"must leave some of {count} samples to train",
+            f"{fraction:g}",
+            "Give less.",
         )
     if samples < batch and drop_last:
-        raise DataError(
-            f"--batch-size {batch}: the training data has {samples} samples. Give "
-            f"--batch-size {samples} or less, or more data."
+        raise OptionError(
+            "batch_size",
+            f"must be at most {samples}, the samples that train",
+            batch,
+            f"Give `batch_size={samples}` or less, or more data.",
         )
     return Samples(
         data, EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation, labels
@@ -136,15 +139,19 @@ class Fit:
         first, done = resume.start(core.info.batch_size, steps)
         if validation is not None and core.caches:
             raise OptionError(
-                "cache_frozen: must be left out with validation_data, but got both. Validate on "
-                "a share of the samples instead: validation_split."
+                "cache_frozen",
+                "must be left out with `validation_data=`",
+                "both",
+                "Validate on a share of the samples instead: `validation_split=`.",
             )
         compares = patience is not None or core.plateau or core.best.nbytes
         held = validation is not None or len(samples.validation) > 0
         if compares and core.best.monitor.name.startswith("val_") and not held:
             raise OptionError(
-                f"monitor: {core.best.monitor.name} needs validation_split or validation_data, "
-                "but got neither. Give one, or monitor another value such as loss."
+                "monitor",
+                f"{core.best.monitor.name} needs `validation_split=` or `validation_data=`",
+                "neither",
+                "Give one, or monitor another value such as loss.",
             )
         source: AbstractContextManager[Data] = nullcontext(data)
         if core.caches:

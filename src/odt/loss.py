@@ -8,7 +8,7 @@ from odt.kernels.loss_text import format_loss
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Base class of losses; str() gives the text that --loss takes."""
+    """Base class of losses; str() gives the text that `loss=` takes."""
 
     name: ClassVar[str] = ""
 

@@ -44,15 +44,17 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
 
     Args:
         model: a model or the path of its file.
-        options: arguments of Trainer, except cache_frozen; `odt plan --cache-frozen` shows the
-            memory of a cache.
+        options: arguments of Trainer, except cache_frozen; the command odt plan shows the memory
+            of a cache.
 
     Raises:
         UnsupportedError: if the model cannot be trained.
         OptionError: if options contradict each other or the model.
     """
     if options.get("cache_frozen"):
-        raise OptionError("cache_frozen: must be left out of plan, but got it. Use `odt plan`.")
+        raise OptionError(
+            "cache_frozen", "must be left out", options["cache_frozen"], "Use the command odt plan."
+        )
     micro_batch, workers = options.get("micro_batch"), options.get("workers")
     trainer = Trainer(model, **options)
     recipe = trainer.recipe

@@ -185,7 +185,7 @@ def test_what_is_wrong_is_said() -> None:
         fresh.train_step(x, t)
     with pytest.raises(RuntimeError, match=r"Call compile\(\)"):
         fresh.train_export_circle("o.circle")
-    with pytest.raises(OptionError, match="must name the loss"):
+    with pytest.raises(OptionError, match="`loss=`: must be in the training info"):
         fresh.session.train_prepare()
     with pytest.raises(AttributeError, match="no_such_call"):
         fresh.no_such_call()
@@ -201,7 +201,7 @@ def test_what_is_wrong_is_said() -> None:
     rule.nums_trainable_ops = 4
     with pytest.raises(OptionError, match="must be at most 3"):
         compiled(optimizer=rule)
-    with pytest.raises(OptionError, match="batch_size must be 1 or more"):
+    with pytest.raises(OptionError, match="`batch_size=`: must be 1 or more, but got 0"):
         compiled(batch_size=0)
     s = compiled()
     with pytest.raises(ValueError, match="at most 8 samples, but got 9"):

@@ -109,7 +109,7 @@ def test_a_rate_with_a_schedule_cannot_be_set() -> None:
 
 def test_single_batches_need_the_steps_of_a_schedule() -> None:
     with trainer(learning_rate=odt.CosineDecay(0.1)) as trained:
-        with pytest.raises(odt.OptionError, match="decay_steps: must be given"):
+        with pytest.raises(odt.OptionError, match="`decay_steps=`: must be given"):
             trained.train_on_batch(X[:BATCH], Y[:BATCH])
         assert trained.build().parameters.step == 0
 
@@ -162,7 +162,7 @@ def test_what_cannot_work_is_refused(words: tuple[object, ...], message: str, st
 def test_a_value_of_validation_needs_validation_data(options: dict[str, Any]) -> None:
     with (
         trainer(**options) as trained,
-        pytest.raises(odt.OptionError, match=r"^monitor: val_loss needs validation_split or"),
+        pytest.raises(odt.OptionError, match=r"^`monitor=`: val_loss needs `validation_split=` or"),
     ):
         trained.fit(X, Y)
 

@@ -167,10 +167,10 @@ ROWS = {
     "a negative label": Bad(
         TRAIN + " --loss sparse-categorical-crossentropy", "but got -1", labels(-1)
     ),
-    "a batch larger than the data": Bad(TRAIN + " --batch-size 65 --drop-last", "has 64 samples"),
+    "a batch larger than the data": Bad(TRAIN + " --batch-size 65 --drop-last", "at most 64"),
     "a batch of none": Bad(TRAIN + " --batch-size 0", "batch-size", status=2),
     "nothing left to train": Bad(
-        TRAIN + " --validation-split 1", "must leave samples to train, but got none of 64"
+        TRAIN + " --validation-split 1", "must leave some of 64 samples to train"
     ),
     "a split above 1": Bad(TRAIN + " --validation-split 1.5", "must be 0 … 1, but got 1.5"),
     "a micro-batch above the batch": Bad(TRAIN + " --micro-batch 33", "at most the batch size"),

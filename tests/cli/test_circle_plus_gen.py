@@ -155,7 +155,10 @@ def test_removing_gives_the_file_back(tmp_path: Path, recipe: Path) -> None:
         (["--remove", "--batch-size", "3"], "--remove: must be given with INPUT and OUTPUT only"),
         (["a", "b", "--remove"], "--remove: must be given with INPUT and OUTPUT only"),
         (["--optimizer", "adamw"], "but got adamw"),
-        (["--optimizer", "sgd", "--momentum", "0.9"], "but got momentum"),
+        (
+            ["--optimizer", "sgd", "--momentum", "0.9"],
+            "--momentum: must be left out for a",
+        ),
         (["--optimizer", "sgd", "--beta-1", "0.9"], "sgd has no such value"),
         (["--num-of-trainable-ops", "4"], "must be at most 3"),
         (["--learning-rate", "0"], "above 0"),

@@ -68,7 +68,8 @@ def test_help_imports_neither_numpy_nor_a_command() -> None:
         "print(sorted(m for m in sys.modules if m.startswith(('odt', 'numpy', 'h5py', 'tqdm'))))"
     )
     last = subprocess.check_output([sys.executable, "-c", script], text=True).splitlines()[-1]
-    modules = "cli", "cli.commands", "cli.main", "cli.output", "cli.output.signals", "errors"
+    modules = ["cli", "cli.commands", "cli.main", "cli.output", "cli.output.signals"]
+    modules += ["cli.output.spelling", "errors"]
     assert last == str(["odt", *(f"odt.{name}" for name in modules)])
 
 

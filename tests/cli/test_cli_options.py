@@ -11,7 +11,7 @@ from support.paths import ROOT
 import odt
 from odt.cli.commands import train
 from odt.cli.options import shared, types
-from odt.errors import OptionError
+from odt.errors import OdtError
 from odt.kernels.registry import LOSSES
 
 
@@ -76,7 +76,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 
 def test_a_missing_option_is_one_line_that_names_it() -> None:
     assert shared.given("--load-input", "a.bin", "the inputs") == "a.bin"
-    with pytest.raises(OptionError, match=r"^--load-input: must be given: the inputs\.$"):
+    with pytest.raises(OdtError, match=r"^--load-input: must be given: the inputs\.$"):
         shared.given("--load-input", None, "the inputs")
 
 

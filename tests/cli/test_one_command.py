@@ -124,7 +124,7 @@ def test_former_lines_train(folder: Path) -> None:
         ("--epoch 1 --num_of_trainable_ops 4", 255, "must be at most 3"),
         ("--epoch 1 --num_of_trainable_ops -2", 255, "-2"),
         ("--epoch 1 --data_length 97", 255, "must be at most 96"),
-        ("--epoch 1 --batch_size 97", 255, "has 96 samples"),
+        ("--epoch 1 --batch_size 97", 255, "must be at most 96"),
         ("--epoch 1 --no_such 1", 255, "No such option"),
         ("--trainable_ops_idx 0-3", 255, "such as 0-2, but got 0-3"),
         ("--trainable_ops_idx 2-1", 255, "such as 0-2, but got 2-1"),

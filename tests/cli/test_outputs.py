@@ -10,7 +10,7 @@ from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
 from odt.cli.output.output_paths import check_outputs
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 SINE = MODELS / "tflm-hello-world-sine-float.tflite"
 RECIPE = (
@@ -129,5 +129,5 @@ def test_a_recipe_is_no_output(folder: Path) -> None:
 def test_files_that_are_not_there_yet_are_told_apart(folder: Path) -> None:
     check_outputs({"--a": "new", "--b": "other", "--c": None}, {"--d": "m.circle", "--e": None})
     os.symlink("new", folder / "old")
-    with pytest.raises(OptionError, match=r"--b old: must not be .* got that of --a"):
+    with pytest.raises(OdtError, match=r"--b old: must not be .* got that of --a"):
         check_outputs({"--a": "new", "--b": "old"}, {})

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
+from odt.cli.output.spelling import spell
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.model.reader import read_model
@@ -121,21 +122,21 @@ def test_small_losses_have_digits_but_in_ones_spelling(
             60,
             32,
             False,
-            "28 of 60 samples fill no batch of 32 and are never trained. --shuffle leaves out "
-            "others in each epoch; --batch-size 30 leaves out none.",
+            "28 of 60 samples fill no batch of 32 and are never trained. `shuffle=True` leaves out "
+            "others in each epoch; `batch_size=30` leaves out none.",
         ),
         (
             60,
             32,
             True,
             "28 of 60 samples fill no batch of 32 and are left out, others in each epoch. "
-            "--batch-size 30 leaves out none.",
+            "`batch_size=30` leaves out none.",
         ),
         (
             97,
             32,
             False,
-            "1 of 97 samples fill no batch of 32 and are never trained. --shuffle leaves out "
+            "1 of 97 samples fill no batch of 32 and are never trained. `shuffle=True` leaves out "
             "others in each epoch.",
         ),
         (
@@ -154,8 +155,9 @@ def test_samples_that_fill_no_batch_are_told(
 
 def test_samples_that_are_left_out_are_told_at_the_start() -> None:
     words = ("--data-length", 60, "--drop-last")
-    assert notes(*words) == f"{incomplete_batch(60, 32, False)}\n"
-    assert notes(*words, "--shuffle") == f"{incomplete_batch(60, 32, True)}\n"
+    for shuffle in (False, True):
+        text = spell(incomplete_batch(60, 32, shuffle) or "")
+        assert notes(*words, *["--shuffle"] * shuffle) == f"{text}\n"
 
 
 def test_a_last_batch_that_is_not_full_trains() -> None:

@@ -130,7 +130,7 @@ def test_a_forked_process_shares_its_calls_too() -> None:
 
 def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "mmx")
-    with pytest.raises(OptionError, match=r"ODT_KERNELS: must be numpy.*but got mmx\. "):
+    with pytest.raises(OptionError, match=r"`ODT_KERNELS=`: must be numpy.*but got mmx\. "):
         library.kernels_in_use()
 
 
@@ -157,6 +157,6 @@ def test_an_installation_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPa
     with pytest.raises(OptionError) as caught:
         library.kernels_in_use()
     assert str(caught.value) == (
-        "ODT_KERNELS: must be numpy, but got avx2. No kernels were compiled when odt was "
+        "`ODT_KERNELS=`: must be numpy, but got avx2. No kernels were compiled when odt was "
         "installed: install with a C compiler for faster training."
     )

@@ -29,22 +29,22 @@ def test_a_text_is_name_and_hyper_parameters(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hubr", r"^--loss: must be one of categorical-crossentropy, .* but got hubr\.$"),
-        ("huber:detla=1", r"^--loss huber: has the options delta, but got detla=1\.$"),
-        ("mse:delta=1", r"^--loss mean-squared-error: has the options none, but got delta=1\.$"),
-        ("huber:delta", r"^--loss huber: delta must be a number, 0 or more, but got nothing\.$"),
-        ("huber:delta=-1", r"0 or more, but got -1\.$"),
-        ("huber:delta=nan", r"0 or more, but got nan\.$"),
-        ("huber:delta=inf", r"0 or more, but got inf\.$"),
+        ("hubr", r"^`loss=`: must be one of `categorical_crossentropy`, .* but got hubr$"),
+        ("huber:detla=1", r"^`loss=`: `huber` has the options `delta`, but got detla=1$"),
+        ("mse:delta=1", r"`mean_squared_error` has the options none, but got delta=1$"),
+        ("huber:delta", r"`delta` of `huber` must be a number, 0 or more, but got nothing$"),
+        ("huber:delta=-1", r"0 or more, but got -1$"),
+        ("huber:delta=nan", r"0 or more, but got nan$"),
+        ("huber:delta=inf", r"0 or more, but got inf$"),
         (
             "cce:label-smoothing=2",
-            r"label-smoothing must be a number, 0 or more and at most 1, but",
+            r"`label_smoothing` of `categorical_crossentropy` must be .* and at most 1",
         ),
         (
             "binary_focal_crossentropy:apply_class_balancing=1",
-            r"must be true or false, but got 1\.$",
+            r"must be true or false, but got 1$",
         ),
-        ("huber:delta=0", r"^huber: delta must be above 0, but got 0\.$"),
+        ("huber:delta=0", r"`delta` of `huber` must be above 0, but got 0$"),
     ],
 )
 def test_what_is_no_loss_is_refused(text: str, message: str) -> None:

@@ -35,15 +35,15 @@ def test_text_is_parsed_and_printed(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cosin", r"^must be one of constant, step, .*, but got cosin$"),
-        ("cosine:gamma=2", r"^cosine has .*alpha, but got gamma$"),
-        ("cosine:alpha=2", r"^alpha: must be from 0 to 1, but got 2.0$"),
-        ("cosine:decay-steps=0", r"^decay_steps: must be from 1 up, but got 0$"),
-        ("cosine:decay-steps=1.5", r"^decay_steps: must be a whole number, but got 1.5$"),
-        ("cosine-restarts:t-mul=0.5", r"^t_mul: must be from 1 up"),
-        ("exponential:staircase=maybe", r"^staircase: must be true or false, but got maybe$"),
-        ("exponential:decay-rate=nan", r"^decay_rate: must be from 0 up, but got nan$"),
-        ("exponential:decay-rate=inf", r"^decay_rate: must be from 0 up, but got inf$"),
+        ("cosin", r"^`schedule=`: must be one of `constant`, `step`, .*, but got cosin$"),
+        ("cosine:gamma=2", r"`cosine` has .*`alpha`, but got gamma$"),
+        ("cosine:alpha=2", r"^`alpha=`: must be from 0 to 1, but got 2.0$"),
+        ("cosine:decay-steps=0", r"^`decay_steps=`: must be from 1 up, but got 0$"),
+        ("cosine:decay-steps=1.5", r"^`decay_steps=`: must be a whole number, but got 1.5$"),
+        ("cosine-restarts:t-mul=0.5", r"^`t_mul=`: must be from 1 up"),
+        ("exponential:staircase=maybe", r"^`staircase=`: must be true or false, but got maybe$"),
+        ("exponential:decay-rate=nan", r"^`decay_rate=`: must be from 0 up, but got nan$"),
+        ("exponential:decay-rate=inf", r"^`decay_rate=`: must be from 0 up, but got inf$"),
     ],
 )
 def test_what_is_no_schedule_is_refused(text: str, message: str) -> None:
@@ -59,9 +59,9 @@ def test_steps_left_open_are_those_of_the_run_after_the_warmup() -> None:
 
 
 def test_a_schedule_without_steps_or_rate_says_so() -> None:
-    with pytest.raises(OptionError, match=r"^decay_steps: must be given"):
+    with pytest.raises(OptionError, match=r"^`decay_steps=`: must be given"):
         CosineDecay(0.1)(0)
-    with pytest.raises(OptionError, match=r"^initial_learning_rate: must be given"):
+    with pytest.raises(OptionError, match=r"^`initial_learning_rate=`: must be given"):
         CosineDecay(None, 10)(0)
 
 

@@ -19,8 +19,8 @@ from odt.errors import OptionError
 MARGINS = (1.0, 0.97, 0.93, 0.88, 0.0)
 # What else a budget has to hold, and the options that make it smaller.
 LEAVE_OUT = {
-    "a cache": "--cache-frozen disk, --cache-dtype float16",
-    "a copy of the best weights": "no --keep-best",
+    "a cache": '`cache_frozen="disk"`, `cache_dtype="float16"`',
+    "a copy of the best weights": "no `keep_best=True`",
 }
 
 
@@ -72,11 +72,13 @@ def fit_budget(
         others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
         beside, hint = " and ".join(f"{what} of {_megabytes(n)}" for what, n in others.items()), ""
         if others and least <= budget:
-            hint = f". Keep less: {', '.join(LEAVE_OUT[what] for what in others)}."
+            hint = f"Keep less: {', '.join(LEAVE_OUT[what] for what in others)}."
         raise OptionError(
-            f"--memory-budget: must be at least {_megabytes(least + reserve)} to train this in "
-            f"batches of {batch}{beside and f' beside {beside}'}, "
-            f"but got {_rounded_down(budget)}{hint}"
+            "memory_budget",
+            f"must be at least {_megabytes(least + reserve)} to train this in batches of "
+            f"{batch}{beside and f' beside {beside}'}",
+            _rounded_down(budget),
+            hint,
         )
     return replace(best, cache=reserve)
 

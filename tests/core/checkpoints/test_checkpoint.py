@@ -254,7 +254,7 @@ def test_another_model_gives_a_table_and_changes_nothing(data: bytes) -> None:
         assert written(taken(t)) == before
     assert str(e.value) == (
         "c: must be of this model and optimizer, but got 9 differences: x4 (weight) is (3, 41) "
-        "float32 in training and (3, 40) float32 in the checkpoint. odt -v lists all."
+        "float32 in training and (3, 40) float32 in the checkpoint. `OdtError.details` lists all."
     )
     lines = e.value.details.splitlines()
     assert lines[0].split() == ["in", "training", "in", "the", "checkpoint"]
@@ -281,5 +281,5 @@ def test_another_optimizer_is_told(
 
 @pytest.mark.parametrize("value", [True, None, [1], float("nan"), float("inf")])
 def test_properties_are_strings_and_finite_numbers(value: Any) -> None:
-    with trainer() as t, pytest.raises(OptionError, match="property a: must be"):
+    with trainer() as t, pytest.raises(OptionError, match="`properties=`: a must be"):
         capture(t.graph, t.parameters, PROGRESS, {"a": value})

@@ -19,7 +19,7 @@ from odt.core.data.dataset import EpochOrder
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer, Watch
-from odt.errors import ModelError, OptionError
+from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
 SAMPLES, BATCH, EPOCHS = 13, 4, 3
@@ -250,7 +250,7 @@ def test_what_cannot_be_is_refused_before_training(
 
 def test_a_saver_refuses_a_format_that_lacks_a_place(tmp_path: Path) -> None:
     info = replace(INFO, optimizer="sgd", hyper_parameters=MOMENTUM)
-    with trainer(info, 1) as t, pytest.raises(OptionError, match="sgd or adam, but got momentum"):
+    with trainer(info, 1) as t, pytest.raises(ModelError, match="sgd or adam, but got momentum"):
         Saver(str(tmp_path / "c"), t, EpochOrder(range(SAMPLES)))
 
 

@@ -18,7 +18,7 @@ from odt.core.data.columns import Column, array_columns, open_columns
 from odt.core.data.dataset import DataSet, EpochOrder, target_check
 from odt.core.data.sidecar import Sidecar, read_sidecar, sidecar_path
 from odt.core.data.split import split_classes, split_last, unjudged_classes
-from odt.errors import DataError
+from odt.errors import DataError, OptionError
 from odt.kernels.losses.sparse_categorical_crossentropy import check_labels
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
@@ -322,7 +322,7 @@ def test_splits_are_those_of_onert_train(
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_outside_0_to_1_is_refused(share: float) -> None:
-    with pytest.raises(DataError, match=r"must be 0 … 1"):
+    with pytest.raises(OptionError, match=r"must be 0 … 1"):
         split_last(10, share)
 
 

@@ -73,9 +73,9 @@ def test_targets_of_another_loss_are_refused_and_the_loss_is_named(tmp_path: Pat
     labels, rows = str(tmp_path / "labels.npy"), str(tmp_path / "rows.npy")
     np.save(labels, np.zeros(5, np.int64))
     np.save(rows, numbers(5, 10))
-    with pytest.raises(DataError, match="for --loss sparse-categorical-crossentropy"):
+    with pytest.raises(DataError, match="for the loss `sparse_categorical_crossentropy`"):
         open_columns(labels, [TensorSpec((10,), F32)], "expected output")
-    with pytest.raises(DataError, match="for --loss categorical-crossentropy"):
+    with pytest.raises(DataError, match="for the loss `categorical_crossentropy`"):
         open_columns(rows, [TensorSpec((), np.dtype(np.int32))], "expected output")
     with pytest.raises(DataError, match="must count samples"):
         open_columns(rows, [TensorSpec((5,), F32)], "expected output")

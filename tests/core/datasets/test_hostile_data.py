@@ -333,7 +333,10 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         (("--split", "train=x"), "numbers with commas"),
         (("--fold", "one"), "must be K/N"),
         (("--std", "0"), "must be above 0"),
-        (("--dtype", "uint8", "--scale", "standardize"), "must hold values as they are"),
+        (
+            ("--dtype", "uint8", "--scale", "standardize"),
+            "must be a type of floats",
+        ),
         (("--label-map", "q=a"), "has the classes a, b, but got q"),
         (("mnist",), "must not be given with NAME"),
         (("--group-by", "("), "must be a pattern"),

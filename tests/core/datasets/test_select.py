@@ -7,7 +7,7 @@ import pytest
 
 from odt.core.datasets.source import ArrayPart, Part, Source
 from odt.core.datasets.splits import Division, Wanted, select
-from odt.errors import DataError, OdtError, OptionError
+from odt.errors import OdtError, OptionError
 from odt.kernels.opdef import Array
 
 TWO = (Wanted("train"), Wanted("test", share=0.2))
@@ -146,5 +146,5 @@ def test_what_has_no_classes_cannot_be_stratified() -> None:
 
 
 def test_an_unknown_part_is_named() -> None:
-    with pytest.raises(DataError, match="has train, test, but got dev"):
+    with pytest.raises(OptionError, match="has train, test, but got dev"):
         select(source(random_labels(9, 0), train=5, test=4), (Wanted("dev"),), Division())

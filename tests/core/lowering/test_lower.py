@@ -279,7 +279,7 @@ def test_a_vector_is_a_batch_where_more_of_it_can_be_computed(
 
 
 def test_a_micro_batch_of_what_holds_one_sample_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"--micro-batch: must be 1, but got 2; .*leading axis"):
+    with pytest.raises(OptionError, match=r"`micro_batch=`: must be 1, but got 2\. .*leading axis"):
         Predictor(no_batch_axis(), 4, micro_batch=2)
 
 

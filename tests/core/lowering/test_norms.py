@@ -74,5 +74,5 @@ def test_frozen_constants_stay_and_the_others_move_as_ever() -> None:
 def test_it_is_refused_where_there_is_none() -> None:
     net = Net()
     graph = net.graph(net.dense(net.input(1, 5), 3))
-    with pytest.raises(OptionError, match="--freeze-norm: there must be a MUL by one constant"):
+    with pytest.raises(OptionError, match="`freeze_norm=`: there must be a MUL by one constant"):
         select(LoweredGraphs(graph), INFO, Selection(freeze_norm=True))

@@ -12,7 +12,7 @@ from odt.core.model.training_json import (
     parse_training_json,
     read_training_json,
 )
-from odt.errors import OptionError
+from odt.errors import OdtError
 
 # The example of circle_plus_gen's README.
 README = """{
@@ -140,7 +140,7 @@ def test_fine_tuning_is_all_none_or_the_last(last: int, trainable: tuple[int, ..
     ],
 )
 def test_what_cannot_be_is_one_line(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(OptionError, match=words) as e:
+    with pytest.raises(OdtError, match=words) as e:
         parse(recipe(**changes))
     assert str(e.value).startswith("r.json: ")
     assert "\n" not in str(e.value)
@@ -148,7 +148,7 @@ def test_what_cannot_be_is_one_line(changes: dict[str, Any], words: str) -> None
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"optimizer": {}}', "[" * 100000])
 def test_other_text_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match=r"^r\.json: ") as e:
+    with pytest.raises(OdtError, match=r"^r\.json: ") as e:
         parse_training_json(text, "r.json", 5)
     assert len(str(e.value)) < 300
 
@@ -156,7 +156,7 @@ def test_other_text_is_refused(text: str) -> None:
 def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "latin.json").write_bytes(b'{"\xe9": 1}')
     for name in ("latin.json", "missing.json", "."):
-        with pytest.raises(OptionError, match="must be a file of JSON, but got: "):
+        with pytest.raises(OdtError, match="must be a file of JSON, but got: "):
             read_training_json(tmp_path / name, 5)
 
 

@@ -34,7 +34,7 @@ def trainer(budget: int | None, **options: int) -> Trainer:
 
 def smallest() -> int:
     """What the refusal of one byte names."""
-    with pytest.raises(OptionError, match="--memory-budget: must be at least") as refused:
+    with pytest.raises(OptionError, match="`memory_budget=`: must be at least") as refused:
         trainer(1)
     found = re.search(r"at least ([\d.]+)MB", str(refused.value))
     assert found
@@ -74,7 +74,7 @@ def test_a_budget_changes_nothing_where_all_fits() -> None:
 def test_a_given_micro_batch_is_kept() -> None:
     with trainer(smallest() * 2, micro_batch=3) as t:
         assert t.runtime.schedule.micro_batch == 3
-    with pytest.raises(OptionError, match="--memory-budget: must be at least"):
+    with pytest.raises(OptionError, match="`memory_budget=`: must be at least"):
         trainer(smallest(), micro_batch=BATCH)
 
 

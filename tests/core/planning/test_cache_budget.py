@@ -58,7 +58,7 @@ def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:
         head_of(10**6, samples)
     (least,) = re.findall(r"at least ([\d.]+)MB", str(refused.value))
     head_of(round(float(least) * 1e6), samples).close()
-    with pytest.raises(OptionError, match=r"MB\. Keep less: --cache-frozen disk"):
+    with pytest.raises(OptionError, match=r'MB\. Keep less: `cache_frozen="disk"`'):
         head_of(round(float(least) * 1e6) - 10**6, samples)
 
 

@@ -120,5 +120,5 @@ def test_a_batch_that_cannot_be_cut_is_not_cut_in_silence(given: dict[str, int])
     chosen = choose_schedule(4, plan_at)  # type: ignore[arg-type]
     assert (chosen.micro_batch, chosen.workers) == (4, 1)
     assert choose_schedule(4, plan_at, 4, 1) == chosen  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="--micro-batch, --workers: must be 4 and 1, because"):
+    with pytest.raises(OptionError, match="`micro_batch=`, `workers=`: must be 4 and 1, because"):
         choose_schedule(4, plan_at, **given)  # type: ignore[arg-type]

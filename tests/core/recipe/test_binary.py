@@ -94,7 +94,7 @@ def test_one_unit_gets_random_targets_of_both_kinds() -> None:
 
 
 def test_a_circle_plus_cannot_say_it() -> None:
-    with pytest.raises(OptionError, match=r"one of the losses .*, but got binary_crossentropy"):
+    with pytest.raises(OptionError, match=r"must be .* in a circle\+ file, but got `binary_cross"):
         encode_training_info(TrainingInfo(loss=BCE), 2)
 
 
@@ -135,7 +135,7 @@ def test_a_model_of_tags_passes_its_check(folder: Path) -> None:
 def test_a_circle_plus_is_refused_before_training(folder: Path) -> None:
     result = odt(f"{TRAIN} --epochs 1 --export-circleplus p.circle")
     assert (result.exit_code, "Epoch" in result.stdout) == (1, False)
-    assert "Export a Circle model, and give --loss again." in result.stderr
+    assert "Export a Circle model, and give the loss again." in result.stderr
 
 
 def test_targets_outside_0_to_1_are_named(folder: Path) -> None:

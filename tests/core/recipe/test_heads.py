@@ -117,18 +117,18 @@ def test_integers_have_no_loss() -> None:
     graph = net.graph(best, y)
     (loss,) = output_losses(LoweredGraphs(graph), TrainingInfo(loss=MSE))
     assert (loss.tensor, loss.output) == (y, 1)
-    with pytest.raises(OptionError, match=r"must be none for tensor .*, but got mean_squared"):
+    with pytest.raises(OptionError, match=r"must be none for tensor .*, but got `mean_squared"):
         output_losses(LoweredGraphs(graph), TrainingInfo(loss=MSE, output_losses=(("0", MSE),)))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"output_losses": (("x9", MSE),)}, "--output-loss: must be for one output, x7, x10 or"),
-        ({"loss_weights": (("2", 1.0),)}, "--loss-weight: must be for one output, x7, x10 or"),
-        ({"output_losses": (("0", "none"), ("1", "none"))}, "must have a loss and a weight above"),
-        ({"loss_weights": (("0", 0.0), ("1", 0.0))}, "must have a loss and a weight above 0"),
-        ({"loss": None}, '--loss: must be given for tensor 10 \\("x10"\\)'),
+        ({"output_losses": (("x9", MSE),)}, "`output_losses=`: must be for one output, x7, x10 or"),
+        ({"loss_weights": (("2", 1.0),)}, "`loss_weights=`: must be for one output, x7, x10 or"),
+        ({"output_losses": (("0", "none"), ("1", "none"))}, "must give an output of floats a loss"),
+        ({"loss_weights": (("0", 0.0), ("1", 0.0))}, "a loss and a weight above 0"),
+        ({"loss": None}, '`loss=`: must be given for tensor 10 \\("x10"\\)'),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:
@@ -137,7 +137,7 @@ def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> No
 
 
 def test_a_circle_plus_holds_one_loss() -> None:
-    with pytest.raises(OptionError, match="a circle\\+ must have one loss for all outputs"):
+    with pytest.raises(OptionError, match="must be left out for a circle\\+ file"):
         encode_training_info(TrainingInfo(loss=MSE, loss_weights=(("0", 2.0),)), 3)
 
 

@@ -130,10 +130,10 @@ def test_a_bias_that_something_multiplies_is_none() -> None:
     [
         (
             Selection(("FULLY_CONECTED",)),
-            "--trainable: must match the name or the operator of a weight, but got FULLY_CONECTED, "
-            "which matches none. There are FULLY_CONNECTED; odt inspect lists all.",
+            "`patterns=`: must match the name or the operator of a weight, but got FULLY_CONECTED, "
+            "which matches none. There are FULLY_CONNECTED; `Model.summary..` lists all.",
         ),
-        (Selection(freeze=("x1", "x0")), "--freeze: .* but got x0"),
+        (Selection(freeze=("x1", "x0")), "`freeze=`: .* but got x0"),
         (Selection(("x1",), ("x1",)), "must leave something to train, but got none of the 5"),
     ],
 )

@@ -189,7 +189,7 @@ def test_a_whole_share_is_dense_and_later_shares_win() -> None:
 def test_a_pattern_without_a_filter_that_trains_is_refused(pattern: str) -> None:
     """x2 is a bias; x1, the first filter, is frozen."""
     info = select(LoweredGraphs(dense()), INFO, Selection(freeze=("x1",)))
-    with pytest.raises(OptionError, match=f"--sparse: .* but got {pattern}"):
+    with pytest.raises(OptionError, match=f"`sparse=`: .* but got {pattern}"):
         choose_channels(LoweredGraphs(dense()), info, [(pattern, 0.5)])
 
 
@@ -198,7 +198,7 @@ def test_a_tensor_that_is_more_than_a_filter_is_refused() -> None:
     x, w = net.input(1, 3), net.weight(3, 3)
     y = net.add("FULLY_CONNECTED", [x, w], (1, 3))
     graph = net.graph(net.add("ADD", (y, net.add("MUL", (w, w), (3, 3))), (3, 3)))
-    with pytest.raises(OptionError, match="--sparse"):
+    with pytest.raises(OptionError, match="`sparse=`"):
         choose_channels(LoweredGraphs(graph), INFO, [("*", 0.5)])
 
 
@@ -206,9 +206,9 @@ def test_a_tensor_that_is_more_than_a_filter_is_refused() -> None:
 def test_channels_of_another_model_are_refused(channels: tuple[int, ...]) -> None:
     graph = dense()
     info = replace(INFO, sparse=((filter_of(graph), channels),))
-    with pytest.raises(OptionError, match="sparse channels: must be ascending and below"):
+    with pytest.raises(OptionError, match="`sparse=`: channels must be ascending and below"):
         Trainer(graph, info)
-    with pytest.raises(OptionError, match="sparse channels"):
+    with pytest.raises(OptionError, match="`sparse=`: channels"):
         Trainer(graph, replace(INFO, sparse=((0, (0,)),)))
 
 

@@ -94,5 +94,5 @@ def test_the_copy_is_part_of_a_budget() -> None:
     assert found[1] - found[0] == pytest.approx(copy, abs=1.1e5)  # both are rounded up to 0.1 MB
     with trainer(True, budget=int(found[1])) as fits:
         assert fits.memory().total < found[1]
-    with pytest.raises(OptionError, match=r"\. Keep less: no --keep-best\.$"):
+    with pytest.raises(OptionError, match=r"\. Keep less: no `keep_best=True`\.$"):
         trainer(True, budget=int(found[1] - copy))

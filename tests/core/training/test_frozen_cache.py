@@ -209,7 +209,7 @@ def test_a_bias_trains_on_its_own_layer_s_input() -> None:
 
 @pytest.mark.parametrize("trainable", [None, (0,), ()])
 def test_a_model_without_a_frozen_part_is_refused(trainable: tuple[int, ...] | None) -> None:
-    with pytest.raises(OptionError, match="--cache-frozen: something must train, and operators"):
+    with pytest.raises(OptionError, match="`cache_frozen=`: something must train, and operators"):
         Trainer(chain()[0], replace(INFO, trainable_ops=trainable), keep=ALL)
 
 
@@ -234,7 +234,7 @@ def test_values_too_large_for_half_precision_are_refused() -> None:
         cache_of(trainer) as cache,
     ):
         cache.data.inputs[0][...] *= 1e6  # type: ignore[attr-defined]
-        with pytest.raises(TrainingError, match=r"--cache-dtype float16: tensor .* within ±65504"):
+        with pytest.raises(TrainingError, match=r"`cache_dtype=.float16.`: .* within ±65504"):
             train(trainer, cache)
 
 
@@ -253,7 +253,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     words = [*map(str, COMMAND), "--cache-frozen", "disk"]
     result = CliRunner().invoke(main, words, env={"TMPDIR": str(tmp_path / "no")})
     assert result.exit_code == 1
-    assert f"--cache-frozen disk: {tmp_path}/no: must have room for " in result.stderr
+    assert f"--cache-frozen: {tmp_path}/no must have room for " in result.stderr
     assert result.stderr.endswith("no such file or directory. Let TMPDIR name another folder.\n")
 
 
@@ -264,7 +264,7 @@ def test_a_disk_that_is_full_is_refused_at_once(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "posix_fallocate", full)
     graph, trainable = chain()
     info = replace(INFO, trainable_ops=trainable)
-    message = r"--cache-frozen disk: .*: must have room for 1,152 bytes, but got: no space left"
+    message = r"`cache_frozen=`: .* must have room for 1,152 bytes, but got no space left"
     with (
         Trainer(graph, info, keep=DISK) as trainer,
         pytest.raises(OptionError, match=message),

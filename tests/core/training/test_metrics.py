@@ -93,12 +93,12 @@ def test_accuracy_is_the_one_that_fits(loss: str, shape: tuple[int, ...], name: 
 @pytest.mark.parametrize(
     ("name", "loss", "shape", "fitting"),
     [
-        ("categorical_accuracy", SPARSE, (10,), "Give sparse-categorical-accuracy."),
-        ("mean_squared_error", SPARSE, (10,), "Give sparse-categorical-accuracy."),
-        ("sparse_categorical_accuracy", CCE, (10,), "Give categorical-accuracy or"),
-        ("binary_accuracy", CCE, (10,), "Give categorical-accuracy or"),
-        ("sparse_categorical_accuracy", MSE, (10,), "Give categorical-accuracy or binary-"),
-        ("categorical_accuracy", MSE, (1,), "Give binary-accuracy or mean-absolute-error or"),
+        ("categorical_accuracy", SPARSE, (10,), "Give `sparse_categorical_accuracy`."),
+        ("mean_squared_error", SPARSE, (10,), "Give `sparse_categorical_accuracy`."),
+        ("sparse_categorical_accuracy", CCE, (10,), "Give `categorical_accuracy` or"),
+        ("binary_accuracy", CCE, (10,), "Give `categorical_accuracy` or"),
+        ("sparse_categorical_accuracy", MSE, (10,), "Give `categorical_accuracy` or `binary_"),
+        ("categorical_accuracy", MSE, (1,), "Give `binary_accuracy` or `mean_absolute_error` or"),
     ],
 )
 def test_a_metric_for_other_targets_is_refused_and_those_that_fit_are_named(
@@ -106,7 +106,7 @@ def test_a_metric_for_other_targets_is_refused_and_those_that_fit_are_named(
 ) -> None:
     with pytest.raises(OptionError) as e:
         fitting_metrics(["r2", name] if loss != SPARSE else [name], loss, TensorSpec(shape, F32))
-    assert str(e.value).startswith(f"--metric {name.replace('_', '-')}: targets must be ")
+    assert str(e.value).startswith(f"`metrics=`: targets of `{name}` must be ")
     assert fitting in str(e.value)
 
 

@@ -50,5 +50,5 @@ def test_losses_and_errors_fall_and_other_values_grow(
 
 
 def test_a_value_that_is_not_there_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"^monitor: must be one of loss, but got val_loss\."):
+    with pytest.raises(OptionError, match=r"^`monitor=`: must be one of loss, but got val_loss\."):
         Monitor().improves({"loss": 1.0})

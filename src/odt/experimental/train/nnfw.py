@@ -133,14 +133,11 @@ class nnfw_session:
         }
         for what, value in given.items():
             if value is None and what not in self._stored:
-                raise OptionError(
-                    f"train_prepare: training info must name the {what}, but got none"
-                )
-        if info.batch_size < 1 or (number < trainable_ops.ALL and not listed):
-            raise OptionError(
-                "train_prepare: batch_size must be 1 or more and num_of_trainable_ops −1 or more, "
-                f"but got {info.batch_size} and {number}"
-            )
+                raise OptionError(what, "must be in the training info", "none")
+        if info.batch_size < 1:
+            raise OptionError("batch_size", "must be 1 or more", info.batch_size)
+        if number < trainable_ops.ALL and not listed:
+            raise OptionError("num_of_trainable_ops", "must be −1 or more", number)
         last = None if listed else number
         request = Request(**given, hyper_parameters=self._hyper_parameters, last=last)
         recipe = prepare(self._lowered, request)

@@ -1,0 +1,46 @@
+"""Messages in the spelling of the command line.
+
+Messages and warnings name options as the Python API does, in backticks: `micro_batch=1` becomes
+--micro-batch 1, `keep_best=True` --keep-best, `mean_squared_error` mean-squared-error.
+"""
+
+import re
+
+# Argument in Python → option, where they are not the same words.
+OPTIONS = {
+    "last": "num-of-trainable-ops",
+    "operators": "trainable-ops",
+    "patterns": "trainable",
+    "metrics": "metric",
+    "output_losses": "output-loss",
+    "loss_weights": "loss-weight",
+    "properties": "property",
+}
+TEXTS = {
+    "float_weights=True": "--export-weights float",
+    "float_weights=False": "--export-weights as-stored",
+    "Model.summary()": "odt inspect",
+    "OdtError.details": "odt -v",
+}
+REFERENCE = re.compile(rf"`(?:({'|'.join(map(re.escape, TEXTS))})|(\w+)=([^`]*)|(\w+(?::[^`]*)?))`")
+
+
+def spell(message: str) -> str:
+    """Translates what a message has in backticks to options, values and commands."""
+    return REFERENCE.sub(_spelled, message)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    text, name, value, word = match.groups()
+    if text:
+        return TEXTS[text]
+    if word:
+        return _kebab(word)
+    if name.isupper():  # an environment variable
+        return f"{name}={value}" if value else name
+    option = f"--{OPTIONS.get(name) or _kebab(name)}"
+    return option if value in ("", "True") else option + " " + value.strip('"')
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
