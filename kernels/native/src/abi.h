@@ -1,6 +1,6 @@
-/* The boundary with Python: limits, structs and what every kernel that exported.h lists takes.
-   module.c makes a table of them. native/library.py holds it against native/structs.py when it
-   loads the library, and takes limits and types of arguments from it. */
+/* The interface to Python: limits, structs and the arguments of elementwise kernels. module.c makes
+   a table of them and of the kernels in exported.h. native/library.py compares the table with
+   native/structs.py when it loads the library, and reads limits and argument types from it. */
 
 #ifndef ABI_H
 #define ABI_H
@@ -10,20 +10,20 @@
 /* Limits. */
 #define MAX_LANES 16     /* floats of the widest vector */
 #define MAX_NR 3         /* vectors of a register tile */
-#define PIXELS 128       /* of a tile of windows: a multiple of every MR */
-#define MAX_TAPS 64      /* of a window */
+#define PIXELS 128       /* windows in a tile: a multiple of every MR */
+#define MAX_TAPS 64      /* taps of a window */
 #define MAX_DEPTH 8192   /* channels of a window */
-#define GATHER_PARTS 4   /* parts of a call that have room for gathered windows */
-#define PANEL_PARTS 4    /* parts of a call that have room for a packed panel */
+#define GATHER_PARTS 4   /* parts of a call that have scratch for gathered windows */
+#define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */
 #define MAX_RANK 6       /* axes of an elementwise kernel */
 #define MAX_INPUTS 3     /* inputs of an elementwise kernel */
 #define MAX_OUTER_AXES 4 /* axes around the matrices of a transpose */
 #define MAX_LSTM_UNITS 1024
 
-/* Windows of images, and where their results go. Result (n, r, c) reads the input rows
-   start_h + r·stride_h + row_taps[a], and columns likewise; what lies outside of height × width is
-   the border. The weights of tap (a, b) begin at row_weights[a] + col_weights[b]. Strides in
-   floats. */
+/* Windows of images, and the offsets of their results. Result (n, r, c) reads the input rows
+   start_h + r·stride_h + row_taps[a] and the columns start_w + c·stride_w + col_taps[b]; positions
+   outside height × width are the border. The weights of tap (a, b) begin at row_weights[a] +
+   col_weights[b]. Strides are in floats. */
 typedef struct {
   int64_t images, rows, cols, depth, units;
   int64_t image_stride, row_stride, col_stride;
@@ -35,41 +35,40 @@ typedef struct {
   const int64_t *row_taps, *row_weights, *col_taps, *col_weights; /* (taps_h), (taps_w) */
 } window_walk;
 
-/* Arrays that are stretched to one shape: the strides of what is stretched are 0. In elements; the
-   last axis of each array has stride 1 or 0. Where y's is 0, results add up. */
+/* Arrays that are broadcast to one shape: the strides of broadcast axes are 0. Strides are in
+   elements; the last axis of each array has stride 1 or 0. Axes with stride 0 in y are summed. */
 typedef struct {
   int64_t rank, sizes[MAX_RANK], y[MAX_RANK], inputs[MAX_INPUTS][MAX_RANK];
 } elementwise_shape;
 
-/* y[m] = left[m] right[m] for `count` matrices m of rows × depth and depth × columns. Strides in
-   floats; those from matrix to matrix are 0 where one is for all. */
+/* y[m] = left[m] right[m] for `count` matrices m of rows × depth and depth × columns. Strides are
+   in floats; the matrix stride is 0 if one matrix is used for all m. */
 typedef struct {
   int64_t count, rows, depth, columns;
   int64_t left_matrix_stride, left_row_stride, left_depth_stride;
   int64_t right_matrix_stride, right_depth_stride, right_column_stride;
 } matmul_shape;
 
-/* Matrices of `lines` × `length` lie along the outer axes of x and of y. Element k of line l of y
-   is at l·y_line_stride + k, in x at l·x_line_stride + k·x_stride; one of the latter is 1. Strides
-   in elements. */
+/* Matrices of `lines` × `length` along the outer axes of x and y. Element k of line l is at
+   l·y_line_stride + k in y and at l·x_line_stride + k·x_stride in x; one of the strides in x is 1.
+   Strides are in elements. */
 typedef struct {
   int64_t rank, sizes[MAX_OUTER_AXES], x[MAX_OUTER_AXES], y[MAX_OUTER_AXES];
   int64_t lines, length, x_line_stride, x_stride, y_line_stride;
 } transpose_shape;
 
-/* N samples, T steps of I values, O units; strides from sample to sample and from step to step, in
-   rows. */
+/* N samples, T steps of I values, O units; the strides of samples and steps are in rows. */
 typedef struct {
   int64_t samples, steps, depth, units, sample_stride, step_stride;
-  float clip; /* the cell stays within ± clip */
+  float clip; /* the cell is limited to ± clip */
 } lstm_shape;
 
-/* What every elementwise kernel takes; a, b and c may be null. */
+/* Arguments of every elementwise kernel; a, b and c may be null. */
 #define MAP_ARGUMENTS                                                                             \
   (const elementwise_shape *m, float *y, const float *a, const float *b, const float *c, float p, \
    float q)
 
-/* Functions of the whole process. */
+/* Functions that concern the whole process. */
 #ifdef _WIN32
 #define EXPORT __declspec(dllexport)
 #else

@@ -1,4 +1,4 @@
-/* Products of small matrices, many of them: BATCH_MATMUL. */
+/* BATCH_MATMUL: products of many small matrices. */
 
 #include "team.h"
 

@@ -4,15 +4,15 @@
 
 #include "tile.h"
 
-/* n vectors of columns of `right`: vector j begins at[j] floats beyond b and goes on in steps of
-   `depth_stride`; in y it lies to[j] columns to the right. `lanes` of each vector are stored. */
+/* n vectors of columns of `right`: vector j begins at b + at[j] and continues in steps of
+   `depth_stride`; in y it begins at column to[j]. `lanes` of each vector are stored. */
 typedef struct {
   const float *b;
   int64_t depth_stride, at[NR], to[NR];
   int lanes;
 } F(block_of_columns);
 
-/* The product of m rows and n vectors of columns. */
+/* Computes the product of m rows and n vectors of columns. */
 INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_of_columns) * c,
                            float *y, int m, int n) {
   F(tile) sums;
@@ -48,7 +48,7 @@ MATMUL_TILE(matmul_row, 1, 3)
 #endif
 #undef MATMUL_TILE
 
-/* Packs LANES columns of `right` side by side for the whole depth, padded with zeros. */
+/* Packs LANES columns of `right` as rows of LANES values, padded with zeros. */
 static void F(pack_columns)(const matmul_shape *g, const float *right, float *panel,
                             int64_t depth_stride) {
   int64_t lanes = g->columns < LANES ? g->columns : LANES;
@@ -116,7 +116,7 @@ static void F(matmul_part)(void *job, int part, int parts) {
   }
 }
 
-/* Columns are packed into the panel where they do not lie side by side or do not fill a vector. */
+/* Columns are packed into the panel if they are not contiguous or do not fill a vector. */
 void F(matmul)(const matmul_shape *g, const float *left, const float *right, float *y,
                float *panel) {
   F(matmul_job)

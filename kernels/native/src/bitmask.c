@@ -1,4 +1,4 @@
-/* Bitmasks: one bit an element tells backward where a clamp passes the gradient. */
+/* Bitmasks of clamps: one bit per element, set where the gradient passes. */
 
 #include "abi.h"
 

@@ -1,4 +1,4 @@
-/* One instruction set's version of bitmask.c. Eight elements are a byte, the first its highest
+/* One instruction set's version of bitmask.c. A byte holds eight elements, the first in the highest
    bit. */
 
 typedef float F(floats) __attribute__((vector_size(32), aligned(4), may_alias));
@@ -34,7 +34,7 @@ void F(apply_bitmask)(const float *dy, const uint8_t *mask, float *dx, int64_t n
       for (int64_t k = i; k < n; k++) dx[k] = *mask >> (7 - (k - i)) & 1 ? dy[k] : 0;
       return;
     }
-    F(eight) open = ((((F(eight)){0}) + *mask) & F(bit_of_lane)) != 0;
-    *(F(eight) *)(dx + i) = open & *(const F(eight) *)(dy + i);
+    F(eight) set = ((((F(eight)){0}) + *mask) & F(bit_of_lane)) != 0;
+    *(F(eight) *)(dx + i) = set & *(const F(eight) *)(dy + i);
   }
 }

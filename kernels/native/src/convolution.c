@@ -1,8 +1,8 @@
-/* Convolutions as sums of products over windows.
+/* Convolution as sums of products over windows.
 
-   correlate: y = Σ window(x) w, where the walk says how both lie, with bias, clamp or ReLU mask
-   as an epilogue in registers. It is the forward pass, and the gradient by x.
-   filter_sums: dw = Σ dy window(x), and db = Σ dy: the gradient by the filters. */
+   correlate: y = Σ window(x) w, for the windows and weights that the window_walk describes, with
+   bias, clamp or ReLU mask as an epilogue in registers: forward pass and input gradient.
+   filter_sums: dw = Σ dy window(x) and db = Σ dy: filter and bias gradient. */
 
 #include "window_walk.h"
 

@@ -4,7 +4,7 @@
 
 #include "tile.h"
 
-/* What is applied to a result before it is stored. */
+/* Computations applied to a result before it is stored. */
 typedef struct {
   const float *bias, *relu_mask;
   int clamp;
@@ -16,15 +16,15 @@ static __attribute__((noinline)) void F(epilogue_narrow)(float part[2 * MR][LANE
                                                          const F(epilogue) * e) {
   for (int i = 0; i < m; i++)
     for (int l = 0; l < lanes; l++) {
-      float s = part[i][l], open = e->relu_mask ? e->relu_mask[out[i] + l] : 0;
+      float s = part[i][l], mask = e->relu_mask ? e->relu_mask[out[i] + l] : 0;
       if (e->bias) s += e->bias[l];
       if (e->clamp) s = s < e->lo ? e->lo : s > e->hi ? e->hi : s;
-      if (e->relu_mask && !(open > e->lo && open < e->hi)) s = 0;
+      if (e->relu_mask && !(mask > e->lo && mask < e->hi)) s = 0;
       y[out[i] + l] = s;
     }
 }
 
-/* The results of m pixels and n vectors of units. */
+/* Computes the results of m pixels and n vectors of units. */
 INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
                               const float *const *w, int64_t depth_stride, const int64_t *at, int m,
                               int n, float *y, const int64_t *out, const int64_t *unit, int lanes,
@@ -105,7 +105,8 @@ static void F(correlate_part)(void *job, int part, int parts) {
   int64_t begin_at = 0, end_at = vectors;
   int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0;
   int64_t depth_stride = packed ? LANES : g->depth_stride;
-  walk_cursor cursor = begin(g, MANY_TILES(g, parts) ? part : 0, MANY_TILES(g, parts) ? parts : 1);
+  walk_cursor cursor =
+      walk_begin(g, MANY_TILES(g, parts) ? part : 0, MANY_TILES(g, parts) ? parts : 1);
   if (!MANY_TILES(g, parts))
     begin_at = chunk_begin(vectors, part, parts), end_at = chunk_begin(vectors, part + 1, parts);
   for (int64_t a = 0, t = 0; a < g->taps_h; a++)
@@ -140,8 +141,9 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
   int packed = g->unit_stride != 1 || g->units < LANES;
   F(correlate_job) c = {x, w, packed ? panel : 0, y, g, {bias, relu_mask, clamp, lo, hi}};
   if (packed) F(pack_panel)(g, w, panel);
-  parallel_for(F(correlate_part), &c,
-               parallel_parts(results(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES));
+  parallel_for(
+      F(correlate_part), &c,
+      parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES));
 }
 
 /* sums[o][vector] += Σ over pixels of dy[p][o] x[p][vector], for m values of o and n vectors. */
@@ -186,16 +188,16 @@ static void F(add_filter_tiles)(int pixels, const float *const *in, const float 
     }
     for (int64_t o = begin_at; o < end_at;) {
       float *here = sums + o * unit_step;
-      int whole = end_at - o >= MR, wide = n == 1 && end_at - o >= 2 * MR;
+      int full = end_at - o >= MR, wide = n == 1 && end_at - o >= 2 * MR;
 #define RUN(name) F(name)(pixels, in, dy + o, units, at, here, unit_step, to, first)
       if (wide) RUN(filter_wide1);
-      else if (n == 1) whole ? RUN(filter_rows1) : RUN(filter_row1);
-      else if (n == 2) whole ? RUN(filter_rows2) : RUN(filter_row2);
+      else if (n == 1) full ? RUN(filter_rows1) : RUN(filter_row1);
+      else if (n == 2) full ? RUN(filter_rows2) : RUN(filter_row2);
 #if NR == 3
-      else whole ? RUN(filter_rows3) : RUN(filter_row3);
+      else full ? RUN(filter_rows3) : RUN(filter_row3);
 #endif
 #undef RUN
-      o += wide ? 2 * MR : whole ? MR : 1;
+      o += wide ? 2 * MR : full ? MR : 1;
     }
   }
 }
@@ -218,11 +220,11 @@ static void F(add_bias_sums)(int pixels, const float *dy, int64_t units, int64_t
 
 typedef struct {
   const float *dy, *x;
-  float *dw, *db, *room;
+  float *dw, *db, *scratch;
   const window_walk *g;
 } F(filter_job);
 
-/* One part: some units. Each part gathers windows into room of its own. */
+/* One part: a range of units. Each part gathers windows into its own scratch. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
@@ -230,12 +232,12 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   int64_t out[PIXELS], begin_at = chunk_begin(g->units, part, parts),
                        end_at = chunk_begin(g->units, part + 1, parts);
   int64_t taps = g->taps_h * g->taps_w, size = g->depth, count = taps;
-  int gather = g->depth < LANES; /* a window's values side by side fill vectors */
+  int gather = g->depth < LANES; /* the gathered values of a window fill vectors */
   if (gather) size = (taps * g->depth + LANES - 1) / LANES * LANES, count = 1;
   int64_t padded = (size + LANES - 1) / LANES * LANES;
   int direct = !gather && padded == size;
-  float *columns = c->room + part * PIXELS * size;
-  float *sums = direct ? c->dw : gather ? c->room + parts * PIXELS * size : c->room;
+  float *columns = c->scratch + part * PIXELS * size;
+  float *sums = direct ? c->dw : gather ? c->scratch + parts * PIXELS * size : c->scratch;
   int64_t unit_step = direct ? g->unit_stride : count * padded;
   if (gather) {
     for (int p = 0; p < PIXELS; p++) {
@@ -243,7 +245,7 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
       for (int64_t k = taps * g->depth; k < size; k++) columns[p * size + k] = 0;
     }
   }
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   int first = 1;
   for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out)); first = 0) {
     const float *here = c->dy + out[0];
@@ -277,13 +279,13 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
       }
 }
 
-void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
+void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                     const window_walk *g) {
-  F(filter_job) c = {dy, x, dw, db, room, g};
-  int parts = parallel_parts(results(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES);
-  int most = g->units < 2 * MR             ? 1
-             : g->units / MR < MAX_THREADS ? (int)(g->units / MR)
-                                           : MAX_THREADS;
-  if (g->depth < LANES && most > GATHER_PARTS) most = GATHER_PARTS;
-  parallel_for(F(filter_sums_part), &c, parts < most ? parts : most);
+  F(filter_job) c = {dy, x, dw, db, scratch, g};
+  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES);
+  int max_parts = g->units < 2 * MR             ? 1
+                  : g->units / MR < MAX_THREADS ? (int)(g->units / MR)
+                                                : MAX_THREADS;
+  if (g->depth < LANES && max_parts > GATHER_PARTS) max_parts = GATHER_PARTS;
+  parallel_for(F(filter_sums_part), &c, parts < max_parts ? parts : max_parts);
 }

@@ -1,5 +1,5 @@
-/* Fully connected layers, forward: y = x wᵀ. Their gradients are sums over windows of one pixel, in
-   convolution.c. */
+/* Forward pass of fully connected layers: y = x wᵀ. The gradients are those of a 1×1 convolution,
+   in convolution.c. */
 
 #include "team.h"
 

@@ -2,18 +2,18 @@
 
 #include "vectors.h"
 
-/* y[r][u] = x[r] · w[u] for m rows and n units: vectors lie along the depth, and w needs no
-   repacking. */
+/* y[r][u] = x[r] · w[u] for m rows and n units, with vectors along the depth, so that w is not
+   packed. */
 INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, float *y,
                           int64_t depth, int64_t units, int m, int n, int64_t clamp, float lo,
                           float hi) {
   F(vec) acc[ROWS][UNITS];
-  int64_t whole = depth / LANES * LANES;
+  int64_t full_depth = depth / LANES * LANES;
 #pragma GCC unroll 8
   for (int r = 0; r < m; r++)
 #pragma GCC unroll 8
     for (int u = 0; u < n; u++) acc[r][u] = (F(vec)){0};
-  for (int64_t k = 0; k < whole; k += LANES) {
+  for (int64_t k = 0; k < full_depth; k += LANES) {
     F(vec) v[UNITS];
 #pragma GCC unroll 8
     for (int u = 0; u < n; u++) v[u] = F(load)(w + u * depth + k);
@@ -29,7 +29,7 @@ INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, flo
 #pragma GCC unroll 8
     for (int u = 0; u < n; u++) {
       float s = F(reduce_add)(acc[r][u]) + (bias ? bias[u] : 0);
-      for (int64_t k = whole; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
+      for (int64_t k = full_depth; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
       if (clamp) s = s < lo ? lo : s > hi ? hi : s;
       y[r * units + u] = s;
     }
@@ -41,10 +41,10 @@ INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, flo
                                                 int64_t clamp, float lo, float hi) {               \
     F(dense_tile)(x, w, bias, y, depth, units, m, n, clamp, lo, hi);                               \
   }
-DENSE_TILE(dense_tile_whole, ROWS, UNITS)
-DENSE_TILE(dense_tile_of_row, 1, UNITS)
-DENSE_TILE(dense_tile_of_unit, ROWS, 1)
-DENSE_TILE(dense_tile_of_one, 1, 1)
+DENSE_TILE(dense_tile_full, ROWS, UNITS)
+DENSE_TILE(dense_tile_row, 1, UNITS)
+DENSE_TILE(dense_tile_unit, ROWS, 1)
+DENSE_TILE(dense_tile_single, 1, 1)
 #undef DENSE_TILE
 
 typedef struct {
@@ -64,11 +64,11 @@ static void F(dense_part)(void *job, int part, int parts) {
     const float *bias = c->bias ? c->bias + u : 0;
     for (int64_t r = 0; r < c->rows;) {
       int tall = c->rows - r >= ROWS;
-      const float *from = c->x + r * depth, *with = c->w + u * depth;
+      const float *from = c->x + r * depth, *weights = c->w + u * depth;
       float *to = c->y + r * units + u;
-#define RUN(name) F(name)(from, with, bias, to, depth, units, c->clamp, c->lo, c->hi)
-      if (tall) wide ? RUN(dense_tile_whole) : RUN(dense_tile_of_unit);
-      else wide ? RUN(dense_tile_of_row) : RUN(dense_tile_of_one);
+#define RUN(name) F(name)(from, weights, bias, to, depth, units, c->clamp, c->lo, c->hi)
+      if (tall) wide ? RUN(dense_tile_full) : RUN(dense_tile_unit);
+      else wide ? RUN(dense_tile_row) : RUN(dense_tile_single);
 #undef RUN
       r += tall ? ROWS : 1;
     }

@@ -1,4 +1,4 @@
-/* Depthwise convolution: each channel by itself, so vectors lie along the channels. */
+/* Depthwise convolution, with vectors along the channels. */
 
 #include "window_walk.h"
 

@@ -2,9 +2,9 @@
 
 #include "vectors.h"
 
-INLINE void F(pixel)(int64_t count, int64_t depth, const float *const *in, const int64_t *taps,
-                     const float *w, const float *bias, const float *relu_mask, float *y, int clamp,
-                     float lo, float hi) {
+INLINE void F(depthwise_pixel)(int64_t count, int64_t depth, const float *const *in,
+                               const int64_t *taps, const float *w, const float *bias,
+                               const float *relu_mask, float *y, int clamp, float lo, float hi) {
   int64_t vectors = (depth + LANES - 1) / LANES;
   for (int64_t j = 0; j < vectors; j++) {
     int64_t at = F(vector_start)(j, depth);
@@ -18,9 +18,10 @@ INLINE void F(pixel)(int64_t count, int64_t depth, const float *const *in, const
   }
 }
 
-static void F(narrow_pixel)(int64_t count, int64_t depth, const float *const *in,
-                            const int64_t *taps, const float *w, const float *bias,
-                            const float *relu_mask, float *y, int64_t clamp, float lo, float hi) {
+static void F(depthwise_narrow_pixel)(int64_t count, int64_t depth, const float *const *in,
+                                      const int64_t *taps, const float *w, const float *bias,
+                                      const float *relu_mask, float *y, int64_t clamp, float lo,
+                                      float hi) {
   for (int64_t k = 0; k < depth; k++) {
     float v = bias ? bias[k] : 0;
     for (int64_t t = 0; t < count; t++) v += in[t * PIXELS][k] * w[taps[t] + k];
@@ -45,15 +46,15 @@ static void F(depthwise_part)(void *job, int part, int parts) {
   int64_t out[PIXELS], taps[MAX_TAPS], count = g->taps_h * g->taps_w;
   for (int64_t a = 0, t = 0; a < g->taps_h; a++)
     for (int64_t b = 0; b < g->taps_w; b++, t++) taps[t] = g->row_weights[a] + g->col_weights[b];
-  walk_cursor cursor = begin(g, part, parts);
+  walk_cursor cursor = walk_begin(g, part, parts);
   for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
-      const float *open = c->relu_mask ? c->relu_mask + out[p] : 0;
+      const float *mask = c->relu_mask ? c->relu_mask + out[p] : 0;
 #define RUN(name, n) \
-  F(name)(n, g->depth, in + p, taps, c->w, c->bias, open, c->y + out[p], c->clamp, c->lo, c->hi)
-      if (g->depth < LANES) RUN(narrow_pixel, count);
-      else if (count == 9) RUN(pixel, 9);
-      else RUN(pixel, count);
+  F(name)(n, g->depth, in + p, taps, c->w, c->bias, mask, c->y + out[p], c->clamp, c->lo, c->hi)
+      if (g->depth < LANES) RUN(depthwise_narrow_pixel, count);
+      else if (count == 9) RUN(depthwise_pixel, 9);
+      else RUN(depthwise_pixel, count);
 #undef RUN
     }
 }
@@ -61,13 +62,13 @@ static void F(depthwise_part)(void *job, int part, int parts) {
 void F(depthwise)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, const window_walk *g, int64_t clamp, float lo, float hi) {
   F(depthwise_job) c = {x, w, bias, relu_mask, y, g, clamp, lo, hi};
-  int parts = parallel_parts(results(g) * g->taps_h * g->taps_w * g->depth / LANES);
+  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES);
   parallel_for(F(depthwise_part), &c, MANY_TILES(g, parts) ? parts : 1);
 }
 
 /* dw of n taps for one vector of channels. */
-INLINE void F(filter_taps)(int pixels, int n, const float *const *in, const float *dy,
-                           int64_t depth, int64_t at, float *const *dw, int first) {
+INLINE void F(depthwise_filter_taps)(int pixels, int n, const float *const *in, const float *dy,
+                                     int64_t depth, int64_t at, float *const *dw, int first) {
   F(vec) acc[9];
 #pragma GCC unroll 9
   for (int t = 0; t < n; t++) acc[t] = first ? (F(vec)){0} : F(load)(dw[t]);
@@ -82,29 +83,29 @@ INLINE void F(filter_taps)(int pixels, int n, const float *const *in, const floa
 
 typedef struct {
   const float *dy, *x;
-  float *room;
+  float *scratch;
   const window_walk *g;
 } F(depthwise_filter_job);
 
-/* One part: some channels. */
+/* One part: a range of channels. */
 static void F(depthwise_filter_part)(void *job, int part, int parts) {
   const F(depthwise_filter_job) *c = job;
   const window_walk *g = c->g;
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], count = g->taps_h * g->taps_w, depth = g->depth;
   int64_t vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  float *room = c->room;
-  walk_cursor cursor = begin(g, 0, 1);
+  float *scratch = c->scratch;
+  walk_cursor cursor = walk_begin(g, 0, 1);
   int first = 1;
   for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out)); first = 0) {
     const float *here = c->dy + out[0];
     if (depth < LANES) {
       for (int64_t t = 0; t <= count; t++)
         for (int64_t k = 0; k < depth; k++) {
-          float acc = first ? 0 : room[t * padded + k];
+          float acc = first ? 0 : scratch[t * padded + k];
           for (int p = 0; p < pixels; p++)
             acc += here[p * depth + k] * (t < count ? in[t * PIXELS + p][k] : 1);
-          room[t * padded + k] = acc;
+          scratch[t * padded + k] = acc;
         }
       continue;
     }
@@ -113,12 +114,12 @@ static void F(depthwise_filter_part)(void *job, int part, int parts) {
       int64_t at = F(vector_start)(j, depth), t = 0;
       float *to[9];
       for (; t < count; t += count - t >= 9 ? 9 : 1) {
-        for (int i = 0; i < 9; i++) to[i] = room + (t + i) * padded + j * LANES;
+        for (int i = 0; i < 9; i++) to[i] = scratch + (t + i) * padded + j * LANES;
         const float *const *rows = in + t * PIXELS;
-        if (count - t >= 9) F(filter_taps)(pixels, 9, rows, here, depth, at, to, first);
-        else F(filter_taps)(pixels, 1, rows, here, depth, at, to, first);
+        if (count - t >= 9) F(depthwise_filter_taps)(pixels, 9, rows, here, depth, at, to, first);
+        else F(depthwise_filter_taps)(pixels, 1, rows, here, depth, at, to, first);
       }
-      float *last = room + count * padded + j * LANES;
+      float *last = scratch + count * padded + j * LANES;
       F(vec) acc = first ? (F(vec)){0} : F(load)(last);
       for (int p = 0; p < pixels; p++) acc += F(load)(here + p * depth + at);
       F(store)(last, acc);
@@ -126,18 +127,18 @@ static void F(depthwise_filter_part)(void *job, int part, int parts) {
   }
 }
 
-/* dw, and db where it is not null; channels are summed in room first. */
-void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *room,
+/* Computes dw, and db if it is not null; sums are collected in scratch first. */
+void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                               const window_walk *g) {
-  F(depthwise_filter_job) c = {dy, x, room, g};
+  F(depthwise_filter_job) c = {dy, x, scratch, g};
   int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  int parts = parallel_parts(results(g) * g->taps_h * g->taps_w * depth / LANES);
+  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * depth / LANES);
   parallel_for(F(depthwise_filter_part), &c, parts < vectors ? parts : (int)vectors);
   for (int64_t a = 0, t = 0; a <= g->taps_h; a++)
     for (int64_t b = 0; b < (a < g->taps_h ? g->taps_w : 1); b++, t++) {
       float *to = a < g->taps_h ? dw + g->row_weights[a] + g->col_weights[b] : db;
-      for (int64_t k = 0; k < depth && to && depth < LANES; k++) to[k] = room[t * padded + k];
+      for (int64_t k = 0; k < depth && to && depth < LANES; k++) to[k] = scratch[t * padded + k];
       for (int64_t j = 0; j < vectors && to && depth >= LANES; j++)
-        F(store)(to + F(vector_start)(j, depth), F(load)(room + t * padded + j * LANES));
+        F(store)(to + F(vector_start)(j, depth), F(load)(scratch + t * padded + j * LANES));
     }
 }

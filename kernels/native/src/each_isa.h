@@ -1,9 +1,9 @@
-/* Compiles BODY once for each instruction set that the compiler knows; the names of its functions
-   end in the set's, and Python takes those that the processor has.
+/* Compiles BODY once for each instruction set. The names of its functions end in the name of the
+   instruction set; Python selects those that the processor supports.
 
-   For the body: F(name) is the name with the set's ending, LANES the floats of a vector register;
-   MR × NR and ROWS × UNITS are the accumulators of products, which have to stay in registers beside
-   NR or UNITS vectors of weights and one of x. */
+   For the body: F(name) is the name with that suffix, LANES the number of floats in a vector
+   register. MR × NR and ROWS × UNITS are the accumulators of a product, which must fit into
+   registers together with NR or UNITS vectors of weights and one of x. */
 
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 

@@ -1,4 +1,4 @@
-/* Ends what each_isa.h defined for one instruction set. */
+/* Undefines the macros of one instruction set. */
 
 #undef F
 #undef LANES

@@ -1,5 +1,5 @@
-/* Elementwise kernels on arrays that are stretched to one shape; their gradients sum over the
-   stretched axes. */
+/* Elementwise kernels on arrays that are broadcast to one shape; gradients are summed over the
+   broadcast axes. */
 
 #include <math.h>
 

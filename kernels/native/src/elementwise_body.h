@@ -14,27 +14,28 @@ typedef struct {
   float p, q;
 } F(map_job);
 
-/* One row along the last axis. An input that is stretched along it becomes a chunk of equal values,
-   so that a loop has one kind of input; results that are summed are computed aside. */
+/* Computes one row along the last axis. An input that is broadcast along this axis is copied to a
+   buffer of equal values, so that the loop has one kind of input. Results that are summed are
+   computed in a buffer. */
 static void F(map_row)(const F(map_job) * j, float *y, const float *const *inputs, int is_first) {
   const elementwise_shape *m = j->shape;
   int64_t last = m->rank - 1, n = m->sizes[last], most = n;
-  float same[MAX_INPUTS][CHUNK], part[CHUNK], total = 0;
+  float repeated[MAX_INPUTS][CHUNK], part[CHUNK], total = 0;
   const float *from[MAX_INPUTS];
-  int aside = !m->y[last] || !is_first;
-  if (aside && most > CHUNK) most = CHUNK;
+  int buffered = !m->y[last] || !is_first;
+  if (buffered && most > CHUNK) most = CHUNK;
   for (int k = 0; k < MAX_INPUTS; k++) {
     from[k] = inputs[k];
     if (!inputs[k] || m->inputs[k][last]) continue;
     if (most > CHUNK) most = CHUNK;
-    for (int64_t i = 0; i < most; i++) same[k][i] = *inputs[k];
-    from[k] = same[k];
+    for (int64_t i = 0; i < most; i++) repeated[k][i] = *inputs[k];
+    from[k] = repeated[k];
   }
   for (int64_t at = 0; at < n; at += most) {
     int64_t count = n - at < most ? n - at : most;
-    j->loop(aside ? part : y + at, from[0], from[1], from[2], count, j->p, j->q);
+    j->loop(buffered ? part : y + at, from[0], from[1], from[2], count, j->p, j->q);
     if (!m->y[last]) total += F(row_sum)(part, count);
-    else if (aside)
+    else if (buffered)
       for (int64_t i = 0; i < count; i++) y[at + i] += part[i];
     for (int k = 0; k < MAX_INPUTS; k++)
       if (inputs[k] && m->inputs[k][last]) from[k] += count;
@@ -78,8 +79,8 @@ static void F(map_all)(F(loop) loop, const elementwise_shape *m, float *y, const
   parallel_for(F(map_part), &j, m->y[0] ? parallel_parts(work * 2) : 1);
 }
 
-/* The kernel of a line of elementwise_maps.h. Element i of y has the address of element i of an
-   input, or overlaps none. */
+/* Defines the kernel of a line of elementwise_maps.h. y and an input either do not overlap, or are
+   the same array. */
 #define MAP(name, value)                                                                          \
   static void F(name##_loop)(float *y, const float *a, const float *b, const float *c, int64_t n, \
                              float p, float q) {                                                  \
@@ -98,7 +99,8 @@ INLINE float F(clamp_scalar)(float x, float lo, float hi) {
 /* The density of the normal distribution. */
 #define NORMAL(x) (0.3989422804f * F(exp_nonpositive)(-0.5f * (x) * (x)))
 
-/* GELU by tanh √(2/π) (x + c x³), of which Φ = (1 + tanh u) / 2 is the logistic of 2 u. */
+/* GELU approximated by tanh: Φ = (1 + tanh u) / 2, the logistic function of 2 u, with
+   u = √(2/π) (x + c x³). */
 #define GELU_PHI(x) F(logistic)(1.5957691216f * (x) * (1 + 0.044715f * (x) * (x)))
 #define GELU_SLOPE(x) (1.5957691216f * (1 + 0.134145f * (x) * (x)))
 

@@ -1,4 +1,4 @@
-/* MAP(name, y[i]) for every elementwise kernel, of the inputs a[i], b[i], c[i] and numbers p, q. */
+/* MAP(name, y[i]) for every elementwise kernel, with inputs a[i], b[i], c[i] and numbers p, q. */
 
 MAP(clamp, F(clamp_scalar)(a[i], p, q))
 MAP(relu_mask, b[i] > p && b[i] < q ? a[i] : 0)

@@ -1,6 +1,6 @@
 /* eˣ and functions of it, in float32. NaN stays NaN. */
 
-/* The nearest integer, for |x| < 2²²: floats from 2²³ on have no fraction. */
+/* The nearest integer, for |x| < 2²²: floats of at least 2²³ have no fraction. */
 static inline float F(round_int)(float x) { return x + 12582912 - 12582912; }
 
 /* 2ⁿ for an integer n from -126 to 127. */
@@ -46,7 +46,7 @@ static inline float F(logistic)(float x) {
   return (x > 0 ? 1 : e) / (1 + e);
 }
 
-/* From e⁻²ˣ; near 0, where 1 − e⁻²ˣ loses digits, from the series. */
+/* tanh x from e⁻²ˣ; near 0, where 1 − e⁻²ˣ loses digits, from its series. */
 static inline float F(tanh)(float x) {
   float e = F(exp_nonpositive)(x > 0 ? -2 * x : 2 * x), far = (1 - e) / (1 + e), q = x * x;
   float near = q * (-1.0f / 3 + q * (2.0f / 15 + q * (-17.0f / 315 + q * (62.0f / 2835))));
@@ -59,9 +59,9 @@ static inline float F(expm1)(float x) {
   return 2 * t / (1 - t);
 }
 
-/* The normal distribution's cumulative function Φ; 1 − Φ(−x) where x > 0. Below, Φ(x) exp(x²/2) is
-   t P(t) with t = 1 / (1 − 0.26 x): a fit of reweighted least squares to erfc between −13.5 and 0,
-   its relative error at most 2e-8. Below −13.2 it is 0. */
+/* The standard normal distribution function Φ; for x > 0, 1 − Φ(−x). For x ≤ 0, Φ(x) exp(x²/2) is
+   approximated by t P(t), t = 1 / (1 − 0.26 x): a least-squares fit to erfc between −13.5 and 0
+   with a relative error of at most 2e-8. Φ is 0 below −13.2. */
 static inline float F(normal_cdf)(float x) {
   float t = 1 / (1 + 0.26f * fabsf(x)), p = 0.0307836942f;
   p = p * t - 0.154189795f;

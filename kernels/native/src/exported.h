@@ -1,30 +1,30 @@
-/* KERNEL(name, arguments) for every kernel that Python calls, with the shape of each array; the
-   formulas stand beside the definitions. N images, H × W, C channels or depth, O output channels or
+/* KERNEL(name, arguments) for every kernel that Python calls, with the shape of each array. The
+   formulas are at the definitions. N images, H × W, C channels or depth, O output channels or
    units, R rows, K values of a row, T steps, I inputs. */
 
-/* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors; room is as
-   native/convolution.py says. Bias, relu_mask, panel and db may be null. */
+/* convolution_body.h. The panel holds taps·C·O values, O rounded up to whole vectors;
+   native/convolution.py defines the size of scratch. Bias, relu_mask, panel and db may be null. */
 KERNEL(correlate, (const float *x /* (N, H, W, C) */, const float *w /* (O, KH, KW, C) */,
                    const float *bias /* (O) */, const float *relu_mask /* as y */,
                    float *y /* (N, OH, OW, O) */, float *panel, const window_walk *walk,
                    int64_t clamp, float lo, float hi))
-KERNEL(filter_sums,
-       (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
-        float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *room, const window_walk *walk))
+KERNEL(filter_sums, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N, H, W, C) */,
+                     float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
+                     const window_walk *walk))
 
 /* dense_body.h */
 KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,
                int64_t units, int64_t clamp, float lo, float hi))
 
-/* depthwise_body.h. room: (taps + 1) rows of C, rounded up to whole vectors. */
+/* depthwise_body.h. scratch: (taps + 1) rows of C, rounded up to whole vectors. */
 KERNEL(depthwise,
        (const float *x /* (N, H, W, C) */, const float *w /* (1, KH, KW, C) */,
         const float *bias /* (C) */, const float *relu_mask /* as y */,
         float *y /* (N, OH, OW, C) */, const window_walk *walk, int64_t clamp, float lo, float hi))
-KERNEL(depthwise_filter_sums,
-       (const float *dy /* (N, OH, OW, C) */, const float *x /* (N, H, W, C) */,
-        float *dw /* (1, KH, KW, C) */, float *db /* (C) */, float *room, const window_walk *walk))
+KERNEL(depthwise_filter_sums, (const float *dy /* (N, OH, OW, C) */,
+                               const float *x /* (N, H, W, C) */, float *dw /* (1, KH, KW, C) */,
+                               float *db /* (C) */, float *scratch, const window_walk *walk))
 
 /* batch_matmul_body.h */
 KERNEL(matmul, (const matmul_shape *shape, const float *left /* (…, rows, depth) */,
@@ -92,17 +92,18 @@ KERNEL(instance_norm_scale,
         float *inv /* (N, C) */, float *dgamma /* (C) */, int64_t images, int64_t rows,
         int64_t channels))
 
-/* lstm_body.h. Samples and steps lie as the shape says; room is as native/lstm.py says. */
+/* lstm_body.h. The shape has the strides of samples and steps; native/lstm.py defines the size of
+   scratch. */
 KERNEL(lstm,
        (const float *x /* (N, T, I) */, float *y /* (N, T, O) */, float *gates /* (N, T, 4·O) */,
-        float *cells /* (N, T, O) */, float *room, const float *wf /* (O, I) */,
+        float *cells /* (N, T, O) */, float *scratch, const float *wf /* (O, I) */,
         const float *wg /* (O, I) */, const float *wo /* (O, I) */, const float *wi /* (O, I) */,
         const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
         const float *ri /* (O, O) */, const float *bf /* (O) */, const float *bg /* (O) */,
         const float *bo /* (O) */, const float *bi /* (O) */, const lstm_shape *shape))
 KERNEL(lstm_back,
        (const float *dy /* (N, T, O) */, const float *gates /* (N, T, 4·O) */,
-        const float *cells /* (N, T, O) */, float *dz /* (N, T, 4·O) */, float *room,
+        const float *cells /* (N, T, O) */, float *dz /* (N, T, 4·O) */, float *scratch,
         const float *rf /* (O, O) */, const float *rg /* (O, O) */, const float *ro /* (O, O) */,
         const float *ri /* (O, O) */, const lstm_shape *shape))
 
@@ -112,11 +113,11 @@ KERNEL(pack_bitmask,
 KERNEL(apply_bitmask, (const float *dy /* (n) */, const uint8_t *mask /* (⌈n / 8⌉) */,
                        float *dx /* (n) */, int64_t n))
 
-/* elementwise_body.h, beside the maps that it lists */
+/* elementwise_body.h, besides the maps in elementwise_maps.h */
 KERNEL(column_sums,
        (const float *dy /* (R, C) */, float *db /* (C) */, int64_t rows, int64_t columns))
 
-/* transpose_body.h: elements of four bytes, whatever they are */
+/* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
 
 /* updates_body.h */
@@ -125,5 +126,5 @@ KERNEL(sgd,
 KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,
                   float learning_rate, float decay, float momentum, float nesterov))
 KERNEL(adam, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, float *v /* (n) */,
-              int64_t n, float alpha, float share_m, float share_v, float epsilon, float scale,
-              float decay, float shrink))
+              int64_t n, float alpha, float rate_m, float rate_v, float epsilon, float scale,
+              float decay, float p_scale))

@@ -5,8 +5,8 @@
 #include "loops.h"
 #include "team.h"
 
-#define CHANNELS 64    /* of a block, at most */
-#define SUMMED_ROWS 64 /* summed on their own, so that long sums stay exact */
+#define CHANNELS 64    /* maximum channels of a block */
+#define SUMMED_ROWS 64 /* rows of a partial sum; partial sums keep long sums accurate */
 
 #define BODY "instance_norm_body.h"
 #include "each_isa.h"

@@ -20,12 +20,12 @@ typedef struct {
     for (int c = 0; c < n; c++) to[c] += part[c];                     \
   }
 
-/* Declares a block of channels of one image: n of them from `first` on. They begin at `at` in x,
-   and at `kept` in mean and inv. */
+/* Declares a block of n channels of one image from channel `first`. It begins at `at` in x, and at
+   `stats` in mean and inv. */
 #define BLOCKS ((j.channels + CHANNELS - 1) / CHANNELS)
 #define CHANNEL_BLOCK(image, block)                                               \
   int64_t first = (block) * CHANNELS, at = (image) * j.rows * j.channels + first; \
-  int64_t kept = (image) * j.channels + first;                                    \
+  int64_t stats = (image) * j.channels + first;                                   \
   int n = (int)(j.channels - first < CHANNELS ? j.channels - first : CHANNELS)
 
 static void F(instance_norm_part)(void *job, int part, int parts) {
@@ -38,7 +38,7 @@ static void F(instance_norm_part)(void *job, int part, int parts) {
     for (int c = 0; c < n; c++) mean[c] /= (float)j.rows;
     SUM_ROWS(inv, (j.x[i] - mean[c]) * (j.x[i] - mean[c]))
     for (int c = 0; c < n; c++) inv[c] = 1 / sqrtf(inv[c] / (float)j.rows + j.epsilon);
-    for (int c = 0; c < n; c++) j.mean[kept + c] = mean[c], j.inv[kept + c] = inv[c];
+    for (int c = 0; c < n; c++) j.mean[stats + c] = mean[c], j.inv[stats + c] = inv[c];
     for (int64_t s = 0; s < j.rows; s++) {
       const float *x = j.x + at + s * j.channels, *gamma = j.gamma + first, *beta = j.beta + first;
       float *y = j.y + at + s * j.channels;
@@ -60,13 +60,13 @@ static void F(instance_norm_back_part)(void *job, int part, int parts) {
   int64_t all = j.images * BLOCKS;
   for (int64_t u = chunk_begin(all, part, parts); u < chunk_begin(all, part + 1, parts); u++) {
     CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
-    float whole[CHANNELS], along[CHANNELS], scale[CHANNELS];
-    const float *mean = j.mean + kept, *inv = j.inv + kept;
-    SUM_ROWS(whole, j.dy[i])
-    SUM_ROWS(along, j.dy[i] * (j.x[i] - mean[c]))
+    float mean_dy[CHANNELS], dot[CHANNELS], scale[CHANNELS];
+    const float *mean = j.mean + stats, *inv = j.inv + stats;
+    SUM_ROWS(mean_dy, j.dy[i])
+    SUM_ROWS(dot, j.dy[i] * (j.x[i] - mean[c]))
     for (int c = 0; c < n; c++) {
-      whole[c] /= (float)j.rows;
-      along[c] *= inv[c] * inv[c] / (float)j.rows;
+      mean_dy[c] /= (float)j.rows;
+      dot[c] *= inv[c] * inv[c] / (float)j.rows;
       scale[c] = j.gamma[first + c] * inv[c];
     }
     for (int64_t s = 0; s < j.rows; s++) {
@@ -74,7 +74,7 @@ static void F(instance_norm_back_part)(void *job, int part, int parts) {
       float *dx = j.y + at + s * j.channels;
       IVDEP
       for (int c = 0; c < n; c++)
-        dx[c] = scale[c] * (dy[c] - whole[c] - (x[c] - mean[c]) * along[c]);
+        dx[c] = scale[c] * (dy[c] - mean_dy[c] - (x[c] - mean[c]) * dot[c]);
     }
   }
 }
@@ -93,9 +93,9 @@ void F(instance_norm_scale)(const float *dy, const float *x, float *mean, float 
   for (int64_t c = 0; c < channels; c++) dgamma[c] = 0;
   for (int64_t u = 0; u < images * BLOCKS; u++) {
     CHANNEL_BLOCK(u / BLOCKS, u % BLOCKS);
-    float along[CHANNELS];
-    SUM_ROWS(along, dy[i] * (x[i] - mean[kept + c]))
-    for (int c = 0; c < n; c++) dgamma[first + c] += along[c] * inv[kept + c];
+    float dot[CHANNELS];
+    SUM_ROWS(dot, dy[i] * (x[i] - mean[stats + c]))
+    for (int c = 0; c < n; c++) dgamma[first + c] += dot[c] * inv[stats + c];
   }
 }
 

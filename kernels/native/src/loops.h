@@ -1,9 +1,9 @@
-/* For loops over elements. */
+/* Macros for loops over elements. */
 
 #ifndef LOOPS_H
 #define LOOPS_H
 
-#define CHUNK 256 /* elements that are computed aside at a time */
+#define CHUNK 256 /* elements of a buffer for intermediate results */
 
 /* Before a loop whose iterations are independent. */
 #ifdef __clang__

@@ -1,4 +1,4 @@
-/* A long short-term memory of four gates, forward and back through time. */
+/* LSTM with four gates, forward and backward through time. */
 
 #include <math.h>
 
@@ -6,7 +6,7 @@
 #include "team.h"
 
 #define GATES 4   /* forget, cell, output, input, side by side */
-#define SAMPLES 4 /* that a part computes together */
+#define SAMPLES 4 /* samples computed together */
 
 #define BODY "lstm_body.h"
 #include "each_isa.h"

@@ -1,6 +1,5 @@
-/* Keeps the process alive when a mapped file becomes shorter, where reading behind the new end
-   raises SIGBUS. The handler maps zeros there and sets the file's mark, which the reader of the
-   file checks afterwards. */
+/* Handles SIGBUS, which is raised when a mapped file was truncated and bytes beyond its new end are
+   read. The handler maps zeros there and sets the flag of the file, which its reader checks. */
 
 #ifndef _WIN32
 
@@ -12,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_FILES 1024 /* more are not watched */
-#define TAKEN 1        /* begin of an entry that is being filled */
+#define MAX_FILES 1024 /* maximum number of watched files */
+#define TAKEN 1        /* `begin` of an entry that is being filled */
 
 typedef struct {
   atomic_int lost; /* the first field: its address is the entry's */
@@ -45,7 +44,7 @@ static void fill_hole(int number, siginfo_t *info, void *context) {
     atomic_store(&f->lost, 1);
     if (last < end) last = end;
   }
-  /* The pages that follow are behind the end of the file, too. */
+  /* The pages after it are beyond the end of the file, too. */
   if (!last || mmap((void *)first, last - first, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                     -1, 0) == MAP_FAILED)
     pass_on(number, info, context);
@@ -59,7 +58,7 @@ static void install(void) {
   sigaction(SIGBUS, &ours, &before);
 }
 
-/* Watches the pages of a mapped file from `begin` on; returns its mark, or null if it cannot. */
+/* Watches the pages of a mapped file; returns its flag, or null if there are too many files. */
 atomic_int *watch_mapped(void *begin, int64_t bytes) {
   pthread_once(&once, install);
   for (watched *f = files; f < files + MAX_FILES; f++) {
@@ -73,7 +72,7 @@ atomic_int *watch_mapped(void *begin, int64_t bytes) {
   return 0;
 }
 
-/* To be called before the pages are unmapped. */
+/* Ends the watch; call it before the pages are unmapped. */
 void forget_mapped(atomic_int *mark) {
   watched *f = (watched *)mark;
   atomic_store(&f->end, 0);

@@ -1,5 +1,6 @@
-/* A Python extension module in name only, so that a wheel's build compiles it: it is loaded with
-   ctypes, which releases the interpreter lock during a call. No Python header is needed. */
+/* The table of exports. This is a Python extension module in name only, so that building a wheel
+   compiles it. It is loaded with ctypes, which releases the interpreter lock during a call, and
+   needs no Python header. */
 
 #include "abi.h"
 
@@ -7,7 +8,7 @@ EXPORT void *PyInit__kernels(void) { return 0; } /* for the linker; never called
 
 typedef struct {
   const char *kind, *name, *arguments; /* arguments of a kernel, as in C */
-  int64_t value;                       /* of a limit; the bytes of a struct */
+  int64_t value;                       /* value of a limit, or size of a struct in bytes */
 } export_entry;
 
 #define LIMIT(name) {"limit", #name, 0, name}
@@ -37,10 +38,10 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
 #include "exported.h"
                                      {0}};
 
-/* The table; its last entry has no name. */
+/* Returns the table; its last entry has no name. */
 EXPORT const export_entry *exports(void) { return table; }
 
-/* The best instruction set that this processor has and this library was compiled for: 0 base,
+/* Returns the best instruction set of this processor that the library was compiled for: 0 base,
    1 AVX2, 2 AVX-512. */
 EXPORT int instruction_set(void) {
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)

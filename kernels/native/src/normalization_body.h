@@ -4,7 +4,7 @@
 
 typedef struct {
   const float *x, *dy, *gamma;
-  float *y, *kept; /* kept: norm or inv of each row, from forward for backward */
+  float *y, *saved; /* saved: norm or inv of each row, from forward for backward */
   int64_t rows, n;
   float least;
 } F(norm_job);
@@ -15,7 +15,7 @@ static void F(l2_norm_part)(void *job, int part, int parts) {
        r++) {
     const float *x = j.x + r * j.n;
     float *y = j.y + r * j.n, norm = sqrtf(F(row_dot)(x, x, j.n));
-    j.kept[r] = norm = norm < j.least ? j.least : norm;
+    j.saved[r] = norm = norm < j.least ? j.least : norm;
     IVDEP
     for (int64_t k = 0; k < j.n; k++) y[k] = x[k] / norm;
   }
@@ -32,10 +32,10 @@ static void F(l2_norm_back_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
        r++) {
     const float *y = j.x + r * j.n, *dy = j.dy + r * j.n;
-    float *dx = j.y + r * j.n, norm = j.kept[r];
-    float along = norm <= j.least ? 0 : F(row_dot)(dy, y, j.n);
+    float *dx = j.y + r * j.n, norm = j.saved[r];
+    float dot = norm <= j.least ? 0 : F(row_dot)(dy, y, j.n);
     IVDEP
-    for (int64_t k = 0; k < j.n; k++) dx[k] = (dy[k] - y[k] * along) / norm;
+    for (int64_t k = 0; k < j.n; k++) dx[k] = (dy[k] - y[k] * dot) / norm;
   }
 }
 
@@ -52,7 +52,7 @@ static void F(rms_norm_part)(void *job, int part, int parts) {
        r++) {
     const float *x = j.x + r * j.n, *gamma = j.gamma;
     float *y = j.y + r * j.n, inv = 1 / sqrtf(F(row_dot)(x, x, j.n) / (float)j.n + j.least);
-    j.kept[r] = inv;
+    j.saved[r] = inv;
     IVDEP
     for (int64_t k = 0; k < j.n; k++) y[k] = x[k] * inv * gamma[k];
   }
@@ -70,12 +70,12 @@ static void F(rms_norm_back_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
        r++) {
     const float *x = j.x + r * j.n, *dy = j.dy + r * j.n, *gamma = j.gamma;
-    float *dx = j.y + r * j.n, inv = j.kept[r];
+    float *dx = j.y + r * j.n, inv = j.saved[r];
     IVDEP
     for (int64_t k = 0; k < j.n; k++) dx[k] = dy[k] * gamma[k];
-    float along = F(row_dot)(dx, x, j.n) * inv * inv / (float)j.n;
+    float dot = F(row_dot)(dx, x, j.n) * inv * inv / (float)j.n;
     IVDEP
-    for (int64_t k = 0; k < j.n; k++) dx[k] = (dx[k] - x[k] * along) * inv;
+    for (int64_t k = 0; k < j.n; k++) dx[k] = (dx[k] - x[k] * dot) * inv;
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "window_walk.h"
 
-static const float border[1]; /* its address marks taps outside the image; never read */
+static const float border[1]; /* marks taps outside the image by its address; never read */
 
 #define BODY "pool_body.h"
 #include "each_isa.h"

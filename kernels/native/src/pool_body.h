@@ -4,7 +4,7 @@
 void F(max_pool)(const float *x, float *y, const window_walk *g) {
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
       float *to = y + out[p];
@@ -22,22 +22,22 @@ void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx
                       const window_walk *g, int64_t relu_mask, float lo, float hi) {
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  int32_t open[MAX_DEPTH];
+  int32_t pending[MAX_DEPTH];
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
-      const float *gain = dy + out[p], *top = y + out[p];
+      const float *grad = dy + out[p], *max = y + out[p];
       for (int64_t k = 0; k < g->depth; k++)
-        open[k] = !relu_mask || (top[k] > lo && top[k] < hi) ? -1 : 0;
+        pending[k] = !relu_mask || (max[k] > lo && max[k] < hi) ? -1 : 0;
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         if (from == border) continue;
         float *to = dx + (from - x);
         for (int64_t k = 0; k < g->depth; k++) {
-          int32_t wins = open[k] & -(from[k] == top[k]);
-          to[k] += wins ? gain[k] : 0;
-          open[k] &= ~wins;
+          int32_t is_max = pending[k] & -(from[k] == max[k]);
+          to[k] += is_max ? grad[k] : 0;
+          pending[k] &= ~is_max;
         }
       }
     }
@@ -48,16 +48,16 @@ void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const w
                         int64_t none) {
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
-      const float *top = y + out[p];
+      const float *max = y + out[p];
       uint8_t *tap = argmax + out[p];
       for (int64_t k = 0; k < g->depth; k++) tap[k] = (uint8_t)none;
       for (int64_t t = taps - 1; t >= 0; t--) { /* the first of equal values is written last */
         const float *from = in[t * PIXELS + p];
         for (int64_t k = 0; k < g->depth && from != border; k++)
-          tap[k] = from[k] == top[k] ? (uint8_t)t : tap[k];
+          tap[k] = from[k] == max[k] ? (uint8_t)t : tap[k];
       }
     }
 }
@@ -68,15 +68,15 @@ void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, 
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, dx, border, 1, in, out));)
     for (int p = 0; p < pixels; p++) {
-      const float *gain = dy + out[p];
+      const float *grad = dy + out[p];
       const uint8_t *tap = argmax + out[p];
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         float *to = dx + (from - dx);
-        for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += tap[k] == t ? gain[k] : 0;
+        for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += tap[k] == t ? grad[k] : 0;
       }
     }
 }
@@ -85,16 +85,16 @@ void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, 
 void F(average_pool)(const float *x, const float *inverse_counts, float *y, const window_walk *g) {
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
     for (int p = 0; p < pixels; p++, at++) {
-      float *to = y + out[p], share = inverse_counts[at % windows];
+      float *to = y + out[p], inverse_count = inverse_counts[at % windows];
       for (int64_t k = 0; k < g->depth; k++) to[k] = 0;
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += from[k];
       }
-      for (int64_t k = 0; k < g->depth; k++) to[k] *= share;
+      for (int64_t k = 0; k < g->depth; k++) to[k] *= inverse_count;
     }
 }
 
@@ -103,16 +103,16 @@ void F(average_pool_back)(const float *dy, const float *inverse_counts, float *d
   const float *in[MAX_TAPS * PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
   for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  walk_cursor cursor = begin(g, 0, 1);
+  walk_cursor cursor = walk_begin(g, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, dx, border, 1, in, out));)
     for (int p = 0; p < pixels; p++, at++) {
-      const float *gain = dy + out[p];
-      float share = inverse_counts[at % windows];
+      const float *grad = dy + out[p];
+      float inverse_count = inverse_counts[at % windows];
       for (int64_t t = 0; t < taps; t++) {
         const float *from = in[t * PIXELS + p];
         if (from == border) continue;
         float *to = dx + (from - dx);
-        for (int64_t k = 0; k < g->depth; k++) to[k] += gain[k] * share;
+        for (int64_t k = 0; k < g->depth; k++) to[k] += grad[k] * inverse_count;
       }
     }
 }

@@ -1,4 +1,4 @@
-/* Softmax, its logarithm and cross-entropy of logits. */
+/* Softmax, log-softmax and cross-entropy of logits. */
 
 #include <math.h>
 

@@ -3,31 +3,31 @@
 #include "exponential.h"
 #include "row_reductions.h"
 
-/* p = softmax(β x) of a row; returns max(β x), and sets `whole` to the sum of exponentials. */
+/* p = softmax(β x) of a row; returns max(β x), and sets `sum` to the sum of exponentials. */
 static inline float F(softmax_row)(const float *x, float *p, int64_t classes, float beta,
-                                   float *whole) {
+                                   float *sum) {
   for (int64_t k = 0; k < classes; k++) p[k] = x[k] * beta;
-  float top = F(row_max)(p, classes);
-  for (int64_t k = 0; k < classes; k++) p[k] = F(exp_nonpositive)(p[k] - top);
-  *whole = F(row_sum)(p, classes);
-  float share = 1 / *whole;
-  for (int64_t k = 0; k < classes; k++) p[k] *= share;
-  return top;
+  float max = F(row_max)(p, classes);
+  for (int64_t k = 0; k < classes; k++) p[k] = F(exp_nonpositive)(p[k] - max);
+  *sum = F(row_sum)(p, classes);
+  float inverse = 1 / *sum;
+  for (int64_t k = 0; k < classes; k++) p[k] *= inverse;
+  return max;
 }
 
 /* p = softmax(β x) row by row; loss = −scale Σ t log p. */
 void F(cross_entropy)(const float *x, const float *t, const float *scale, float *loss, float *p,
                       int64_t rows, int64_t classes, float beta, float divisor) {
-  double sum = 0;
+  double total = 0;
   for (int64_t r = 0; r < rows; r++, x += classes, t += classes, p += classes) {
-    float whole, target = 0, hit = 0, top = F(softmax_row)(x, p, classes, beta, &whole);
+    float sum, target = 0, dot = 0, max = F(softmax_row)(x, p, classes, beta, &sum);
     for (int64_t k = 0; k < classes; k++) {
       target += t[k];
-      hit += t[k] != 0 ? t[k] * (x[k] * beta - top) : 0;
+      dot += t[k] != 0 ? t[k] * (x[k] * beta - max) : 0;
     }
-    sum += hit - target * logf(whole);
+    total += dot - target * logf(sum);
   }
-  loss[0] = (float)(-sum * scale[0] / divisor);
+  loss[0] = (float)(-total * scale[0] / divisor);
 }
 
 /* dx = scale β (p Σ t − t). */
@@ -52,8 +52,8 @@ static void F(softmax_part)(void *job, int part, int parts) {
   F(softmax_job) j = *(const F(softmax_job) *)job;
   for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
        r++) {
-    float whole;
-    F(softmax_row)(j.a + r * j.classes, j.y + r * j.classes, j.classes, j.beta, &whole);
+    float sum;
+    F(softmax_row)(j.a + r * j.classes, j.y + r * j.classes, j.classes, j.beta, &sum);
   }
 }
 
@@ -68,9 +68,9 @@ static void F(softmax_back_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
        r++) {
     const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
-    float *dx = j.y + r * j.classes, mean = F(row_dot)(dy, y, j.classes);
+    float *dx = j.y + r * j.classes, dot = F(row_dot)(dy, y, j.classes);
     IVDEP
-    for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - mean);
+    for (int64_t k = 0; k < j.classes; k++) dx[k] = j.beta * y[k] * (dy[k] - dot);
   }
 }
 
@@ -86,15 +86,15 @@ static void F(log_softmax_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
        r++) {
     const float *x = j.a + r * j.classes;
-    float *y = j.y + r * j.classes, top = F(row_max)(x, j.classes), whole = 0, powers[CHUNK];
+    float *y = j.y + r * j.classes, max = F(row_max)(x, j.classes), sum = 0, exps[CHUNK];
     for (int64_t at = 0; at < j.classes; at += CHUNK) {
       int64_t count = j.classes - at < CHUNK ? j.classes - at : CHUNK;
-      for (int64_t k = 0; k < count; k++) powers[k] = F(exp_nonpositive)(x[at + k] - top);
-      whole += F(row_sum)(powers, count);
+      for (int64_t k = 0; k < count; k++) exps[k] = F(exp_nonpositive)(x[at + k] - max);
+      sum += F(row_sum)(exps, count);
     }
-    float rest = logf(whole);
+    float log_sum = logf(sum);
     IVDEP
-    for (int64_t k = 0; k < j.classes; k++) y[k] = x[k] - top - rest;
+    for (int64_t k = 0; k < j.classes; k++) y[k] = x[k] - max - log_sum;
   }
 }
 
@@ -109,9 +109,9 @@ static void F(log_softmax_back_part)(void *job, int part, int parts) {
   for (int64_t r = chunk_begin(j.rows, part, parts); r < chunk_begin(j.rows, part + 1, parts);
        r++) {
     const float *dy = j.a + r * j.classes, *y = j.b + r * j.classes;
-    float *dx = j.y + r * j.classes, whole = F(row_sum)(dy, j.classes);
+    float *dx = j.y + r * j.classes, sum = F(row_sum)(dy, j.classes);
     IVDEP
-    for (int64_t k = 0; k < j.classes; k++) dx[k] = dy[k] - F(exp_nonpositive)(y[k]) * whole;
+    for (int64_t k = 0; k < j.classes; k++) dx[k] = dy[k] - F(exp_nonpositive)(y[k]) * sum;
   }
 }
 

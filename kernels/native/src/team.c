@@ -1,5 +1,5 @@
-/* Threads that wait for a part of a call. They poll for some microseconds, since the next call of a
-   step follows at once, and then sleep. */
+/* Thread pool. Idle threads poll for some microseconds, because the next call of a step usually
+   follows immediately, and then sleep. */
 
 #include "team.h"
 
@@ -25,15 +25,16 @@ void parallel_for(part_function f, void *job, int parts) {
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER;
-static atomic_int threads = 1;  /* for a call; may change during calls of other trainers */
-static int started = 1;         /* threads, with the caller's */
-static atomic_int asleep, left; /* left: unfinished parts */
-static _Atomic uint64_t open;   /* parts not yet taken; in the upper half, the call's number */
+static atomic_int threads = 1;     /* for a call; may change during calls of other trainers */
+static int started = 1;            /* threads, including the caller's */
+static atomic_int asleep;          /* sleeping threads */
+static atomic_int unfinished;      /* parts that have not ended */
+static _Atomic uint64_t remaining; /* parts that no thread has taken; upper half: number of call */
 static _Atomic(part_function) function;
 static _Atomic(void *) argument;
 static atomic_int job_parts;
 
-static inline void pause_a_little(void) {
+static inline void cpu_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
@@ -41,18 +42,18 @@ static inline void pause_a_little(void) {
 #endif
 }
 
-/* Takes a part and runs it; returns 0 if none is left. Threads and the caller take parts as they
-   come free, so that a thread without a core delays nothing. */
+/* Takes a part and runs it; returns 0 if no part remains. Threads and the caller take parts when
+   they are free, so that a thread without a core delays nothing. */
 static int take_part(void) {
-  uint64_t seen = atomic_load(&open);
-  while ((uint32_t)seen) {
+  uint64_t current = atomic_load(&remaining);
+  while ((uint32_t)current) {
     part_function f = atomic_load(&function);
     void *job = atomic_load(&argument);
     int parts = atomic_load(&job_parts);
-    if (!atomic_compare_exchange_weak(&open, &seen, seen - 1)) continue;
-    f(job, (int)(uint32_t)seen - 1,
+    if (!atomic_compare_exchange_weak(&remaining, &current, current - 1)) continue;
+    f(job, (int)(uint32_t)current - 1,
       parts); /* f and job belong to this call: its number did not change */
-    atomic_fetch_sub(&left, 1);
+    atomic_fetch_sub(&unfinished, 1);
     return 1;
   }
   return 0;
@@ -62,29 +63,29 @@ static void *wait_for_calls(void *unused) {
   for (;;) {
     for (int k = 0; k < SPINS; k++) {
       if (take_part()) k = 0;
-      pause_a_little();
+      cpu_pause();
     }
     pthread_mutex_lock(&lock);
     atomic_fetch_add(&asleep, 1);
-    while (!(uint32_t)atomic_load(&open)) pthread_cond_wait(&called, &lock);
+    while (!(uint32_t)atomic_load(&remaining)) pthread_cond_wait(&called, &lock);
     atomic_fetch_sub(&asleep, 1);
     pthread_mutex_unlock(&lock);
   }
   return unused;
 }
 
-/* A child process has none of its parent's threads. */
-static void forget(void) {
+/* A forked process has none of its parent's threads. */
+static void reset_after_fork(void) {
   started = 1;
-  atomic_store(&asleep, 0), atomic_store(&open, 0);
+  atomic_store(&asleep, 0), atomic_store(&remaining, 0);
   pthread_mutex_init(&busy, 0);
   pthread_mutex_init(&lock, 0);
   pthread_cond_init(&called, 0);
 }
 
 static void start(int parts) {
-  static int asked;
-  if (!asked++) pthread_atfork(0, 0, forget);
+  static int is_registered;
+  if (!is_registered++) pthread_atfork(0, 0, reset_after_fork);
   while (started < parts) {
     pthread_t thread;
     if (pthread_create(&thread, 0, wait_for_calls, 0)) return;
@@ -96,9 +97,9 @@ static void start(int parts) {
 void set_threads(int n) { atomic_store(&threads, n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : n); }
 
 int parallel_parts(int64_t work) {
-  int64_t most = work / MIN_PART_WORK, all = atomic_load(&threads);
+  int64_t max_parts = work / MIN_PART_WORK, all = atomic_load(&threads);
   if (work < MIN_WAKE_WORK && atomic_load(&asleep)) return 1;
-  return most < 2 || all < 2 ? 1 : (int)(most < all ? most : all);
+  return max_parts < 2 || all < 2 ? 1 : (int)(max_parts < all ? max_parts : all);
 }
 
 void parallel_for(part_function f, void *job, int parts) {
@@ -109,15 +110,15 @@ void parallel_for(part_function f, void *job, int parts) {
   if (started < parts) start(parts);
   static uint64_t calls;
   atomic_store(&function, f), atomic_store(&argument, job), atomic_store(&job_parts, parts);
-  atomic_store(&left, parts);
-  atomic_store(&open, ++calls << 32 | (uint64_t)parts);
+  atomic_store(&unfinished, parts);
+  atomic_store(&remaining, ++calls << 32 | (uint64_t)parts);
   if (atomic_load(&asleep)) {
     pthread_mutex_lock(&lock);
     pthread_cond_broadcast(&called);
     pthread_mutex_unlock(&lock);
   }
   while (take_part()) continue;
-  for (int k = 0; atomic_load(&left); k++) k < SPINS ? pause_a_little() : (void)sched_yield();
+  for (int k = 0; atomic_load(&unfinished); k++) k < SPINS ? cpu_pause() : (void)sched_yield();
   pthread_mutex_unlock(&busy);
 }
 

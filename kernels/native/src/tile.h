@@ -1,5 +1,5 @@
-/* A register tile: sums of m rows × n vectors, which stay in registers while products are added.
-   m and n are constants where a tile is used, so that every loop here is unrolled. */
+/* A register tile: accumulators of m rows × n vectors in registers. m and n are compile-time
+   constants where a tile is used, so that every loop here is unrolled. */
 
 typedef F(vec) F(tile)[2 * MR][NR];
 
@@ -10,7 +10,7 @@ INLINE void F(tile_clear)(F(tile) sums, int m, int n) {
     for (int j = 0; j < n; j++) sums[i][j] = (F(vec)){0};
 }
 
-/* Row i at `from` + i·row_stride, its vector j at[j] floats further. */
+/* Loads row i from `from` + i·row_stride, its vector j at offset at[j]. */
 INLINE void F(tile_load)(F(tile) sums, const float *from, int64_t row_stride, const int64_t *at,
                          int m, int n) {
 #pragma GCC unroll 16
@@ -28,7 +28,7 @@ INLINE void F(tile_store)(F(tile) sums, float *to, int64_t row_stride, const int
 }
 
 /* sums[i][j] += a b[at[j]]: one step along the depth. `a` is the float of row i, an expression of
-   i; in a macro, it is broadcast straight from memory. */
+   i. This is a macro so that `a` is broadcast directly from memory. */
 #define TILE_ADD_PRODUCT(sums, m, n, a, b, at)                                                \
   do {                                                                                        \
     F(vec) tile_b[NR];                                                                        \

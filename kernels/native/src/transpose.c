@@ -1,4 +1,4 @@
-/* TRANSPOSE: copies four-byte elements with the axes in another order. */
+/* TRANSPOSE of four-byte elements. */
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "transpose_tile.h"
 
-/* Transposes up to LANES lines of y, from `line` on. */
+/* Transposes up to LANES lines of y, from line `line`. */
 static void F(transpose_strip)(const transpose_shape *t, const int32_t *x, int32_t *y,
                                int64_t line) {
   int64_t n = t->lines - line < LANES ? t->lines - line : LANES;

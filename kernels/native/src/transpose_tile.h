@@ -2,7 +2,7 @@
 
 #include "vectors.h"
 
-/* The lanes of vectors a and b, lines i and i + h of a block, that become line i and line i + h. */
+/* Lanes of the vectors a and b (lines i and i + h of a block) in the new lines i and i + h. */
 #define UPPER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
 #define LOWER(l, h) ((l) & (h) ? LANES + (l) : (l) + (h))
 #define FOUR(m, l, h) m(l, h), m(l + 1, h), m(l + 2, h), m(l + 3, h)
@@ -24,8 +24,7 @@
     v[i] = SHUFFLE(a, b, UPPER, h), v[i + (h)] = SHUFFLE(a, b, LOWER, h);    \
   }
 
-/* Exchanges halves of the block, then halves of the halves, and so on. Does not store the first
-   `known` lines. */
+/* Exchanges halves of the block, then quarters, and so on. Skips the first `known` lines of y. */
 INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, int64_t y_line_stride,
                               int known) {
   F(bits) v[LANES];

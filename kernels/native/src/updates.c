@@ -1,4 +1,4 @@
-/* Optimizer updates of a parameter, each in one loop. */
+/* Optimizer updates of a parameter. */
 
 #include <math.h>
 

@@ -4,23 +4,24 @@ typedef struct {
   float *p, *m, *v;
   const float *g;
   int64_t n;
-  float alpha, share_m, share_v, epsilon, scale, decay, shrink;
+  float alpha, rate_m, rate_v, epsilon, scale, decay, p_scale;
 } F(adam_job);
 
 static void F(adam_part)(void *job, int part, int parts) {
   F(adam_job) a = *(const F(adam_job) *)job;
   for (int64_t i = chunk_begin(a.n, part, parts); i < chunk_begin(a.n, part + 1, parts); i++) {
     float g = a.g[i] + a.decay * a.p[i];
-    float m = a.m[i] + a.share_m * (g - a.m[i]), v = a.v[i] + a.share_v * (g * g - a.v[i]);
+    float m = a.m[i] + a.rate_m * (g - a.m[i]), v = a.v[i] + a.rate_v * (g * g - a.v[i]);
     a.m[i] = m, a.v[i] = v;
-    a.p[i] = a.p[i] * a.shrink - a.alpha * m / (sqrtf(v) * a.scale + a.epsilon);
+    a.p[i] = a.p[i] * a.p_scale - a.alpha * m / (sqrtf(v) * a.scale + a.epsilon);
   }
 }
 
-/* Adam with the denominator √v · scale + ε; `decay` is added to the gradient, p shrinks first. */
-void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float share_m,
-             float share_v, float epsilon, float scale, float decay, float shrink) {
-  F(adam_job) a = {p, m, v, g, n, alpha, share_m, share_v, epsilon, scale, decay, shrink};
+/* Adam with the denominator √v · scale + ε. Weight decay: `decay` · p is added to the gradient, and
+   p is first multiplied by `p_scale`. */
+void F(adam)(float *p, const float *g, float *m, float *v, int64_t n, float alpha, float rate_m,
+             float rate_v, float epsilon, float scale, float decay, float p_scale) {
+  F(adam_job) a = {p, m, v, g, n, alpha, rate_m, rate_v, epsilon, scale, decay, p_scale};
   parallel_for(F(adam_part), &a, parallel_parts(n * 2));
 }
 

@@ -40,7 +40,8 @@ INLINE float F(reduce_add)(F(vec) v) {
 #endif
 }
 
-/* Where vector j of a row begins. The last one ends with the row and may overlap the one before. */
+/* Returns the first element of vector j of a row. The last vector ends with the row and may overlap
+   the one before. */
 INLINE int64_t F(vector_start)(int64_t j, int64_t size) {
   return (j + 1) * LANES <= size ? j * LANES : size - LANES;
 }

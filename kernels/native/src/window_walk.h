@@ -1,11 +1,11 @@
-/* Goes through the windows of a window_walk, a tile of PIXELS results at a time. */
+/* Iterates over the windows of a window_walk, a tile of PIXELS results at a time. */
 
 #include "team.h"
 
 /* Whether there are enough tiles for the parts. */
-#define MANY_TILES(g, parts) (results(g) >= 2 * PIXELS * (parts))
+#define MANY_TILES(g, parts) (result_count(g) >= 2 * PIXELS * (parts))
 
-/* A position in a walk. */
+/* An iterator over windows. */
 typedef struct {
   int64_t image, row, col, left;
   int64_t inner_h, inner_w; /* the farthest taps */
@@ -14,24 +14,24 @@ typedef struct {
 } walk_cursor;
 
 static inline int64_t smallest(const int64_t *a, int64_t n) {
-  int64_t found = n ? a[0] : 0;
+  int64_t best = n ? a[0] : 0;
   for (int64_t i = 1; i < n; i++)
-    if (a[i] < found) found = a[i];
-  return found;
+    if (a[i] < best) best = a[i];
+  return best;
 }
 
 static inline int64_t largest(const int64_t *a, int64_t n) {
-  int64_t found = n ? a[0] : 0;
+  int64_t best = n ? a[0] : 0;
   for (int64_t i = 1; i < n; i++)
-    if (a[i] > found) found = a[i];
-  return found;
+    if (a[i] > best) best = a[i];
+  return best;
 }
 
-static inline int64_t results(const window_walk *g) { return g->images * g->rows * g->cols; }
+static inline int64_t result_count(const window_walk *g) { return g->images * g->rows * g->cols; }
 
-/* The begin of one part's tiles. */
-static inline walk_cursor begin(const window_walk *g, int part, int parts) {
-  int64_t all = results(g), tiles = (all + PIXELS - 1) / PIXELS;
+/* Returns the iterator at the first tile of a part. */
+static inline walk_cursor walk_begin(const window_walk *g, int part, int parts) {
+  int64_t all = result_count(g), tiles = (all + PIXELS - 1) / PIXELS;
   int64_t first = chunk_begin(tiles, part, parts) * PIXELS,
           end = chunk_begin(tiles, part + 1, parts) * PIXELS;
   walk_cursor at = {0};
@@ -47,25 +47,25 @@ static inline walk_cursor begin(const window_walk *g, int part, int parts) {
   return at;
 }
 
-/* Moves on by a tile and returns its number of pixels. Sets, for tap t and pixel p,
-   in[t·PIXELS + p] to the channels that are read, or to `border`, and out[p] to the offset of the
-   result. Entries up to the next multiple of `fill` repeat the last pixel. */
+/* Advances by a tile and returns its number of pixels. For tap t and pixel p, in[t·PIXELS + p] is
+   set to the channels to read, or to `border`, and out[p] to the offset of the result. Entries up
+   to the next multiple of `fill` repeat the last pixel. */
 static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x,
                             const float *border, int fill, const float **in, int64_t *out) {
   int count = 0;
   for (; count < PIXELS && at->left; count++, at->left--) {
     int64_t h = g->start_h + at->row * g->stride_h, w = g->start_w + at->col * g->stride_w;
     int64_t base = at->image * g->image_stride + h * g->row_stride + w * g->col_stride;
-    int inside = h + at->first_h >= 0 && h + at->inner_h < g->height && w + at->first_w >= 0 &&
-                 w + at->inner_w < g->width;
+    int all_inside = h + at->first_h >= 0 && h + at->inner_h < g->height && w + at->first_w >= 0 &&
+                     w + at->inner_w < g->width;
     out[count] =
         g->out_start + at->image * g->out_image + at->row * g->out_row + at->col * g->out_col;
     for (int64_t a = 0, t = 0; a < g->taps_h; a++) {
       int64_t i = h + g->row_taps[a];
       for (int64_t b = 0; b < g->taps_w; b++, t++) {
         int64_t j = w + g->col_taps[b];
-        int there = inside || (i >= 0 && i < g->height && j >= 0 && j < g->width);
-        in[t * PIXELS + count] = there ? x + base + at->offsets[t] : border;
+        int is_inside = all_inside || (i >= 0 && i < g->height && j >= 0 && j < g->width);
+        in[t * PIXELS + count] = is_inside ? x + base + at->offsets[t] : border;
       }
     }
     if (++at->col == g->cols) {
