@@ -79,6 +79,8 @@ def section(name: str) -> list[str]:
         if not (is_class and issubclass(value, Exception)):
             lines += ["```text", f"odt.{name}{signature(value)}", "```", ""]
         lines += [*text_of(value), ""]
+        if is_class and inspect.isfunction(value.__init__) and value.__init__.__doc__:
+            lines += [*text_of(value.__init__), ""]
     else:
         lines += [f"`{value}`".replace("collections.abc.", ""), ""]
     if is_class and not issubclass(value, Exception):

@@ -1,1 +1,1 @@
-"""Kernels, shape inference and rows that several operators share."""
+"""Kernels, shape inference and rows that several operators share; independent of operators."""

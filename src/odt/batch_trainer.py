@@ -69,6 +69,43 @@ class BatchTrainer:
         monitor: str = "val_loss",
         checkpoint: Path | None = None,
     ) -> None:
+        """Reads the model and prepares its training; memory is allocated later.
+
+        Args:
+            model: a model or the path of its file.
+            loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
+                "huber:delta=0.5" or Huber(0.5); docs/training.md lists them.
+            optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
+                as Adam(1e-3); docs/training.md lists them.
+            learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
+            schedule: learning rate schedule, if `learning_rate` is a number.
+            warmup: steps in which the learning rate grows linearly, before the schedule.
+            batch_size: samples per step.
+            metrics: one or several names, such as "accuracy" or "mean_absolute_error";
+                docs/training.md lists them.
+            trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
+            sparse: pattern of filter names → fraction of the output channels that trains, those
+                with the largest norm; a mapping or pairs.
+            hyper_parameters: hyper-parameters of an optimizer that is given by name.
+            reduction: sum_over_batch_size or sum.
+            output_losses: name or number of an output → its loss, or "none"; a mapping or pairs.
+            loss_weights: name or number of an output → weight of its loss; a mapping or pairs.
+            memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
+            micro_batch: samples that a worker computes at once; chosen by odt if left out.
+            workers: number of worker threads; chosen by odt if left out.
+            cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
+                later epochs compute the trained layers only.
+            cache_dtype: dtype of the cached values; "float16" halves the cache and rounds.
+            keep_best: whether to restore the weights of the epoch with the best monitored value.
+            monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss,
+                or a metric, with val_ before its name for validation.
+            checkpoint: path of a checkpoint to resume from.
+
+        Raises:
+            ModelError: if the model or the checkpoint cannot be read.
+            UnsupportedError: if odt cannot compute an operator.
+            OptionError: if arguments contradict each other or the model.
+        """
         values = dict(hyper_parameters or {})
         if isinstance(optimizer, Optimizer):
             values = optimizer.hyper_parameters() | values
@@ -274,12 +311,21 @@ class BatchTrainer:
         return monitor.removesuffix(bare) + full.get(bare, bare)
 
     def logs(self, result: Result, prefix: str = "") -> Logs:
-        """Loss and metrics by name; metrics have the names given to the trainer."""
+        """Returns loss and metrics by name; metrics have the names given to the trainer.
+
+        Args:
+            result: loss and metrics of a batch or an epoch.
+            prefix: text before each name, such as "val_".
+        """
         found = {self._asked.get(n, n): value for n, value in result.metrics.items()}
         return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **found}.items()}
 
     def warn(self, message: str | None) -> None:
-        """Issues an OdtWarning, if there is a message."""
+        """Issues an OdtWarning, if there is a message.
+
+        Args:
+            message: text of the warning; None for no warning.
+        """
         if message:
             warnings.warn(message, OdtWarning, stacklevel=4)
 

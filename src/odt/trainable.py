@@ -38,12 +38,20 @@ def last(count: int) -> Trainable:
 
 
 def select(*patterns: str) -> Trainable:
-    """Selects weights by pattern, such as `select("head/*", "FULLY_CONNECTED")`."""
+    """Selects weights by pattern, such as `select("head/*", "FULLY_CONNECTED")`.
+
+    Args:
+        *patterns: names of weights or operators, with wildcards.
+    """
     return Trainable(patterns=patterns)
 
 
 def freeze(*patterns: str) -> Trainable:
-    """Selects all weights except those that match a pattern."""
+    """Selects all weights except those that match a pattern.
+
+    Args:
+        *patterns: names of weights or operators, with wildcards.
+    """
     return Trainable(freeze=patterns)
 
 

@@ -32,43 +32,9 @@ class Trainer(BatchTrainer):
     trainable, and the loss that matches the model's last operator. Memory is planned and allocated
     when training begins, or by `build`. A trainer is a context manager; `close` ends its threads.
 
-    Args:
-        model: a model or the path of its file.
-        loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
-            "huber:delta=0.5" or Huber(0.5); docs/training.md lists them.
-        optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such as
-            Adam(1e-3); docs/training.md lists them.
-        learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
-        schedule: learning rate schedule, if `learning_rate` is a number.
-        warmup: steps in which the learning rate grows linearly, before the schedule.
-        batch_size: samples per step.
-        metrics: one or several names, such as "accuracy" or "mean_absolute_error";
-            docs/training.md lists them.
-        trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
-        sparse: pattern of filter names → fraction of the output channels that trains, those with
-            the largest norm; a mapping or pairs.
-        reduction: sum_over_batch_size or sum.
-        output_losses: name or number of an output → its loss, or "none"; a mapping or pairs.
-        loss_weights: name or number of an output → weight of its loss; a mapping or pairs.
-        memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
-        micro_batch: samples that a worker computes at once; chosen by odt if left out.
-        workers: number of worker threads; chosen by odt if left out.
-        cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
-            later epochs compute the trained layers only.
-        cache_dtype: dtype of the cached values; "float16" halves the cache and rounds.
-        keep_best: whether to restore the weights of the epoch with the best monitored value.
-        monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss, or
-            a metric, with val_ before its name for validation.
-        checkpoint: path of a checkpoint to resume from.
-
     Attributes:
         model: the model.
         stop_training: set to True to end `fit` after the current batch.
-
-    Raises:
-        ModelError: if the model or the checkpoint cannot be read.
-        UnsupportedError: if odt cannot compute an operator.
-        OptionError: if arguments contradict each other or the model.
     """
 
     def fit(
@@ -255,6 +221,10 @@ class Trainer(BatchTrainer):
 
     def check_export(self, *, float_weights: bool = False, training_info: bool = False) -> None:
         """Checks that `export` will be able to write the weights.
+
+        Args:
+            float_weights: as in `export`.
+            training_info: as in `export`.
 
         Raises:
             OptionError: if the circle+ format cannot represent the training info.

@@ -1,5 +1,7 @@
 """docs/api.md is what the docstrings say, names everything public, and its examples run."""
 
+import inspect
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,19 @@ def test_every_public_name_is_on_the_page() -> None:
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(public)
     errors = set(GROUPS["Errors and warnings"])
     assert EXAMPLES.keys() >= public - errors
+
+
+def test_every_argument_of_functions_and_of_a_trainer_is_documented() -> None:
+    functions = [
+        getattr(odt, name) for name in odt.PUBLIC if inspect.isfunction(getattr(odt, name))
+    ]
+    methods = inspect.getmembers(odt.Trainer, inspect.isfunction)
+    functions += [f for name, f in methods if name == "__init__" or not name.startswith("_")]
+    for function in functions:
+        text = inspect.getdoc(function) or ""
+        for name in inspect.signature(function).parameters:
+            known = name == "self" or re.search(rf"^    \*?{name}: ", text, re.MULTILINE)
+            assert known, f"{function.__qualname__}: document {name}"
 
 
 @pytest.mark.filterwarnings("ignore::odt.OdtWarning")

@@ -1,6 +1,12 @@
-"""A loss, an optimizer, … is added by its own file and the file that tests it, and nothing else."""
+"""A loss, an optimizer, a metric, a data format: added by two files each and nothing else.
 
+All are added to one copy of the project, exactly as CONTRIBUTING.md says; `make pages` then writes
+what is generated, the project's own tests of lists and pages must pass, and each addition is used.
+"""
+
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,199 +14,48 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.paths import FOLDERS, ROOT
+from support.additions import EDITED, NEW, TOUCHED
+from support.paths import ROOT
 
-MODEL = ROOT / "tests/golden/mnist/model.circle"
-
-LOSS = '''"""Log-cosh: a sample's loss is the mean of log(cosh(x − t)) over its elements.
-
-x (N, …)    t like x    scale (1,)    loss (1,)
-
-loss = scale · Σₙ meanᵢ log(cosh(xₙᵢ − tₙᵢ))        dx = scale tanh(x − t) / D, D elements a sample
-"""
-
-import numpy as np
-
-from odt.errors import ShapeError
-from odt.kernels.lossdef import LossDef
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
-
-
-def infer(attrs: None, s: Specs) -> Specs:
-    if s["t"] != s["x"] or not s["x"].shape:
-        raise ShapeError(f"t must be like x, (N, …), but got x {s['x']}, t {s['t']}")
-    return {"loss": TensorSpec((1,), s["x"].dtype)}
-
-
-def difference(attrs: None, s: Specs) -> Specs:
-    return {"difference": s["x"]}
-
-
-def forward(
-    attrs: None, *, x: Array, t: Array, scale: Array, loss: Array, difference: Array
-) -> None:
-    np.subtract(x, t, out=difference)
-    np.cosh(difference, out=difference)
-    np.log(difference, out=difference)
-    loss[0] = np.sum(difference) * (scale[0] / (x.size // x.shape[0]))
-
-
-def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
-    np.subtract(x, t, out=dx)
-    np.tanh(dx, out=dx)
-    np.multiply(dx, scale[0] / (x.size // x.shape[0]), out=dx)
-
-
-LOSS = LossDef(
-    op=OpDef(
-        "log_cosh",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
-        grads={"x": Kernel(grad_x, reads=("x", "t", "scale"), writes=("dx",))},
-        stops=("t", "scale"),
-        outputs=("loss",),
-    ),
-    formula="mean of log cosh(x − t)",
+FOLDERS = (
+    "cli",
+    "core",
+    "docs",
+    "examples",
+    "kernels",
+    "schemas",
+    "src",
+    "tests",
+    "tools",
+    "typings",
 )
-'''
+FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")
+DATA = ("golden", "golden_torch", "models", "plans")  # folders of tests that are only linked
 
-LOSS_TABLE = '''"""Log-cosh, against its formula in float64."""
-
-import numpy as np
-
-from op_db import OpInfo, Options, Sample
-
-
-def log_cosh(o: Options, i):
-    values = np.log(np.cosh(i["x"] - i["t"]))
-    return {"loss": np.sum([np.mean(v) for v in values]) * i["scale"]}
-
-
-def dense(label, shape):
-    return Sample(label, {"x": shape, "t": shape, "scale": np.array([0.3])}, {}, {}, ("scale",))
-
-
-INFO = OpInfo(
-    "log_cosh",
-    log_cosh,
-    samples=(dense("rank 2", (3, 4)), dense("rank 1", (4,))),
-    large=dense("large", (512, 512)),
-    loose=10,
-)
-'''
-
-
-OPTIMIZER = '''"""RMSprop: p ← p − lr g / (√v + ε), v ← ρ v + (1 − ρ) g²."""
-
-from dataclasses import dataclass
-
-import numpy as np
-
-from odt.kernels.opdef import TILE, Array, HyperParameter, UpdateRule
-
-
-@dataclass(frozen=True, slots=True)
-class RmsPropAttrs:
-    rho: float = 0.9
-    epsilon: float = 1e-7
-
-
-def slots(attrs: RmsPropAttrs) -> tuple[str, ...]:
-    return ("v",)
-
-
-def run(
-    attrs: RmsPropAttrs,
-    learning_rate: float,
-    step: int,
-    *,
-    p: Array,
-    g: Array,
-    work: Array,
-    v: Array,
-) -> None:
-    for at in range(0, p.size, TILE):
-        here = slice(at, at + TILE)
-        pt, gt, vt = p[here], g[here], v[here]
-        wt = work[0, : pt.size]
-        np.multiply(gt, gt, out=wt)
-        np.subtract(wt, vt, out=wt)
-        np.multiply(wt, 1 - attrs.rho, out=wt)
-        np.add(vt, wt, out=vt)
-        np.sqrt(vt, out=wt)
-        np.add(wt, attrs.epsilon, out=wt)
-        np.divide(gt, wt, out=wt)
-        np.multiply(wt, learning_rate, out=wt)
-        np.subtract(pt, wt, out=pt)
-
-
-RULE = UpdateRule(
-    "rmsprop",
-    RmsPropAttrs,
-    slots,
-    run,
-    work=1,
-    hyper_parameters=(
-        HyperParameter("rho", "Decay rate of the squared gradients for RMSprop.", most=1),
-        HyperParameter("epsilon", "Constant added to the denominator."),
-    ),
-)
-'''
-
-OPTIMIZER_CASE = """
-def rmsprop(p: float, g: float, t: int, state: dict[str, float]) -> float:
-    state["v"] = 0.9 * state.get("v", 0.0) + 0.1 * g * g
-    return p - RATE * g / (sqrt(state["v"]) + 1e-7)
-
-
-CASES = {
-    "rmsprop": ("rmsprop", {}, rmsprop),
-"""
-
-METRIC_CLASS = """class MaxError:
-    \"\"\"Greatest |y − t| over all values.\"\"\"
-
-    def __init__(self) -> None:
-        self.greatest = 0.0
-
-    def update(self, y: Array, t: Array) -> None:
-        for a, b in _blocks(y, t, 1):
-            self.greatest = max(self.greatest, float(np.abs(a - b).max()))
-
-    def value(self) -> float:
-        return self.greatest
-
-
-@dataclass(frozen=True, slots=True)
-class MetricDef:
-"""
-METRIC_ROW = """    MetricDef("max_error", MaxError, "greatest |y − t|", _FLOATS),
-)
-METRICS:"""
-METRIC_CASE = """CASES = {
-    "max_error": (np.array([[1.0], [4.0]], np.float32), np.array([[0.0], [6.0]], np.float32), 2.0),
-"""
+GENERATED_CODE = ("src/odt/losses.py", "src/odt/optimizers.py")
+GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/training.md"}
+MODEL = "tests/golden/mnist/model.circle"
+TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
 
 
 class Copy:
-    """A copy of the project laid out as the installed package, with its tests.
+    """A copy of the project that Python imports through its folder `typings`.
 
     Attributes:
-        root: the folder that PYTHONPATH names; the package is `odt` in it.
-        touched: files that were added.
+        root: its folder.
+        touched: the files that were added or edited, by hand.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.touched: list[str] = []
-        ignored = shutil.ignore_patterns("__pycache__", "src")
-        for package, folder in sorted(FOLDERS.items()):  # odt before odt.cli
-            shutil.copytree(ROOT / folder, root / package.replace(".", "/"), ignore=ignored)
-        for folder in ("op_db", "support", "kernels", "core/training"):
-            shutil.copytree(ROOT / "tests" / folder, root / "tests" / folder, ignore=ignored)
-        for module in (ROOT / "tests").glob("*.py"):
-            shutil.copy(module, root / "tests")
+        ignored = shutil.ignore_patterns("__pycache__", *DATA)
+        for folder in FOLDERS:
+            shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=ignored)
+        for name in DATA:
+            (root / "tests" / name).symlink_to(ROOT / "tests" / name)
+        for name in FILES:
+            shutil.copy(ROOT / name, root)
 
     def add(self, path: str, text: str) -> None:
         file = self.root / path
@@ -217,14 +72,21 @@ class Copy:
         file.write_text(text, encoding="utf-8")
         self.touched.append(path)
 
-    def test(self, *words: str) -> None:
-        """Runs tests of the copy; there must be some."""
-        done = self.run("-m", "pytest", "-q", "-c", os.devnull, "--rootdir", self.root, *words)
-        assert " passed" in done
+    def changed(self) -> set[str]:
+        """Files that are not those of the project."""
+        found = set()
+        for folder in FOLDERS:
+            for path in (self.root / folder).rglob("*"):
+                name = path.relative_to(self.root).as_posix()
+                if path.is_file() and not path.is_symlink() and "__pycache__" not in name:
+                    original = ROOT / name
+                    if not original.exists() or original.read_bytes() != path.read_bytes():
+                        found.add(name)
+        return found
 
-    def run(self, *words: str | Path, status: int = 0) -> str:
-        """Runs Python on the copy; gives what it prints."""
-        paths = (self.root, self.root / "tests", ROOT / "tools")
+    def run(self, *words: str | Path) -> str:
+        """Runs Python on the copy; returns what it prints."""
+        paths = (self.root / folder for folder in ("typings", "tests", "tools"))
         done = subprocess.run(
             [sys.executable, *map(str, words)],
             cwd=self.root,
@@ -233,76 +95,119 @@ class Copy:
             text=True,
             check=False,
         )
-        assert done.returncode == status, done.stdout + done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def odt(self, *words: str | Path, status: int = 0) -> str:
-        return self.run("-m", "odt", *words, status=status)
+    def odt(self, *commands: str, status: int = 0) -> list[str]:
+        """Runs command lines in one process; returns what each prints, all with this status."""
+        script = [
+            "import sys, click.testing, odt.cli.main as m",
+            "for line in sys.argv[1:]:",
+            "    done = click.testing.CliRunner().invoke(m.main, line.split())",
+            "    if done.exception and not isinstance(done.exception, SystemExit):",
+            "        raise done.exception",
+            "    print(done.exit_code, ' '.join(done.output.split()), sep='\\0', end='\\0')",
+        ]
+        words = self.run("-c", "\n".join(script), *commands).split("\0")[:-1]
+        assert {*words[::2]} == {str(status)}, words
+        return words[1::2]
 
-    def data(self, samples: int = 64) -> tuple[str | Path, ...]:
-        """Options for data files of the MNIST model, written here."""
-        rng = np.random.default_rng(0)
-        files = self.root / "x.npy", self.root / "t.npy"
-        np.save(files[0], rng.random((samples, 28, 28, 1), np.float32))
-        np.save(files[1], np.eye(10, dtype=np.float32)[rng.integers(0, 10, samples)])
-        return "--load-input", files[0], "--load-expected", files[1]
+    def page(self, name: str) -> str:
+        return (self.root / "docs" / name).read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Copy:
-    made = Copy(tmp_path)
-    assert str(tmp_path) in made.run("-c", "import odt.core; print(odt.core.__file__)")
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """The project with all additions; the pages are written again."""
+    made = Copy(tmp_path_factory.mktemp("copy"))
+    for path, text in NEW.items():
+        made.add(path, text)
+    for path, changes in EDITED.items():
+        made.edit(path, changes)
+    made.run("tools/write_pages.py")
+    rng = np.random.default_rng(0)
+    np.save(made.root / "x.npy", rng.random((64, 28, 28, 1), np.float32))
+    np.save(made.root / "t.npy", np.eye(10, dtype=np.float32)[rng.integers(0, 10, 64)])
     return made
 
 
-def test_a_loss_is_added_by_its_file_and_its_table(copy: Copy) -> None:
-    copy.add("odt/kernels/losses/log_cosh.py", LOSS)
-    copy.add("tests/op_db/log_cosh.py", LOSS_TABLE)
-    assert len(copy.touched) == 2
-    copy.test("tests/kernels/test_ops.py", "-k", "log_cosh")
-    assert "|log-cosh]" in "".join(copy.odt("train", "--help").split())
-    words = ("train", MODEL, *copy.data(), "--loss", "log-cosh", "--metric", "accuracy")
-    trained = copy.odt(*words, "--epochs", "2", "--export-checkpoint", copy.root / "c.odt")
+def test_each_is_added_by_two_files(copy: Copy) -> None:
+    assert {kind: len(files) for kind, files in TOUCHED.items()} == dict.fromkeys(TOUCHED, 2)
+    assert sorted(copy.touched) == sorted(path for files in TOUCHED.values() for path in files)
+    assert copy.changed() - {*copy.touched} == GENERATED
+
+
+def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
+    for command in (("check",), ("format", "--check")):
+        copy.run("-m", "ruff", *command, "--no-cache", *copy.touched, *GENERATED_CODE)
+    lists = [
+        "tests/api/test_public_face.py",
+        "tests/cli/test_cli_options.py",
+        "tests/core/datasets/test_formats.py",
+        "tests/core/datasets/test_json_lines.py",
+        "tests/core/training/test_metrics.py",
+        "tests/project/test_generated_tables.py",
+    ]
+    copy.run("-m", "pytest", "-q", "-n0", *lists)
+    tables = [f"tests/kernels/{name}.py" for name in ("test_ops", "test_optimizers")]
+    picked = "log_cosh or signum or LogCosh or Signum or written or public or every or has_a_row"
+    page = "tests/api/test_api_page.py"
+    assert " passed" in copy.run("-m", "pytest", "-q", "-n0", *tables, page, "-k", picked)
+
+
+def test_the_loss_is_everywhere(copy: Copy) -> None:
+    train = f"{TRAIN} --loss log-cosh --metric accuracy"
+    shown, trained, resumed, _ = copy.odt(
+        "train --help",
+        f"{train} --epochs 2 --export-checkpoint c.odt",
+        f"{train} --epochs 3 --checkpoint c.odt",
+        f"check {MODEL} --loss log-cosh",
+    )
+    assert "|log-cosh" in shown.replace(" ", "")
     assert "log cosh" in trained
     assert "categorical_accuracy" in trained
-    resumed = copy.odt(*words, "--epochs", "3", "--checkpoint", copy.root / "c.odt")
     assert "Epoch 3/3" in resumed
-    copy.odt("check", MODEL, "--loss", "log-cosh")
-    assert "log-cosh" in copy.odt(*words, "--export-circleplus", copy.root / "p.circle", status=1)
+    (refused,) = copy.odt(f"{train} --export-circleplus p.circle", status=1)
+    assert "log-cosh" in refused
+    assert "| log-cosh |" in copy.page("training.md")
+    assert "odt.LogCosh()" in copy.page("api.md")
 
 
-def test_an_optimizer_is_added_by_its_file_and_its_case(copy: Copy) -> None:
-    copy.add("odt/kernels/optimizers/rmsprop.py", OPTIMIZER)
-    copy.edit("tests/kernels/test_optimizers.py", {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")})
-    assert len(copy.touched) == 2
-    copy.test("tests/kernels/test_optimizers.py", "-k", "rmsprop or every_rule")
-    shown = "".join(copy.odt("train", "--help").split())
-    assert "[sgd|adam|adamw|rmsprop]" in shown
-    assert "--rho" in shown
-    words = ("train", MODEL, *copy.data(), "--loss", "mean-squared-error")
-    words = (*words, "--optimizer", "rmsprop", "--rho", "0.8")
-    trained = copy.odt(*words, "--epochs", "2", "--export-checkpoint", copy.root / "c.odt")
-    assert "rmsprop" in trained
-    resumed = copy.odt(*words, "--epochs", "3", "--checkpoint", copy.root / "c.odt")
-    assert "Epoch 3/3" in resumed
-    refused = copy.odt(*words, "--export-circleplus", copy.root / "p.circle", status=1)
-    assert "but got rmsprop" in refused
-    assert "--rho" in copy.odt(*words[:-4], "--rho", "0.8", status=1)  # adam has none
-
-
-def test_a_metric_is_added_by_its_row_and_its_case(copy: Copy) -> None:
-    copy.edit(
-        "odt/core/training/metrics.py",
-        {
-            "@dataclass(frozen=True, slots=True)\nclass MetricDef:\n": METRIC_CLASS,
-            ")\nMETRICS:": METRIC_ROW,
-        },
+def test_the_optimizer_is_everywhere(copy: Copy) -> None:
+    train = f"{TRAIN} --loss mean-squared-error --optimizer signum --beta 0.8"
+    shown, trained, resumed = copy.odt(
+        "train --help",
+        f"{train} --epochs 2 --export-checkpoint s.odt",
+        f"{train} --epochs 3 --checkpoint s.odt",
     )
-    copy.edit("tests/core/training/test_metrics.py", {"CASES = {\n": METRIC_CASE})
-    assert len(copy.touched) == 2
-    copy.test("tests/core/training/test_metrics.py")
-    words = ("train", MODEL, *copy.data(), "--epochs", "1", "--loss")
-    trained = copy.odt(*words, "categorical-crossentropy", "--metric", "max-error")
+    assert "|signum" in shown.replace(" ", "")
+    assert "--beta FLOAT RANGE Decay rate of the momentum for Signum." in shown
+    assert "signum" in trained
+    assert "Epoch 3/3" in resumed
+    words = train.replace("signum", "adam")
+    circle_plus, no_beta = copy.odt(f"{train} --export-circleplus p.circle", words, status=1)
+    assert "but got signum" in circle_plus
+    assert "--beta" in no_beta
+    assert "| signum | `odt.Signum` |" in copy.page("training.md")
+    assert re.search(r"odt\.Signum\(learning_rate: .*, beta: float = 0\.9\)", copy.page("api.md"))
+    made = f"odt.Trainer({MODEL!r}, loss=odt.LogCosh(), optimizer=odt.Signum(0.1, beta=0.5))"
+    copy.run("-c", f"import odt; {made}")
+
+
+def test_the_metric_is_everywhere(copy: Copy) -> None:
+    train = f"{TRAIN} --epochs 1 --metric max-error"
+    (trained,) = copy.odt(f"{train} --loss categorical-crossentropy")
     assert "max_error: [0]" in trained
-    refused = copy.odt(*words, "sparse-categorical-crossentropy", "--metric", "max-error", status=1)
+    (refused,) = copy.odt(f"{train} --loss sparse-categorical-crossentropy", status=1)
     assert "targets of max-error must be values" in refused
+    assert "| max-error |" in copy.page("training.md")
+
+
+def test_the_data_format_is_everywhere(copy: Copy) -> None:
+    rows = [{"x": [k, 2 * k], "y": [3 * k]} for k in range(10)]
+    (copy.root / "table.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = "--regression --split train=1.0 --no-shuffle --out-dir out"
+    copy.odt(f"gen-datafile --source table.jsonl {options}")
+    x = np.fromfile(copy.root / "out/train.input.bin", np.float32).reshape(-1, 2)
+    np.testing.assert_array_equal(x, [row["x"] for row in rows])
+    assert "| jsonl | JSON object in each line | `.jsonl` |" in copy.page("data.md")

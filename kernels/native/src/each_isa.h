@@ -5,6 +5,8 @@
    register. MR × NR and ROWS × UNITS are the accumulators of a product, which must fit into
    registers together with NR or UNITS vectors of weights and one of x. */
 
+#include "abi.h"
+
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 
 #pragma GCC push_options

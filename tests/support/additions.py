@@ -1,0 +1,233 @@
+"""Additions to the project, as CONTRIBUTING.md says: files, and edits of files."""
+
+LOSS = '''"""Log-cosh: a sample's loss is the mean of log(cosh(x − t)) over its elements.
+
+x (N, …)    t like x    scale (1,)    loss (1,)
+
+loss = scale · Σₙ meanᵢ log(cosh(xₙᵢ − tₙᵢ))        dx = scale tanh(x − t) / D, D elements a sample
+"""
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.lossdef import LossDef
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+
+
+def infer(attrs: None, s: Specs) -> Specs:
+    if s["t"] != s["x"] or not s["x"].shape:
+        raise ShapeError(f"t must be like x, (N, …), but got x {s['x']}, t {s['t']}")
+    return {"loss": TensorSpec((1,), s["x"].dtype)}
+
+
+def difference(attrs: None, s: Specs) -> Specs:
+    return {"difference": s["x"]}
+
+
+def forward(
+    attrs: None, *, x: Array, t: Array, scale: Array, loss: Array, difference: Array
+) -> None:
+    np.subtract(x, t, out=difference)
+    np.cosh(difference, out=difference)
+    np.log(difference, out=difference)
+    loss[0] = np.sum(difference) * (scale[0] / (x.size // x.shape[0]))
+
+
+def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
+    np.subtract(x, t, out=dx)
+    np.tanh(dx, out=dx)
+    np.multiply(dx, scale[0] / (x.size // x.shape[0]), out=dx)
+
+
+LOSS = LossDef(
+    op=OpDef(
+        "log_cosh",
+        inputs=("x", "t", "scale"),
+        infer=infer,
+        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
+        grads={"x": Kernel(grad_x, reads=("x", "t", "scale"), writes=("dx",))},
+        stops=("t", "scale"),
+        outputs=("loss",),
+    ),
+    formula="mean of log cosh(x − t)",
+)
+'''
+
+LOSS_TABLE = '''"""Log-cosh, against its formula in float64."""
+
+import numpy as np
+
+from op_db import OpInfo, Options, Sample
+
+
+def log_cosh(o: Options, i):
+    values = np.log(np.cosh(i["x"] - i["t"]))
+    return {"loss": np.sum([np.mean(v) for v in values]) * i["scale"]}
+
+
+def dense(label, shape):
+    return Sample(label, {"x": shape, "t": shape, "scale": np.array([0.3])}, {}, {}, ("scale",))
+
+
+INFO = OpInfo(
+    "log_cosh",
+    log_cosh,
+    samples=(dense("rank 2", (3, 4)), dense("rank 1", (4,))),
+    large=dense("large", (512, 512)),
+    loose=10,
+)
+'''
+
+
+OPTIMIZER = '''"""Signum: sign of the momentum.
+
+m ← β m + (1 − β) g        p ← p − lr sign(m)
+
+Source: Bernstein et al. (2018), signSGD.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.kernels.opdef import TILE, Array, HyperParameter, UpdateRule
+
+
+@dataclass(frozen=True, slots=True)
+class SignumAttrs:
+    beta: float = 0.9
+
+
+def slots(attrs: SignumAttrs) -> tuple[str, ...]:
+    return ("m",)
+
+
+def run(
+    attrs: SignumAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    m: Array,
+) -> None:
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, mt, wt = p[here], g[here], m[here], work[0, : min(TILE, p.size - at)]
+        np.subtract(gt, mt, out=wt)
+        np.multiply(wt, 1 - attrs.beta, out=wt)
+        np.add(mt, wt, out=mt)
+        np.sign(mt, out=wt)
+        np.multiply(wt, learning_rate, out=wt)
+        np.subtract(pt, wt, out=pt)
+
+
+RULE = UpdateRule(
+    "signum",
+    SignumAttrs,
+    slots,
+    run,
+    work=1,
+    hyper_parameters=(HyperParameter("beta", "Decay rate of the momentum", most=1, below=True),),
+)
+'''
+
+OPTIMIZER_CASE = """
+def signum(p: float, g: float, t: int, state: dict[str, float]) -> float:
+    state["m"] = 0.9 * state.get("m", 0.0) + 0.1 * g
+    return p - RATE * float(np.sign(state["m"]))
+
+
+CASES = {
+    "signum": ("signum", {}, signum),
+"""
+
+METRIC_CLASS = """class MaxError:
+    \"\"\"Greatest |y − t| over all values.\"\"\"
+
+    def __init__(self) -> None:
+        self.greatest = 0.0
+
+    def update(self, y: Array, t: Array) -> None:
+        for a, b in _blocks(y, t, 1):
+            self.greatest = max(self.greatest, float(np.abs(a - b).max()))
+
+    def value(self) -> float:
+        return self.greatest
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDef:
+"""
+METRIC_ROW = """    MetricDef("max_error", MaxError, "greatest |y − t|", _FLOATS),
+)
+METRICS:"""
+METRIC_CASE = """CASES = {
+    "max_error": (np.array([[1.0], [4.0]], np.float32), np.array([[0.0], [6.0]], np.float32), 2.0),
+"""
+
+FORMAT = '''"""JSON lines: {"x": values, "y": values} for each sample."""
+
+import json
+
+import numpy as np
+
+from odt.core.datasets.source import ArrayPart, Source
+from odt.core.datasets.source_format import Opening, SourceFormat
+from odt.core.storage.reading import reading
+
+
+def open_file(opening: Opening) -> Source:
+    """Opens a file of JSON lines."""
+    with reading(opening.text, "must be JSON lines"):
+        rows = [json.loads(line) for line in opening.path.read_text().splitlines()]
+        x, y = (np.array([row[name] for row in rows], np.float32) for name in ("x", "y"))
+    part = ArrayPart([x], [y], classes=False)
+    return Source(opening.path.stem, "features", {"all": part})
+
+
+FORMATS = (SourceFormat("jsonl", open_file, (".jsonl",), contents="JSON object in each line"),)
+'''
+FORMAT_TEST = '''"""JSON lines."""
+
+import json
+from pathlib import Path
+
+from odt.core.datasets.open_source import open_source
+from odt.core.datasets.source_format import Opening
+
+
+def test_lines_are_samples(tmp_path: Path) -> None:
+    path = tmp_path / "table.jsonl"
+    path.write_text("".join(json.dumps({"x": [k], "y": [2 * k]}) + "\\n" for k in range(3)))
+    part = open_source(Opening(str(path))).parts["all"]
+    assert part.length == 3
+'''
+
+METRICS = "core/training/metrics.py", "tests/core/training/test_metrics.py"
+OPTIMIZER_TESTS = "tests/kernels/test_optimizers.py"
+NEW = {
+    "kernels/losses/log_cosh.py": LOSS,
+    "tests/op_db/log_cosh.py": LOSS_TABLE,
+    "kernels/optimizers/signum.py": OPTIMIZER,
+    "core/datasets/formats/json_lines.py": FORMAT,
+    "tests/core/datasets/test_json_lines.py": FORMAT_TEST,
+}
+EDITED = {
+    OPTIMIZER_TESTS: {"CASES = {\n": OPTIMIZER_CASE.lstrip("\n")},
+    METRICS[0]: {
+        "@dataclass(frozen=True, slots=True)\nclass MetricDef:\n": METRIC_CLASS,
+        ")\nMETRICS:": METRIC_ROW,
+    },
+    METRICS[1]: {"CASES = {\n": METRIC_CASE},
+}
+TOUCHED = {
+    "loss": ("kernels/losses/log_cosh.py", "tests/op_db/log_cosh.py"),
+    "optimizer": ("kernels/optimizers/signum.py", OPTIMIZER_TESTS),
+    "metric": METRICS,
+    "data format": (
+        "core/datasets/formats/json_lines.py",
+        "tests/core/datasets/test_json_lines.py",
+    ),
+}
