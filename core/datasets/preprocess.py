@@ -124,7 +124,7 @@ class Preprocessing:
             if not same_layout(x.shape, self.shape):
                 raise DataError(f"must become {self.shape}, but is {x.shape} after preprocessing")
             x = x.reshape(self.shape)
-        return np.ascontiguousarray(self._whole(x), self.dtype)
+        return _converted(self._whole(x), self.dtype)
 
     def _whole(self, x: Array) -> Array:
         """Checks that an integer dtype can hold the values; float dtypes round."""
@@ -205,7 +205,9 @@ class Targets:
 
     def apply(self, target: Array) -> Array:
         if not self.classes:
-            return np.ascontiguousarray(np.atleast_1d(target), np.float32)
+            if target.dtype.kind == "f" and np.isnan(target).any():
+                raise MissingValueError('the target is missing (NaN). Give `missing="drop"`')
+            return _converted(np.atleast_1d(target), np.dtype(np.float32))
         label = int(target)
         if not 0 <= label < len(self.classes):
             raise DataError(f"labels must be 0 … {len(self.classes) - 1}, but got {label}")
@@ -219,6 +221,22 @@ class Targets:
         if not self.classes:
             return "values"
         return "one-hot" if self.one_hot else "sparse"
+
+
+def _converted(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Converts values to the dtype of the file.
+
+    Raises:
+        DataError: if a value is infinite in this dtype.
+    """
+    with np.errstate(over="ignore"):
+        y = np.ascontiguousarray(x, dtype)
+    if y.dtype.kind == "f":
+        infinite = np.isinf(y)
+        if infinite.any():
+            got = np.reshape(x, y.shape)[infinite][0]
+            raise DataError(f"values must be finite in {dtype}, but got {got:g}")
+    return y
 
 
 def numbers(text: str, field: str) -> tuple[float, ...]:

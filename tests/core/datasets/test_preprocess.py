@@ -1,5 +1,6 @@
 """Steps of preprocessing; expectations by hand, by Pillow or by their published formulas."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,25 @@ def test_whole_dtypes_refuse_what_they_cannot_hold(value: float) -> None:
     steps = Preprocessing(dtype=np.dtype(np.uint8))
     with pytest.raises(DataError, match=r"whole numbers from 0 to 255|missing"):
         steps.apply(np.array([255.0, value]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("float32", np.inf), ("float32", -1e300), ("float16", 70_000.0)]
+)
+def test_values_stay_finite_in_the_dtype_of_the_file(dtype: str, value: float) -> None:
+    steps = Preprocessing(dtype=np.dtype(dtype))
+    with pytest.raises(DataError, match=re.escape(f"finite in {dtype}, but got {value:g}")):
+        steps.apply(np.array([1.0, value]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_targets_are_finite_in_float32() -> None:
+    for value in (np.inf, 1e300):
+        with pytest.raises(DataError, match="must be finite in float32"):
+            Targets().apply(np.array(value))
+    with pytest.raises(DataError, match="the target is missing"):
+        Targets().apply(np.array([1.0, np.nan]))
 
 
 def test_flatten_comes_last() -> None:
