@@ -194,7 +194,7 @@ class BatchTrainer:
         if data.length > most:
             raise DataError(
                 f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
-                "trainer a larger batch_size."
+                "trainer a larger `batch_size=`."
             )
         return data
 
