@@ -93,7 +93,11 @@ class TrainingLog(odt.Callback):
         self._bar.total = max(steps * (options["epochs"] - self._first + 1) - done, 0)
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
-        """Names the epoch on the bar."""
+        """Names the epoch on the bar; prints the results before the first epoch."""
+        start = self.trainer.epoch
+        if start is not None and start.number == 0 and not spelled_as_one():
+            results = start.training, start.validation
+            click.echo(report.epoch_line(0, self._options["epochs"], *results))
         name = f"epoch {epoch + 1}/{self._options['epochs']}"
         self._bar.set_description(name, refresh=False)
 

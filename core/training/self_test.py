@@ -25,6 +25,7 @@ STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-3)}
 SAME = {4: 1e-4, 8: 1e-9}  # by bytes of a number: relative rounding of a loss
 MOVES = 3  # random moves of a tensor that show whether the loss depends on it
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
+TINY = 1e-300  # in place of a size of zero
 DIFFERENCES = "finite differences"
 # Limits of a test: operations, more of them in float32, which is faster, and bytes of memory.
 MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
@@ -291,7 +292,7 @@ class _Test:
         measured, found = (above - below) / (2 * h), float(gradient[at])
         least = 4 * self.noise / h / TOLERANCE[gradient.itemsize]
         size = max(abs(measured), abs(found), 1e-30)
-        return abs(measured - found) / max(size, least), measured, size > least
+        return abs(measured - found) / max(size, least, TINY), measured, size > least
 
     def _moved(self, i: int, at: int, by: float) -> dict[int, Array]:
         moved = self.start[i].copy()

@@ -22,13 +22,13 @@ def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:
     return np.sum(terms) / divisor  # type: ignore[no-any-return]
 
 
-def scale_gradient(dx: Array, scale: Array, divisor: float) -> None:
-    """dx ← scale · dx / divisor; arguments are those of `scaled_sum`."""
+def scale_gradient(dx: Array, scale: Array, divisor: float, factor: float = 1.0) -> None:
+    """dx ← factor · scale · dx / divisor; arguments are those of `scaled_sum`."""
     if scale.size == 1:
-        np.multiply(dx, scale[0] / divisor, out=dx)
+        np.multiply(dx, scale[0] / divisor * factor, out=dx)
         return
     _weigh(dx, scale)
-    np.divide(dx, divisor, out=dx)
+    np.multiply(dx, factor / divisor, out=dx)
 
 
 def _weigh(a: Array, scale: Array) -> None:

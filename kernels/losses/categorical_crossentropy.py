@@ -93,7 +93,7 @@ def grad_x(
     np.sum(t2, axis=1, keepdims=True, out=row)
     np.multiply(p2, row, out=dx2)
     np.subtract(dx2, t2, out=dx2)
-    scale_gradient(dx, scale, divisor / attrs.beta)
+    scale_gradient(dx, scale, divisor, attrs.beta)
 
 
 def check_distributions(output: TensorSpec) -> Check:

@@ -145,7 +145,7 @@ def grad_x(
     np.take(flat, at, out=picked, mode="clip")
     np.subtract(picked, 1 - part, out=picked)
     np.put(flat, at, picked, mode="clip")
-    scale_gradient(dx, scale, divisor / attrs.beta)
+    scale_gradient(dx, scale, divisor, attrs.beta)
 
 
 def check_labels(output: TensorSpec) -> Check:

@@ -57,11 +57,14 @@ class History(Callback):
     Attributes:
         epoch: numbers of the epochs, from 0.
         history: name (loss, val_loss, a metric) → its values, one for each epoch.
+        start: values before the first step; those of training from at most 256 samples. Empty for
+            a resumed run and for batches from an iterable.
     """
 
     def __init__(self) -> None:
         self.epoch: list[int] = []
         self.history: dict[str, list[float]] = {}
+        self.start: Logs = {}
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Adds the epoch's values."""

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odt.core.checkpoints.resume import Resume
-from odt.core.training.trainer import Trainer
+from odt.core.training.trainer import Epoch, Trainer
+
+WORSE = 1.5  # times the loss before training
 
 if TYPE_CHECKING:
     from odt.fitting import Samples
@@ -56,3 +58,21 @@ def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
     fate = "are left out, others in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
     return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
+
+
+def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: float) -> str | None:
+    """Warns of an epoch whose loss is well above the loss before training; None if it is not.
+
+    Args:
+        epoch: results of the epoch.
+        before: loss of epoch 0; None if it was not computed.
+        learning_rate: learning rate of the epoch.
+    """
+    loss = epoch.training.loss
+    if before is None or not loss > WORSE * before:
+        return None
+    return (
+        f"Warning: epoch {epoch.number}: the loss {loss:.4g} is well above {before:.4g}, the loss "
+        f"before training. Give a smaller --learning-rate, such as {learning_rate / 10:g} instead "
+        f"of {learning_rate:g}."
+    )

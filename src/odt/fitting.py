@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from odt.callbacks import Callback
+from odt.callbacks import Callback, History
 from odt.core.checkpoints.resume import Saver
 from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.protocol import Data, SampleOrder
@@ -16,11 +16,13 @@ from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
 from odt.errors import DataError, OptionError
-from odt.fit_warnings import warnings_before_training
+from odt.fit_warnings import warnings_before_training, worse_than_untrained
 from odt.kernels.opdef import Array, TensorSpec
 
 if TYPE_CHECKING:
     from odt.trainer import Trainer
+
+UNTRAINED = 256  # training samples of epoch 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,8 @@ class Fit:
     """One call of `Trainer.fit`."""
 
     def __init__(self, trainer: "Trainer", callbacks: Sequence[Callback], epochs: int) -> None:
+        self.history = History()
+        callbacks = [self.history, *callbacks]
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
         for callback in callbacks:
             callback.trainer = trainer
@@ -160,18 +164,7 @@ class Fit:
             source = trainer.cache = core.frozen(data, data.without_inputs(), numbers)
         core.start_schedule(max(steps * (self.epochs - first + 1) - done, 0))
         self._begin(steps)
-        for note in (trainer.recipe.dequantized.note, *data.notes):
-            trainer.warn(note)
-        wrong = contradiction(trainer.recipe.model.graph, core.info)
-        trainer.warn(wrong and f"Warning: {wrong}")
-        if check_data:
-            data.check_all()
-        changed = resume.warning(core, order)
-        trainer.warn(changed and f"Warning: {changed}")
-        if len(samples.validation) or validation is not None:
-            trainer.warn(self._unjudged(samples, validation))
-        for message in warnings_before_training(core, samples, resume, first, self.epochs):
-            trainer.warn(message)
+        self._warn(samples, validation, check_data)
 
         def step(epoch: int, number: int, loss: float) -> None:
             saver.step(epoch, number)
@@ -184,6 +177,9 @@ class Fit:
         logs: dict[str, float] = {}
         with source as given:
             if first <= self.epochs:
+                if (first, done) == (1, 0):
+                    trainer.epoch = self._untrained(given, samples, validation)
+                    self.history.start = self._logs(trainer.epoch)
                 self._epoch_begin(first - 1)
             for epoch in core.fit(
                 given,
@@ -199,6 +195,8 @@ class Fit:
             ):
                 saver.epoch()
                 trainer.epoch, logs = epoch, self._logs(epoch)
+                rate = core.info.learning_rate
+                trainer.warn(worse_than_untrained(epoch, self.history.start.get("loss"), rate))
                 self._epoch_end(epoch.number - 1, logs)
                 if trainer.stop_training:
                     break
@@ -244,6 +242,37 @@ class Fit:
                 break
         for callback in self.callbacks:
             callback.on_train_end(logs)
+
+    def _warn(self, samples: Samples, validation: DataSet | None, check_data: bool) -> None:
+        """Warns of what training will not do, and checks the values of the samples if asked."""
+        trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
+        data, order = samples.data, samples.order
+        first, _ = resume.start(core.info.batch_size, order.steps(core.info.batch_size))
+        for note in (trainer.recipe.dequantized.note, *data.notes):
+            trainer.warn(note)
+        wrong = contradiction(trainer.recipe.model.graph, core.info)
+        trainer.warn(wrong and f"Warning: {wrong}")
+        if check_data:
+            data.check_all()
+        changed = resume.warning(core, order)
+        trainer.warn(changed and f"Warning: {changed}")
+        if len(samples.validation) or validation is not None:
+            trainer.warn(self._unjudged(samples, validation))
+        for message in warnings_before_training(core, samples, resume, first, self.epochs):
+            trainer.warn(message)
+
+    def _untrained(self, data: Data, samples: Samples, held: DataSet | None) -> Epoch:
+        """Epoch 0: results before the first step, of some training and all validation samples."""
+        core, numbers = self.trainer.build(), samples.order.samples
+        some = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
+        chosen: Any = np.asarray(numbers)[some]
+        training, validation = core.evaluate(data, chosen, rest=True), None
+        rest = not samples.order.drop_last
+        if held is not None:
+            validation = core.evaluate(held, range(held.length), rest=rest)
+        elif len(samples.validation):
+            validation = core.evaluate(data, samples.validation, rest=rest)
+        return Epoch(0, training, validation)
 
     def _unjudged(self, samples: Samples, validation: DataSet | None) -> str | None:
         """Warns of validation data that cannot judge the training."""

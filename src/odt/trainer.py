@@ -94,12 +94,11 @@ class Trainer(BatchTrainer):
             OptionError: if arguments contradict each other.
             TrainingError: if the loss is NaN or infinite.
         """
-        history = History()
         self.stop_training = False
-        run = Fit(self, [history, *callbacks], epochs)
+        run = Fit(self, callbacks, epochs)
         if is_batches(x, y):
             run.batches(x, validation_data)
-            return history
+            return run.history
         data = self.open(x, y)
         before = self.resume.progress if self.resume.own else NEW_RUN
         samples = arrange(
@@ -124,7 +123,7 @@ class Trainer(BatchTrainer):
             before=self.resume,
         )
         run.samples(samples, self._saver, validation_data, patience, check_data)
-        return history
+        return run.history
 
     def evaluate(self, x: Any, y: Any = None) -> Logs:
         """Computes loss and metrics on samples.

@@ -209,3 +209,27 @@ def test_a_loss_of_independent_outputs_on_softmax_warns() -> None:
         "ends in SOFTMAX, whose values add up to 1, but binary-crossentropy takes each by itself"
     )
     assert words in notes("--loss", "binary-crossentropy")
+
+
+def test_results_before_the_first_step_are_epoch_0(tmp_path: Path) -> None:
+    """As odt eval measures them: the 96 samples are less than the 256 that are read."""
+    one = train("--metric", "accuracy", "--validation-split", 0.25)
+    evaluated = CliRunner().invoke(
+        main,
+        ["eval", str(MLP_SM / "model.circle"), "--load-input", str(X), "--load-expected", str(T)],
+    )
+    (line,) = [row for row in one.stdout.splitlines() if row.startswith("Epoch 0/1 - ")]
+    assert "categorical_accuracy: [0]" in line
+    assert "val_loss: [0]" in line
+    (line,) = [row for row in train().stdout.splitlines() if row.startswith("Epoch 0/1 - ")]
+    loss = line.partition("loss: [0] ")[2]
+    assert f"loss: [0] {loss}" in evaluated.stdout
+    assert "Epoch 0/" not in train("--epoch", 1).stdout  # ONE's spelling
+    train("--export-checkpoint", tmp_path / "c.odt")
+    assert "Epoch 0/" not in train("--checkpoint", tmp_path / "c.odt", "--epochs", 2).stdout
+
+
+def test_an_epoch_that_is_worse_than_none_warns() -> None:
+    words = "the loss before training. Give a smaller --learning-rate, such as 0.1 instead of 1."
+    assert words in notes("--learning-rate", 1, "--optimizer", "adam", "--epochs", 2)
+    assert "well above" not in notes("--epochs", 2)

@@ -58,7 +58,7 @@ def train(
     if "--checkpoint" not in words or case["checkpoint"].endswith(".ckpt"):
         words = [*words, "--drop-last"]  # db08282 always did; its .odt files are read so
     printed = odt(folder, "train", model, *data, *words, "--export-checkpoint", "after.odt")
-    lines = [line for line in printed.splitlines() if line.startswith("Epoch")]
+    lines = [line for line in printed.splitlines() if re.match("Epoch [1-9]", line)]
     return [re.sub(r" - time: [\d.]+ms/step", "", line) for line in lines]
 
 

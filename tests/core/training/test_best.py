@@ -29,7 +29,7 @@ def train(*words: object) -> str:
 
 
 def val_losses(out: str) -> list[float]:
-    return [float(loss) for loss in re.findall(r"^Epoch .*val_loss: \[0\] (\S+)", out, re.M)]
+    return [float(loss) for loss in re.findall(r"^Epoch [1-9].*val_loss: \[0\] (\S+)", out, re.M)]
 
 
 def trainer(keep_best: bool, budget: int | None = None) -> Trainer:
