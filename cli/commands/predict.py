@@ -13,7 +13,7 @@ from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
-from odt.core.data.predictions import Append, output_names, write_npy, write_npz
+from odt.core.data.predictions import Append, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
@@ -77,7 +77,7 @@ def command(
         data = DataSet(open_columns(inputs, predictor.runtime.input_specs, "input"))
         k = output_index or 0
         specs = predictor.runtime.output_specs
-        with _writing(output, output_names(lowered.graph), specs, k, data.length) as append:
+        with _writing(output, lowered.graph.output_names, specs, k, data.length) as append:
             first = 0
             for outputs in predictor.run(data, range(data.length)):
                 append(outputs)

@@ -10,7 +10,6 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from odt.core.model.graph import Graph
 from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
@@ -18,12 +17,6 @@ from odt.kernels.opdef import Array, TensorSpec
 COPY = 1 << 20  # bytes
 
 Append = Callable[[Sequence[Array]], None]
-
-
-def output_names(graph: Graph) -> tuple[str, ...]:
-    """Names of the outputs; an output without a unique name is named by its number."""
-    names = [graph.tensors[i].name for i in graph.outputs]
-    return tuple(n if n and names.count(n) == 1 else str(k) for k, n in enumerate(names))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.outputs import OUTPUTS
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.inference import Predictor
@@ -69,8 +69,8 @@ def synthetic_data(
     Raises:
         OdtError: if the model cannot be read or run, or a file cannot be written.
     """
-    graphs = lower_model(read_model(model_path)).graphs
-    with Predictor(graphs, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
+    graph = dequantize_weights(read_model(model_path)).graph
+    with Predictor(graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
         every = predictor.runtime.output_specs
         kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
         specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])

@@ -126,6 +126,12 @@ class Graph:
         name = one_line(self.tensors[index].name, MOST_NAME)
         return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs; an output without a unique name is named by its number."""
+        names = [self.tensors[i].name for i in self.outputs]
+        return tuple(n if n and names.count(n) == 1 else str(k) for k, n in enumerate(names))
+
     def __str__(self) -> str:
         lines = [f"graph {self.name}: {len(self.nodes)} nodes, {len(self.tensors)} tensors"]
         lines += [f"  input  {self.label(i)} {self.tensors[i].spec}" for i in self.inputs]

@@ -40,6 +40,7 @@ KERNELS = ["opdef", "lossdef", "geometry", "native", "families", "ops"]
 KERNELS += ["losses", "optimizers", "registry", "loss_text"]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}
+MOST_ARROWS = 35  # between folders of core
 MOST_LINES = 400
 MOST_LINES_OF_AN_OPERATOR = 150
 
@@ -159,6 +160,17 @@ def test_imports_are_at_the_top_except_slow_ones(module: str) -> None:
 def test_every_folder_of_core_has_a_place_in_the_order() -> None:
     assert sorted(CORE) == sorted(p.parent.name for p in (ROOT / "core").glob("*/__init__.py"))
     assert not [p.name for p in (ROOT / "core").glob("*.py") if p.name != "__init__.py"]
+
+
+def test_the_folders_of_core_have_few_arrows() -> None:
+    arrows = {
+        (folder_of(module), folder_of(name))
+        for module in MODULES
+        for name in imports_of(module)
+        if module.startswith("odt.core.") and name.startswith("odt.core.")
+    }
+    arrows = {(here, there) for here, there in arrows if here != there}
+    assert len(arrows) <= MOST_ARROWS, sorted(arrows)
 
 
 def test_the_packages_are_those_of_the_folders() -> None:
