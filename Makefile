@@ -26,7 +26,7 @@ test: .venv/test
 		tests/core/runtime/test_engine.py tests/core/checkpoints/test_resume.py \
 		tests/judges/test_golden.py tests/cli/test_train_command.py
 
-accept: .venv/test
+accept: .venv/test .venv/references
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 bench: .venv/test
@@ -48,6 +48,11 @@ demo: .venv/odt
 .venv/test: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	$(BIN)/pip install --quiet --editable '.[test,judges]'
 	touch $@ .venv/odt
+
+# What recorded tests/golden_updates.
+.venv/references: pyproject.toml | .venv/test
+	$(BIN)/pip install --quiet --editable '.[references]'
+	touch $@
 
 .venv/bin/pip:
 	@test -n "$(PYTHON)" || { echo "odt needs Python 3.11 or newer with venv:" \

@@ -262,12 +262,16 @@ class UpdateRule:
     """The row of an optimizer.
 
     run(attrs, learning_rate, step, *, p, g, work, **slots) updates p and the slots in place and may
-    overwrite g; all arrays are one-dimensional. step is 1 on the first update.
+    overwrite g; all arrays are one-dimensional. step is 1 on the first update. The rule may be
+    applied to pieces of a parameter, unless it is `whole`.
 
     Attributes:
         name: name on the command line.
         attrs: constructor of a frozen dataclass with the hyper-parameters and their defaults.
-        slots: (attrs) → names of the state arrays, each shaped like the parameter, initially zero.
+        slots: (attrs) → names of the state arrays, initially zero.
+        slot_specs: (attrs, spec of a parameter) → specs of its state arrays, which may be only some
+            of `slots`; by default each is shaped like the parameter.
+        whole: whether `run` gets whole parameters in their own shape, and leaves g as it is.
         run: the update.
         work: number of scratch arrays of TILE elements that `run` needs.
         compiled: (attrs, p, **slots) → the same update of float32 arrays in compiled code, called
@@ -292,6 +296,14 @@ class UpdateRule:
     place: int = 100
     class_name: str = ""
     learning_rate: float = 0.001
+    slot_specs: Callable[[Attrs, TensorSpec], Specs] | None = None
+    whole: bool = False
+
+    def state(self, attrs: Attrs, p: TensorSpec) -> Specs:
+        """Specs of a parameter's state arrays by slot."""
+        if self.slot_specs is not None:
+            return self.slot_specs(attrs, p)
+        return dict.fromkeys(self.slots(attrs), p)
 
     def __post_init__(self) -> None:
         if not self.class_name:

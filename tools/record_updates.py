@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pytorch_optimizer
 import torch
 from torch.optim import lr_scheduler as rates
 from torch.optim.lr_scheduler import LRScheduler
@@ -93,6 +94,38 @@ UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] 
     "adamw": (
         {"optimizer": "adamw", "learning_rate": 0.01},
         lambda p: optim.AdamW(p, 0.01),
+    ),
+    "rmsprop": (
+        {"optimizer": "rmsprop", "learning_rate": 0.01},
+        lambda p: optim.RMSprop(p, 0.01, alpha=0.9, eps=1e-7),
+    ),
+    "rmsprop, momentum and decay": (
+        {
+            "optimizer": "rmsprop",
+            "learning_rate": 0.01,
+            "hyper_parameters": {"rho": 0.99, "momentum": 0.9, "weight_decay": 0.01},
+        },
+        lambda p: optim.RMSprop(p, 0.01, eps=1e-7, weight_decay=0.01, momentum=0.9),
+    ),
+    "adagrad": (
+        {"optimizer": "adagrad", "learning_rate": 0.05},
+        lambda p: optim.Adagrad(p, 0.05),
+    ),
+    "lion": (
+        {"optimizer": "lion", "learning_rate": 0.001},
+        lambda p: pytorch_optimizer.Lion(p, 0.001),
+    ),
+    "lion and decay": (
+        {"optimizer": "lion", "learning_rate": 0.001, "hyper_parameters": {"weight_decay": 0.1}},
+        lambda p: pytorch_optimizer.Lion(p, 0.001, weight_decay=0.1),
+    ),
+    "adafactor": (
+        {"optimizer": "adafactor", "learning_rate": 0.05},
+        lambda p: optim.Adafactor(p, 0.05, eps=(2.0**-23, 1e-3)),
+    ),
+    "adafactor, decay": (
+        {"optimizer": "adafactor", "learning_rate": 0.5, "hyper_parameters": {"weight_decay": 0.1}},
+        lambda p: optim.Adafactor(p, 0.5, eps=(2.0**-23, 1e-3), weight_decay=0.1),
     ),
 }
 

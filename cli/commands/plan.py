@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+import numpy as np
 
 from odt.cli.options.cache import cache_options
 from odt.cli.options.sections import Command
@@ -23,6 +24,7 @@ from odt.cli.output.plan_picture import draw
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import MOST_NAME
 from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast, peak
 from odt.core.planning.budget.savings import Saving, savings
@@ -117,8 +119,7 @@ def command(
     found = fit_budget(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
-    rule = OPTIMIZERS[info.optimizer]
-    slots = rule.slots(rule.attrs(**info.hyper_parameters))
+    slots = slots_of(info, found.plan)
     click.echo("\n".join(describe_schedule(found)))
     click.echo("\n".join(describe_memory(found, info.optimizer, slots, note)))
     click.echo("\n".join(describe_savings(savings(found, work[0]))))
@@ -127,6 +128,19 @@ def command(
         click.echo("\n".join(describe_calls(found.plan, found.memory)))
     if png:
         draw(found, png)
+
+
+def slots_of(info: TrainingInfo, plan: Plan) -> tuple[str, ...]:
+    """Names of the optimizer's state arrays, with their sizes if these differ."""
+    rule = OPTIMIZERS[info.optimizer]
+    attrs = rule.attrs(**info.hyper_parameters)
+    sizes: dict[str, int] = {}
+    for p in plan.trained_specs.values():
+        for slot, spec in rule.state(attrs, p).items():
+            name = f"{slot} (8-bit)" if spec.dtype == np.uint8 else slot
+            sizes[name] = sizes.get(name, 0) + spec.nbytes
+    uneven = rule.slot_specs is not None
+    return tuple(f"{name} {size(n)}" if uneven else name for name, n in sizes.items())
 
 
 def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:

@@ -33,7 +33,7 @@ FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
 WEIGHT = "weight"
-DTYPES = ("float16", "float32", "float64")  # of arrays
+DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
 Property = str | int | float
 
 

@@ -128,8 +128,17 @@ class Plan:
     @property
     def gradient_nbytes(self) -> dict[str, int]:
         """Bytes of the gradient of each trained parameter, or of the rows of it that train."""
-        found = [s for s in self.entries if isinstance(s, Delivery)]
-        return {s.parameter: self.values[s.gradient].spec.nbytes for s in found}
+        return {name: spec.nbytes for name, spec in self.trained_specs.items()}
+
+    @property
+    def trained_specs(self) -> dict[str, TensorSpec]:
+        """Specs of the trained parameters, or of the rows of them that train."""
+        found: dict[str, TensorSpec] = {}
+        for entry in self.entries:
+            if isinstance(entry, Delivery):
+                whole, part = (self.values[n].spec for n in (entry.parameter, entry.gradient))
+                found[entry.parameter] = whole if whole.size == part.size else part
+        return found
 
     @property
     def forward_entries(self) -> int:

@@ -88,10 +88,13 @@ def resolve(
     chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
     same = fields.get("optimizer") == stored.get("optimizer")
     fields["hyper_parameters"] = {**(stored.get("hyper_parameters", {}) if same else {}), **chosen}
+    rule = OPTIMIZERS[fields.get("optimizer", "adam")]
+    if rule.onert is None:  # the others have the default of TrainingInfo, as in onert_train
+        fields.setdefault("learning_rate", rule.learning_rate)
     info = TrainingInfo(**fields)
     if not 0 < info.learning_rate < float("inf"):
         raise OptionError("learning_rate", "must be a number above 0", f"{info.learning_rate:g}")
-    known = OPTIMIZERS[info.optimizer].attrs.__annotations__
+    known = rule.attrs.__annotations__
     for name in chosen:
         if name not in known:
             listed = ", ".join(f"`{k}=`" for k in known)

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from odt.core.model.graph import Graph
-from odt.core.runtime.arena import aligned_copy
+from odt.core.planning.memory import aligned
+from odt.core.runtime.arena import aligned_copy, make_arena, view
 from odt.kernels.native.library import is_available
-from odt.kernels.opdef import TILE, Array, Attrs, Update, UpdateRule
+from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
 from odt.kernels.schedules import Schedule
 
 
@@ -33,6 +34,14 @@ class Optimizer:
         self.learning_rate = learning_rate
         self.schedule = schedule
 
+    def state(self, trained: Mapping[int, Array]) -> dict[str, dict[int, Array]]:
+        """Allocates the state, by slot and tensor."""
+        slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
+        for i, a in trained.items():
+            for name, spec in self.rule.state(self.attrs, TensorSpec(a.shape, a.dtype)).items():
+                slots[name][i] = _zeros(spec)
+        return slots
+
     def rate(self, step: int) -> float:
         """The learning rate of update number `step`; 1 is the first."""
         return self.schedule(step - 1) if self.schedule else self.learning_rate
@@ -45,7 +54,7 @@ class Parameters:
         tensors: tensor index → weights.
         trained: tensor index → the array that updates change: the weights themselves, or a copy
             of the rows that train.
-        slots: slot name → tensor index → optimizer state, of the shape of the array in `trained`.
+        slots: slot name → tensor index → optimizer state of the array in `trained`.
         step: number of updates made.
     """
 
@@ -74,17 +83,14 @@ class Parameters:
             i: aligned_copy(self.tensors[i][rows]) for i, rows in self._rows.items()
         }
         self.optimizer = optimizer
-        names = optimizer.rule.slots(optimizer.attrs) if optimizer else ()
-        self.slots: dict[str, dict[int, Array]] = {
-            name: {i: _zeros_like(a) for i, a in self.trained.items()} for name in names
-        }
+        self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
         self._compiled: dict[int, Update] = {}
         rule = optimizer.rule if optimizer else None
         if optimizer and rule and rule.compiled and is_available():
             for i, p in self.trained.items():
                 if p.dtype == np.float32:
-                    state = {name: a[i] for name, a in self.slots.items()}
+                    state = {name: a[i] for name, a in self.slots.items() if i in a}
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
 
     def scratch(self) -> Array:
@@ -115,6 +121,11 @@ class Parameters:
         rule, rate = self.optimizer.rule, self.optimizer.rate(self.step)
         if i in self._compiled:
             self._compiled[i](rate, self.step, gradient)
+            return
+        if rule.whole:
+            state = {name: a[i] for name, a in self.slots.items() if i in a}
+            p, g = self.trained[i], gradient.reshape(self.trained[i].shape, copy=False)
+            rule.run(self.optimizer.attrs, rate, self.step, p=p, g=g, work=work, **state)
             return
         g = gradient.reshape(-1, copy=False)
         arrays = {name: state[i].reshape(-1, copy=False) for name, state in self.slots.items()}
@@ -148,7 +159,7 @@ def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
     return names
 
 
-def _zeros_like(a: Array) -> Array:
-    zeros = aligned_copy(a)
+def _zeros(spec: TensorSpec) -> Array:
+    zeros = view(make_arena(aligned(spec.nbytes)), 0, spec)
     zeros.fill(0)
     return zeros

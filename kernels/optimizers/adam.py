@@ -55,14 +55,21 @@ def run(
         if attrs.weight_decay:
             np.multiply(pt, attrs.weight_decay, out=wt)
             np.add(gt, wt, out=gt)
-        np.multiply(gt, gt, out=wt)
-        move_to(vt, wt, 1 - attrs.beta_2)
-        move_to(mt, gt, 1 - attrs.beta_1)
-        np.sqrt(vt, out=wt)
-        np.add(wt, attrs.epsilon, out=wt)
-        np.divide(mt, wt, out=wt)
-        np.multiply(wt, alpha, out=wt)
-        np.subtract(pt, wt, out=pt)
+        update_tile(attrs, alpha, pt, gt, mt, vt, wt)
+
+
+def update_tile(
+    attrs: AdamAttrs, alpha: float, p: Array, g: Array, m: Array, v: Array, work: Array
+) -> None:
+    """Updates a tile of a parameter and its moments; destroys the gradient."""
+    np.multiply(g, g, out=work)
+    move_to(v, work, 1 - attrs.beta_2)
+    move_to(m, g, 1 - attrs.beta_1)
+    np.sqrt(v, out=work)
+    np.add(work, attrs.epsilon, out=work)
+    np.divide(m, work, out=work)
+    np.multiply(work, alpha, out=work)
+    np.subtract(p, work, out=p)
 
 
 def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
@@ -76,11 +83,10 @@ def compiled(attrs: AdamAttrs, p: Array, *, m: Array, v: Array) -> Update:
     return update
 
 
-MOMENTS = (
-    HyperParameter("beta_1", "Decay rate of the first moment", most=1, below=True),
-    HyperParameter("beta_2", "Decay rate of the second moment", most=1, below=True),
-    HyperParameter("epsilon", "Constant added to the denominator"),
-)
+BETA_1 = HyperParameter("beta_1", "Decay rate of the first moment", most=1, below=True)
+BETA_2 = HyperParameter("beta_2", "Decay rate of the second moment", most=1, below=True)
+EPSILON = HyperParameter("epsilon", "Constant added to the denominator")
+MOMENTS = (BETA_1, BETA_2, EPSILON)
 
 RULE = UpdateRule(
     "adam",

@@ -72,6 +72,8 @@ def compiled(attrs: SgdAttrs, p: Array, *, momentum: Array | None = None) -> Upd
     return update
 
 
+MOMENTUM = HyperParameter("momentum", "Momentum coefficient", most=1)
+
 RULE = UpdateRule(
     "sgd",
     SgdAttrs,
@@ -80,7 +82,7 @@ RULE = UpdateRule(
     work=1,
     compiled=compiled,
     hyper_parameters=(
-        HyperParameter("momentum", "Momentum coefficient", most=1),
+        MOMENTUM,
         HyperParameter("nesterov", "Nesterov momentum", switch=True),
         WEIGHT_DECAY,
     ),

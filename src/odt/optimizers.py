@@ -11,9 +11,14 @@ from odt.optimizer import Optimizer
 
 __all__ = [
     "SGD",
+    "Adafactor",
+    "Adagrad",
     "Adam",
+    "Adam8bit",
     "AdamW",
+    "Lion",
     "Optimizer",
+    "RMSprop",
 ]
 
 
@@ -73,3 +78,95 @@ class AdamW(Optimizer):
     beta_2: float = 0.999
     epsilon: float = 1e-08
     weight_decay: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class RMSprop(Optimizer):
+    """RMSprop: the gradient by the root of its mean square, also with momentum.
+
+    Attributes:
+        learning_rate: step size, above 0, or a Schedule.
+        rho: Decay rate of the squared gradients.
+        momentum: Momentum coefficient.
+        epsilon: Constant added to the denominator.
+        weight_decay: Weight decay (added to the gradient).
+    """
+
+    name: ClassVar[str] = "rmsprop"
+    learning_rate: float | Schedule = 0.001
+    rho: float = 0.9
+    momentum: float = 0.0
+    epsilon: float = 1e-07
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adagrad(Optimizer):
+    """Adagrad: the gradient by the root of the sum of its squares so far.
+
+    Attributes:
+        learning_rate: step size, above 0, or a Schedule.
+        epsilon: Constant added to the denominator.
+        weight_decay: Weight decay (added to the gradient).
+    """
+
+    name: ClassVar[str] = "adagrad"
+    learning_rate: float | Schedule = 0.01
+    epsilon: float = 1e-10
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lion(Optimizer):
+    """Lion: each weight moves by the sign of an interpolated momentum, the only state.
+
+    Attributes:
+        learning_rate: step size, above 0, or a Schedule.
+        beta_1: Decay rate of the first moment (of the momentum in the step).
+        beta_2: Decay rate of the second moment (of the momentum itself).
+        weight_decay: Weight decay (decoupled).
+    """
+
+    name: ClassVar[str] = "lion"
+    learning_rate: float | Schedule = 0.0001
+    beta_1: float = 0.9
+    beta_2: float = 0.99
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adafactor(Optimizer):
+    """Adafactor: a second moment of matrices that is stored by rows and columns.
+
+    Attributes:
+        learning_rate: step size, above 0, or a Schedule.
+        decay_exponent: Exponent by which the second moment's decay rate grows.
+        clip_threshold: Largest root mean square of an update.
+        weight_decay: Weight decay (decoupled).
+    """
+
+    name: ClassVar[str] = "adafactor"
+    learning_rate: float | Schedule = 0.01
+    decay_exponent: float = 0.8
+    clip_threshold: float = 1.0
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adam8bit(Optimizer):
+    """Adam with 8-bit state, by block-wise dynamic quantization of both moments.
+
+    Attributes:
+        learning_rate: step size, above 0, or a Schedule.
+        beta_1: Decay rate of the first moment.
+        beta_2: Decay rate of the second moment.
+        epsilon: Constant added to the denominator.
+        weight_decay: Weight decay (added to the gradient).
+    """
+
+    name: ClassVar[str] = "adam8bit"
+    learning_rate: float | Schedule = 0.001
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-07
+    weight_decay: float = 0.0

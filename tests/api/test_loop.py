@@ -20,6 +20,9 @@ FILES = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expe
 
 # Options of the trainer that a checkpoint holds.
 LOOPS: dict[str, dict[str, Any]] = {
+    "8-bit Adam": {"optimizer": "adam8bit"},
+    "Adafactor": {"optimizer": "adafactor", "sparse": {"*": 0.5}},
+    "RMSprop": {"optimizer": odt.RMSprop(0.001, momentum=0.9)},
     "cosine": {"learning_rate": odt.CosineDecay(0.01), "warmup": 3},
     "plateau": {"learning_rate": odt.ReduceOnPlateau(0.01, factor=0.5, patience=1, min_delta=10.0)},
 }

@@ -33,7 +33,14 @@ def rows(text: str) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("optimizer", "micro_batch", "workers"),
-    [("adam", 32, 1), ("sgd", 32, 1), ("adam", 5, 2), ("sgd", 1, 1)],
+    [
+        ("adam", 32, 1),
+        ("sgd", 32, 1),
+        ("adam", 5, 2),
+        ("sgd", 1, 1),
+        ("adam8bit", 8, 2),
+        ("adafactor", 32, 1),
+    ],
 )
 def test_it_says_what_a_trainer_then_holds(optimizer: str, micro_batch: int, workers: int) -> None:
     cut = ("--micro-batch", micro_batch, "--workers", workers)

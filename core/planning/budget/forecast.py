@@ -107,7 +107,8 @@ def forecast(
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     wanted = sum(gradients.values())
     rule = OPTIMIZERS[info.optimizer]
-    slots = rule.slots(rule.attrs(**info.hyper_parameters))
+    attrs = rule.attrs(**info.hyper_parameters)
+    slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
     at_once = size == schedule.batch and schedule.workers == 1
     return Forecast(
         plans,
@@ -115,7 +116,7 @@ def forecast(
         plan,
         memory,
         parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
-        slots=len(slots) * wanted,
+        slots=sum(spec.nbytes for spec in slots),
         gradients=0 if at_once else wanted,
         arena=schedule.workers * plans.arena_nbytes(computations, schedule),
         constants=_constants(runs),

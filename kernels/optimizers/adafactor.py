@@ -1,0 +1,178 @@
+"""Adafactor: a second moment of matrices that is stored by rows and columns.
+
+s = t^−γ                              t = 1 on the first step, decay_exponent γ
+r ← r + s (meanⱼ g²ᵢⱼ − r)            c ← c + s (meanᵢ g²ᵢⱼ − c)
+v = r cᵀ / mean(r)                    of a vector: v ← v + s (g² − v)
+u = g / √max(v, ε²)
+p ← p − lr λ p                        decoupled weight decay λ
+p ← p − α u / max(1, rms(u) / d)      α = max(ε₂, rms(p)) min(lr, 1 / √t), clip_threshold d
+
+rms(p) is that of before the decay. A tensor of more than two dimensions is a matrix whose columns
+are its last axis: the state of an (O, KH, KW, I) filter is O·KH·KW + I values.
+
+Source: Shazeer and Stern 2018, as in torch.optim.Adafactor, with its defaults;
+ε = 2⁻²³, ε₂ = 0.001.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from odt.errors import OptionError
+from odt.kernels.opdef import (
+    DECOUPLED_WEIGHT_DECAY,
+    TILE,
+    Array,
+    HyperParameter,
+    Specs,
+    TensorSpec,
+    UpdateRule,
+)
+
+EPSILON = 2.0**-23
+LEAST_RMS = 1e-3
+
+Block = tuple[slice, slice]
+
+
+@dataclass(frozen=True, slots=True)
+class AdafactorAttrs:
+    decay_exponent: float = 0.8
+    clip_threshold: float = 1.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.clip_threshold:
+            raise OptionError("clip_threshold", "must be above 0", 0)
+
+
+def slots(attrs: AdafactorAttrs) -> tuple[str, ...]:
+    return ("rows", "columns", "v")
+
+
+def slot_specs(attrs: AdafactorAttrs, p: TensorSpec) -> Specs:
+    if len(p.shape) < 2 or not p.size:
+        return {"v": p}
+    columns = p.shape[-1]
+    sizes = {"rows": p.size // columns, "columns": columns}
+    return {name: TensorSpec((size,), p.dtype) for name, size in sizes.items()}
+
+
+def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
+    """Slices of the rows and columns of a matrix, each of at most TILE elements."""
+    height, width = shape
+    some = max(TILE // width, 1)
+    for row in range(0, height, some):
+        for column in range(0, width, TILE):
+            yield slice(row, min(row + some, height)), slice(column, min(column + TILE, width))
+
+
+def scratch(work: Array, a: Array) -> Array:
+    """Scratch memory of an array's shape, and its contents as a vector."""
+    return work[: a.size].reshape(a.shape)
+
+
+def sum_of_squares(a: Array) -> float:
+    flat = a.reshape(-1)
+    return float(np.vdot(flat, flat))
+
+
+def run(
+    attrs: AdafactorAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    rows: Array | None = None,
+    columns: Array | None = None,
+    v: Array | None = None,
+) -> None:
+    if not p.size:
+        return
+    shape = (1, p.size) if rows is None else (rows.size, p.size // rows.size)
+    p, g = p.reshape(shape, copy=False), g.reshape(shape, copy=False)
+    share = step**-attrs.decay_exponent
+    if rows is not None and columns is not None:
+        average_factors(rows, columns, g, share, work)
+        scale = 1 / max(float(rows.mean()), EPSILON)
+    elif v is not None:
+        average(v.reshape(shape, copy=False), g, share, work[0])
+
+    def update(block: Block) -> Array:
+        """The update u of a block, in scratch memory."""
+        u = scratch(work[0], g[block])
+        if rows is not None and columns is not None:
+            np.multiply(rows[block[0], None], columns[None, block[1]], out=u)
+            np.multiply(u, scale, out=u)
+        elif v is not None:
+            np.copyto(u, v.reshape(shape, copy=False)[block])
+        np.maximum(u, EPSILON**2, out=u)
+        np.sqrt(u, out=u)
+        np.divide(g[block], u, out=u)
+        return u
+
+    size = sqrt(sum(sum_of_squares(scratch_copy(work[0], p[b])) for b in blocks(shape)) / p.size)
+    alpha = max(LEAST_RMS, size) * min(learning_rate, 1 / sqrt(step))
+    rms = sqrt(sum(sum_of_squares(update(block)) for block in blocks(shape)) / p.size)
+    alpha /= max(1.0, rms / attrs.clip_threshold)
+    for block in blocks(shape):
+        u = update(block)
+        np.multiply(u, alpha, out=u)
+        np.multiply(p[block], 1 - learning_rate * attrs.weight_decay, out=p[block])
+        np.subtract(p[block], u, out=p[block])
+
+
+def scratch_copy(work: Array, a: Array) -> Array:
+    """A copy in scratch memory."""
+    copy = scratch(work, a)
+    np.copyto(copy, a)
+    return copy
+
+
+def average(v: Array, g: Array, share: float, work: Array) -> None:
+    """v ← v + share (g² − v), block by block."""
+    for block in blocks(v.shape):
+        squares = scratch(work, g[block])
+        np.multiply(g[block], g[block], out=squares)
+        np.subtract(squares, v[block], out=squares)
+        np.multiply(squares, share, out=squares)
+        np.add(v[block], squares, out=v[block])
+
+
+def average_factors(rows: Array, columns: Array, g: Array, share: float, work: Array) -> None:
+    """Moves the moments of rows and columns by a share towards those of g²."""
+    np.multiply(rows, 1 - share, out=rows)
+    np.multiply(columns, 1 - share, out=columns)
+    for block in blocks(g.shape):
+        squares = scratch(work[0], g[block])
+        np.multiply(g[block], g[block], out=squares)
+        for a, there, axis, count in (
+            (rows, block[0], 1, columns.size),
+            (columns, block[1], 0, rows.size),
+        ):
+            sums = work[1, : a[there].size]
+            np.add.reduce(squares, axis=axis, out=sums)
+            np.multiply(sums, share / count, out=sums)
+            np.add(a[there], sums, out=a[there])
+
+
+RULE = UpdateRule(
+    "adafactor",
+    AdafactorAttrs,
+    slots,
+    run,
+    work=2,
+    hyper_parameters=(
+        HyperParameter("decay_exponent", "Exponent by which the second moment's decay rate grows"),
+        HyperParameter("clip_threshold", "Largest root mean square of an update"),
+        DECOUPLED_WEIGHT_DECAY,
+    ),
+    place=6,
+    learning_rate=0.01,
+    slot_specs=slot_specs,
+    whole=True,
+)

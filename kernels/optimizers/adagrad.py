@@ -1,0 +1,63 @@
+"""Adagrad: the gradient by the root of the sum of its squares so far.
+
+g ← g + λ p                          weight decay λ
+v ← v + g²
+p ← p − lr g / (√v + ε)
+
+Source: torch.optim.Adagrad, with its defaults. Duchi, Hazan and Singer 2011.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, UpdateRule
+from odt.kernels.optimizers.adam import EPSILON
+
+
+@dataclass(frozen=True, slots=True)
+class AdagradAttrs:
+    epsilon: float = 1e-10
+    weight_decay: float = 0.0
+
+
+def slots(attrs: AdagradAttrs) -> tuple[str, ...]:
+    return ("v",)
+
+
+def run(
+    attrs: AdagradAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    v: Array,
+) -> None:
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, vt = p[here], g[here], v[here]
+        wt = work[0, : pt.size]
+        if attrs.weight_decay:
+            np.multiply(pt, attrs.weight_decay, out=wt)
+            np.add(gt, wt, out=gt)
+        np.multiply(gt, gt, out=wt)
+        np.add(vt, wt, out=vt)
+        np.sqrt(vt, out=wt)
+        np.add(wt, attrs.epsilon, out=wt)
+        np.divide(gt, wt, out=wt)
+        np.multiply(wt, learning_rate, out=wt)
+        np.subtract(pt, wt, out=pt)
+
+
+RULE = UpdateRule(
+    "adagrad",
+    AdagradAttrs,
+    slots,
+    run,
+    work=1,
+    hyper_parameters=(EPSILON, WEIGHT_DECAY),
+    place=4,
+    learning_rate=0.01,
+)

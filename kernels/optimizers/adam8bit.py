@@ -1,0 +1,123 @@
+"""Adam with 8-bit state, by block-wise dynamic quantization of both moments.
+
+The update is Adam's. Between steps, each moment is stored as one byte a value, the number of the
+nearest value of a table, times the largest magnitude of its block of BLOCK values. The tables hold
+0, 1 and 10^(i − 6) times the midpoints of equal parts of [0.1, 1], i = 0 … 6: 2^i parts with both
+signs for the first moment, 2^(i + 1) parts for the second. Parameters of fewer than LEAST values
+keep float32 state.
+
+Source: Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2022; sizes of blocks and of
+exceptions as in bitsandbytes.
+"""
+
+from functools import cache
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, Specs, TensorSpec, UpdateRule
+from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, update_tile
+
+BLOCK = 256
+LEAST = 4096
+SIGNED, UNSIGNED = True, False
+
+
+def slots(attrs: AdamAttrs) -> tuple[str, ...]:
+    return ("m", "v", "m_scale", "v_scale")
+
+
+def slot_specs(attrs: AdamAttrs, p: TensorSpec) -> Specs:
+    if p.size < LEAST:
+        return {"m": p, "v": p}
+    codes = TensorSpec(p.shape, np.dtype(np.uint8))
+    scales = TensorSpec((-(-p.size // BLOCK),), p.dtype)
+    return {"m": codes, "v": codes, "m_scale": scales, "v_scale": scales}
+
+
+@cache
+def table(signed: bool, dtype: np.dtype[Any]) -> Array:
+    """The 256 values of a code, ascending."""
+    values = [0.0, 1.0]
+    for i in range(7):
+        edges = np.linspace(0.1, 1.0, 2 ** (i + (not signed)) + 1)
+        some = 10.0 ** (i - 6) * (edges[1:] + edges[:-1]) / 2
+        values += [*some, *(-some if signed else ())]
+    return np.sort(np.array(values)).astype(dtype)
+
+
+@cache
+def borders(signed: bool, dtype: np.dtype[Any]) -> Array:
+    """The midpoints between the values of a code."""
+    values = table(signed, dtype)
+    return (values[1:] + values[:-1]) / 2
+
+
+def dequantize(codes: Array, scales: Array, signed: bool, out: Array) -> None:
+    """Computes the values of codes; `out` has whole blocks, the last filled with zeros."""
+    values = table(signed, out.dtype)
+    out[codes.size :] = 0
+    for at in range(0, codes.size, BLOCK):
+        here = codes[at : at + BLOCK]
+        np.take(values, here, out=out[at : at + here.size], mode="clip")
+    by_block = out.reshape(-1, BLOCK)
+    np.multiply(by_block, scales[:, None], out=by_block)
+
+
+def quantize(x: Array, codes: Array, scales: Array, signed: bool, work: Array) -> None:
+    """Computes codes and scales of values in whole blocks; destroys x."""
+    by_block = x.reshape(-1, BLOCK)
+    np.abs(x, out=work)
+    np.maximum.reduce(work.reshape(-1, BLOCK), axis=1, out=scales)
+    np.divide(by_block, np.where(scales, scales, 1)[:, None], out=by_block)
+    edges = borders(signed, x.dtype)
+    for at in range(0, codes.size, BLOCK):
+        here = codes[at : at + BLOCK]
+        here[...] = np.searchsorted(edges, x[at : at + here.size])
+
+
+def run(
+    attrs: AdamAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    m: Array,
+    v: Array,
+    m_scale: Array | None = None,
+    v_scale: Array | None = None,
+) -> None:
+    p, g, m, v = (a.reshape(-1, copy=False) for a in (p, g, m, v))
+    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt = p[here], work[0, : p[here].size]
+        np.multiply(pt, attrs.weight_decay, out=gt)
+        np.add(gt, g[here], out=gt)
+        if m_scale is None or v_scale is None:
+            update_tile(attrs, alpha, pt, gt, m[here], v[here], work[1, : pt.size])
+            continue
+        some = slice(at // BLOCK, at // BLOCK + TILE // BLOCK)
+        mt, vt, wt = work[1:4, : m_scale[some].size * BLOCK]
+        dequantize(m[here], m_scale[some], SIGNED, mt)
+        dequantize(v[here], v_scale[some], UNSIGNED, vt)
+        update_tile(attrs, alpha, pt, gt, mt[: pt.size], vt[: pt.size], wt[: pt.size])
+        quantize(mt, m[here], m_scale[some], SIGNED, wt)
+        quantize(vt, v[here], v_scale[some], UNSIGNED, wt)
+
+
+RULE = UpdateRule(
+    "adam8bit",
+    AdamAttrs,
+    slots,
+    run,
+    work=4,
+    hyper_parameters=(*MOMENTS, WEIGHT_DECAY),
+    place=7,
+    class_name="Adam8bit",
+    slot_specs=slot_specs,
+    whole=True,
+)

@@ -1,0 +1,68 @@
+"""Lion: each weight moves by the sign of an interpolated momentum, the only state.
+
+u = sign(β₁ m + (1 − β₁) g)
+p ← p − lr (u + λ p)                 decoupled weight decay λ
+m ← β₂ m + (1 − β₂) g
+
+Every weight moves by lr in a step: take a learning rate 3 to 10 times smaller than Adam's.
+
+Source: Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, with its defaults.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, UpdateRule
+from odt.kernels.optimizers.adam import BETA_1, BETA_2, move_to
+
+
+@dataclass(frozen=True, slots=True)
+class LionAttrs:
+    beta_1: float = 0.9
+    beta_2: float = 0.99
+    weight_decay: float = 0.0
+
+
+def slots(attrs: LionAttrs) -> tuple[str, ...]:
+    return ("m",)
+
+
+def run(
+    attrs: LionAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    m: Array,
+) -> None:
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt, gt, mt = p[here], g[here], m[here]
+        wt = work[0, : pt.size]
+        np.subtract(mt, gt, out=wt)
+        np.multiply(wt, attrs.beta_1, out=wt)
+        np.add(wt, gt, out=wt)
+        np.sign(wt, out=wt)
+        np.multiply(wt, learning_rate, out=wt)
+        np.multiply(pt, 1 - learning_rate * attrs.weight_decay, out=pt)
+        np.subtract(pt, wt, out=pt)
+        move_to(mt, gt, 1 - attrs.beta_2)
+
+
+RULE = UpdateRule(
+    "lion",
+    LionAttrs,
+    slots,
+    run,
+    work=1,
+    hyper_parameters=(
+        replace(BETA_1, note="of the momentum in the step"),
+        replace(BETA_2, note="of the momentum itself"),
+        DECOUPLED_WEIGHT_DECAY,
+    ),
+    place=5,
+    learning_rate=1e-4,
+)
