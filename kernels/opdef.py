@@ -61,7 +61,7 @@ def one_per_output(attrs: Attrs, specs: Specs) -> int:
     return sum(s.size for n, s in specs.items() if n.startswith("y"))
 
 
-def keeps_samples_apart(attrs: Attrs, specs: Specs, batched: Names) -> bool:
+def never_mixes_samples(attrs: Attrs, specs: Specs, batched: Names) -> bool:
     return False
 
 
@@ -225,7 +225,7 @@ class OpDef:
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs
     keeps_activation: bool = False
     scale_batch: Callable[[Attrs, Specs, int], Attrs] | None = None
-    mixes_samples: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart
+    mixes_samples: Callable[[Attrs, Specs, Names], bool] = never_mixes_samples
     flops: Callable[[Attrs, Specs], int] = one_per_output
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None
     batch_first: Callable[[Attrs], Attrs | None] = no_change

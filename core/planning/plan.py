@@ -199,8 +199,8 @@ class Plan:
         lines = []
         for k, entry in enumerate(self.entries):
             if isinstance(entry, Delivery):
-                kept = "" if self.owns(k) else ", which later steps read"
-                lines.append(f"deliver {entry.gradient} to {entry.parameter}{kept}")
+                suffix = "" if self.owns(k) else ", which later calls read"
+                lines.append(f"deliver {entry.gradient} to {entry.parameter}{suffix}")
                 continue
             ins = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.reads)
             outs = ", ".join(f"{n}={entry.arrays[n]}" for n in entry.writes)

@@ -52,15 +52,15 @@ def best_so_far(attrs: ArgumentAttrs, s: Specs) -> Specs:
     return {"best": TensorSpec(shape, s["x"].dtype), "better": TensorSpec(shape, BOOL)}
 
 
-def argument(name: str, beats: Callable[..., Any]) -> OpDef:
-    """Makes the row; `beats` is np.greater or np.less."""
+def arg_reduction(name: str, compare: Callable[..., Any]) -> OpDef:
+    """Makes the row; `compare` is np.greater or np.less."""
 
     def forward(attrs: ArgumentAttrs, *, x: Array, y: Array, best: Array, better: Array) -> None:
         lead: tuple[Any, ...] = (slice(None),) * attrs.place(TensorSpec(x.shape, x.dtype))
         y.fill(0)
         np.copyto(best, x[(*lead, 0)])
         for k in range(1, x.shape[len(lead)]):
-            beats(x[(*lead, k)], best, out=better)
+            compare(x[(*lead, k)], best, out=better)
             np.copyto(y, k, where=better)
             np.copyto(best, x[(*lead, k)], where=better)
 

@@ -11,7 +11,7 @@ from odt.kernels.native.elementwise import COLUMN_SUMS
 from odt.kernels.opdef import BIAS_GRADIENT, Array, Kernel, Specs, TensorSpec
 
 
-def room(attrs: Any, s: Specs) -> Specs:
+def workspace(attrs: Any, s: Specs) -> Specs:
     return {"ones": TensorSpec((s["dy"].size // max(s["db"].size, 1),), s["dy"].dtype)}
 
 
@@ -29,7 +29,7 @@ GRAD_B = Kernel(
     grad_b,
     reads=("dy",),
     writes=("db",),
-    workspace=room,
+    workspace=workspace,
     compiled=COLUMN_SUMS,
     epilogue=BIAS_GRADIENT,
 )

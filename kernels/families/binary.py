@@ -72,17 +72,17 @@ def product_like_y(name: str) -> Any:
     """Makes the workspace of a gradient before its sum, as large as y; none for equal shapes."""
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
-        return {"whole": s["y"]} if s["y"].shape != s[name].shape else {}
+        return {"unreduced": s["y"]} if s["y"].shape != s[name].shape else {}
 
     return workspace
 
 
-def sum_into(whole: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> None:
+def sum_into(unreduced: Array, dx: Array, axes: tuple[int, ...], kept: tuple[int, ...]) -> None:
     """Sums into dx over the axes along which x was broadcast."""
-    np.sum(whole, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
+    np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
 
 
-def is_whole(name: str) -> Any:
+def is_not_broadcast(name: str) -> Any:
     """Makes the test whether an input has the shape of y, so that its gradient may be dy itself."""
 
     def view(attrs: Attrs, s: Specs) -> bool:
@@ -102,7 +102,7 @@ def passed_on(name: str) -> Kernel:
         reads=("dy",),
         writes=(f"d{name}",),
         prepare=reducer(name),
-        view=is_whole(name),
+        view=is_not_broadcast(name),
         compiled=elementwise.sums(name),
     )
 
@@ -133,15 +133,15 @@ def gradient(
         *,
         axes: tuple[int, ...],
         kept: tuple[int, ...],
-        whole: Array | None = None,
+        unreduced: Array | None = None,
         **arrays: Array,
     ) -> None:
         dx = arrays.pop(f"d{name}")
-        if whole is None:
+        if unreduced is None:
             f(attrs, out=dx, **arrays)
             return
-        f(attrs, out=whole, **arrays)
-        sum_into(whole, dx, axes, kept)
+        f(attrs, out=unreduced, **arrays)
+        sum_into(unreduced, dx, axes, kept)
 
     def scratch(attrs: Attrs, s: Specs) -> Specs:
         return {**product_like_y(name)(attrs, s), **workspace(attrs, s)}

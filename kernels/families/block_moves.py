@@ -17,21 +17,21 @@ from odt.kernels.opdef import (
     Options,
     Specs,
     TensorSpec,
-    keeps_samples_apart,
+    never_mixes_samples,
 )
 
 # (attrs, x, y) → pairs of equal parts of x and y, as views.
 Parts = Callable[[Attrs, Array, Array], Iterator[tuple[Array, Array]]]
 
 
-def moving(
+def block_move(
     name: str,
     parts: Parts,
     infer: Callable[[Attrs, Specs], Specs],
     attrs: Callable[[Options, Mapping[str, Array]], Attrs],
     *,
     inputs: tuple[str, ...] = ("x",),
-    mixes_samples: Callable[[Attrs, Specs, Names], bool] = keeps_samples_apart,
+    mixes_samples: Callable[[Attrs, Specs, Names], bool] = never_mixes_samples,
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None,
 ) -> OpDef:
     """Makes the row of an operator that moves the values of its input x.
@@ -81,6 +81,6 @@ def blocks(deep: Array, wide: Array, size: int) -> tuple[Array, Array]:
     """Views (N, H, W, size²·C) and (N, H·size, W·size, C) as blocks in the same order."""
     n, height, width, _ = deep.shape
     channels = wide.shape[3]
-    apart = deep.reshape(n, height, width, size, size, channels, copy=False)
-    whole = wide.reshape(n, height, size, width, size, channels, copy=False)
-    return apart.transpose(0, 1, 3, 2, 4, 5), whole
+    deep_blocks = deep.reshape(n, height, width, size, size, channels, copy=False)
+    wide_blocks = wide.reshape(n, height, size, width, size, channels, copy=False)
+    return deep_blocks.transpose(0, 1, 3, 2, 4, 5), wide_blocks

@@ -30,11 +30,11 @@ def clamp_bits(lo: float, hi: float) -> Digest:
             digest[at // 8 : at // 8 + bits.size] = bits
 
     def back(attrs: None, *, dy: Array, digest: Array, dx: Array) -> None:
-        gains, gradient = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
-        for at in range(0, gains.size, TILE):
-            part = gains[at : at + TILE]
+        dy_flat, dx_flat = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
+        for at in range(0, dy_flat.size, TILE):
+            part = dy_flat[at : at + TILE]
             bits = np.unpackbits(digest[at // 8 : (at + TILE) // 8], count=part.size)
-            np.multiply(part, bits.view(BOOL), out=gradient[at : at + TILE])
+            np.multiply(part, bits.view(BOOL), out=dx_flat[at : at + TILE])
 
     def bits_of(attrs: Attrs, s: Specs) -> TensorSpec:
         return TensorSpec((-(-s["y"].size // 8),), BYTE)
@@ -63,9 +63,9 @@ def _images(attrs: PoolAttrs, s: Specs) -> tuple[PaddedImages, int]:
     return source, fitting_images(source, s["x"].dtype.itemsize)
 
 
-def _make_room(attrs: PoolAttrs, s: Specs) -> Specs:
+def _make_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     source, images = _images(attrs, s)
-    found = {"wins": TensorSpec((images, *s["y"].shape[1:]), BOOL)}
+    found = {"is_max": TensorSpec((images, *s["y"].shape[1:]), BOOL)}
     if source.is_padded:
         found["padded"] = source.padded(images, s["x"].dtype)
     return found
@@ -89,7 +89,7 @@ def _make_argmax(
     x: Array,
     y: Array,
     digest: Array,
-    wins: Array,
+    is_max: Array,
     axes: tuple[Axis, Axis],
     source: PaddedImages,
     at_once: int,
@@ -98,19 +98,19 @@ def _make_argmax(
     h, v = (a.reading for a in axes)
     for images, inside in _tiles(x, source, at_once, padded):
         view, taps = windows(inside, h, v), digest[images]
-        won = wins[: len(taps)]
+        mask = is_max[: len(taps)]
         taps.fill(NO_TAP)
         for tap in reversed(
             range(h.taps * v.taps)
         ):  # in reverse, so that the first of equal values is written last
-            np.equal(view[:, :, :, tap // v.taps, tap % v.taps], y[images], out=won)
-            np.copyto(taps, tap, where=won, casting="unsafe")
+            np.equal(view[:, :, :, tap // v.taps, tap % v.taps], y[images], out=mask)
+            np.copyto(taps, tap, where=mask, casting="unsafe")
 
 
-def _back_room(attrs: PoolAttrs, s: Specs) -> Specs:
+def _back_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     source, images = _images(attrs, s)
     part = (images, *s["y"].shape[1:])
-    found = {"wins": TensorSpec(part, BOOL), "share": TensorSpec(part, s["x"].dtype)}
+    found = {"is_max": TensorSpec(part, BOOL), "gradient": TensorSpec(part, s["x"].dtype)}
     if source.is_padded:
         found["dpadded"] = source.padded(images, s["x"].dtype)
     return found
@@ -126,8 +126,8 @@ def _argmax_back(
     dy: Array,
     digest: Array,
     dx: Array,
-    wins: Array,
-    share: Array,
+    is_max: Array,
+    gradient: Array,
     axes: tuple[Axis, Axis],
     source: PaddedImages,
     at_once: int,
@@ -140,10 +140,10 @@ def _argmax_back(
         count = images.stop - n
         into = dx[images] if dpadded is None else dpadded[:count]
         into.fill(0)
-        view, won, part = windows(into, h, v), wins[:count], share[:count]
+        view, mask, part = windows(into, h, v), is_max[:count], gradient[:count]
         for tap in range(h.taps * v.taps):
-            np.equal(digest[images], tap, out=won)
-            np.multiply(dy[images], won, out=part)
+            np.equal(digest[images], tap, out=mask)
+            np.multiply(dy[images], mask, out=part)
             place = view[:, :, :, tap // v.taps, tap % v.taps]
             np.add(place, part, out=place)
         if dpadded is not None:
@@ -163,7 +163,7 @@ POOL_ARGMAX: Digest = Digest(
         _make_argmax,
         reads=("x", "y"),
         writes=("digest",),
-        workspace=_make_room,
+        workspace=_make_workspace,
         prepare=_geometry,
         compiled=pool.ARGMAX,
     ),
@@ -171,7 +171,7 @@ POOL_ARGMAX: Digest = Digest(
         _argmax_back,
         reads=("dy", "digest"),
         writes=("dx",),
-        workspace=_back_room,
+        workspace=_back_workspace,
         prepare=_geometry,
         compiled=pool.ARGMAX_BACK,
     ),

@@ -28,7 +28,7 @@ def lead_of(name: str, table: tuple[int, ...], indices: TensorSpec) -> tuple[int
     return table[: shape[-1]]
 
 
-def room(indices: TensorSpec) -> dict[str, TensorSpec]:
+def workspace(indices: TensorSpec) -> dict[str, TensorSpec]:
     count = prod(indices.shape[:-1])
     return {"at": TensorSpec((count,), INDEX), "step": TensorSpec((count,), INDEX)}
 

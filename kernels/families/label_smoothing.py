@@ -15,7 +15,7 @@ LABEL_SMOOTHING = HyperParameter(
 )
 
 
-def smoothing_room(attrs: Attrs, s: Specs) -> Specs:
+def smoothing_workspace(attrs: Attrs, s: Specs) -> Specs:
     """Workspace for the smoothed targets, if there are any."""
     return {"smooth": s["t"]} if attrs.label_smoothing else {}
 

@@ -27,11 +27,11 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
         return {n: narrowed(n, s, len(channels)) for n, s in specs.items()}
 
     def workspace(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Specs]:
-        def room(attrs: Attrs, specs: Specs) -> Specs:
+        def workspace(attrs: Attrs, specs: Specs) -> Specs:
             found = narrow(specs)
             return {CHOSEN: found["dy"], **of.workspace(attrs, found)}
 
-        return room
+        return workspace
 
     def prepare(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Mapping[str, Any]]:
         return lambda attrs, specs: of.prepare(attrs, narrow(specs))

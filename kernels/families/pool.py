@@ -23,7 +23,7 @@ def flops(attrs: PoolAttrs, s: Specs) -> int:
     return h.kernel * v.kernel * s["y"].size
 
 
-def room(attrs: PoolAttrs, s: Specs) -> Specs:
+def workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     """Returns the workspace for a tile of padded images; none without padding."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     if not source.is_padded:
@@ -31,7 +31,7 @@ def room(attrs: PoolAttrs, s: Specs) -> Specs:
     return {"padded": source.padded(fitting_images(source, dtype.itemsize), dtype)}
 
 
-def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
+def back_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     """Returns the workspace for a tile: the gradient of each window, and dx with its border."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
@@ -41,13 +41,17 @@ def back_room(attrs: PoolAttrs, s: Specs) -> Specs:
     return found
 
 
-def spread(
-    gains: Array, dx: Array, axes: tuple[Axis, Axis], source: PaddedImages, dpadded: Array | None
+def add_to_windows(
+    gradients: Array,
+    dx: Array,
+    axes: tuple[Axis, Axis],
+    source: PaddedImages,
+    dpadded: Array | None,
 ) -> None:
     """Fills dx of a tile of images: the gradient of a window is added to all its inputs.
 
     Args:
-        gains: gradient of each window (N, OH, OW, C).
+        gradients: gradient of each window (N, OH, OW, C).
         dpadded: workspace for dx with its border; None without padding.
     """
     h, v = (a.reading for a in axes)
@@ -57,7 +61,7 @@ def spread(
     for i in range(h.taps):
         for j in range(v.taps):
             tap = view[:, :, :, i, j]
-            np.add(tap, gains, out=tap)
+            np.add(tap, gradients, out=tap)
     if dpadded is not None:
         (top, _), (left, _) = source.h, source.w
         np.copyto(dx, into[:, top : top + source.height, left : left + source.width])

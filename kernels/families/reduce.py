@@ -39,8 +39,8 @@ def infer_extreme(attrs: ReduceAttrs, s: Specs) -> Specs:
     return infer(attrs, s)
 
 
-def extreme_room(attrs: ReduceAttrs, s: Specs) -> Specs:
-    return {"share": s["y"], "mask": TensorSpec(s["x"].shape, BOOL)}
+def extreme_workspace(attrs: ReduceAttrs, s: Specs) -> Specs:
+    return {"gradient": s["y"], "mask": TensorSpec(s["x"].shape, BOOL)}
 
 
 def extreme_grad_x(
@@ -50,13 +50,13 @@ def extreme_grad_x(
     x: Array,
     y: Array,
     dx: Array,
-    share: Array,
+    gradient: Array,
     mask: Array,
     axes: Axes,
     kept: Axes,
     count: int,
 ) -> None:
-    part = share.reshape(kept, copy=False)
+    part = gradient.reshape(kept, copy=False)
     np.equal(x, y.reshape(kept, copy=False), out=mask)
     np.sum(mask, axis=axes, keepdims=True, out=part)
     np.divide(dy.reshape(kept, copy=False), part, out=part)
@@ -84,7 +84,7 @@ def extreme(name: str, find: Callable[..., Array]) -> OpDef:
                 extreme_grad_x,
                 reads=("dy", "x", "y"),
                 writes=("dx",),
-                workspace=extreme_room,
+                workspace=extreme_workspace,
                 prepare=prepare,
                 may_alias=frozenset({("dx", "x")}),
             )

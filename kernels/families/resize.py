@@ -78,28 +78,30 @@ def resize(name: str, weigh: Weigh) -> OpDef:
         name,
         inputs=("x", "size"),
         infer=infer,
-        forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=matrices),
+        forward=Kernel(forward, reads=("x",), writes=("y",), workspace=workspace, prepare=matrices),
         grads={
-            "x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=room, prepare=matrices)
+            "x": Kernel(
+                grad_x, reads=("dy",), writes=("dx",), workspace=workspace, prepare=matrices
+            )
         },
         static=("size",),
         attrs=attrs,
     )
 
 
-def room(attrs: ResizeAttrs, s: Specs) -> Specs:
+def workspace(attrs: ResizeAttrs, s: Specs) -> Specs:
     """Returns the workspace for a tile of images with the height of x and the width of y."""
     n, height, _, channels = s["x"].shape
     dtype = s["x"].dtype
     image = height * attrs.size[1] * channels
     images = max(min(TILE_BYTES // max(image * dtype.itemsize, 1), n), 1)
-    return {"wide": TensorSpec((images, height, attrs.size[1], channels), dtype)}
+    return {"resized_width": TensorSpec((images, height, attrs.size[1], channels), dtype)}
 
 
-def image_tiles(images: int, wide: Array) -> Iterator[tuple[slice, Array]]:
-    for n in range(0, images, len(wide)):
-        tile = slice(n, min(n + len(wide), images))
-        yield tile, wide[: tile.stop - n]
+def image_tiles(images: int, resized_width: Array) -> Iterator[tuple[slice, Array]]:
+    for n in range(0, images, len(resized_width)):
+        tile = slice(n, min(n + len(resized_width), images))
+        yield tile, resized_width[: tile.stop - n]
 
 
 def as_rows(a: Array) -> Array:
@@ -113,16 +115,16 @@ def as_cols(a: Array) -> Array:
 
 
 def forward(
-    attrs: ResizeAttrs, *, x: Array, y: Array, rows: Array, cols: Array, wide: Array
+    attrs: ResizeAttrs, *, x: Array, y: Array, rows: Array, cols: Array, resized_width: Array
 ) -> None:
-    for images, part in image_tiles(len(x), wide):
+    for images, part in image_tiles(len(x), resized_width):
         np.matmul(cols, as_cols(x[images]), out=as_cols(part))
         np.matmul(rows, as_rows(part), out=as_rows(y[images]))
 
 
 def grad_x(
-    attrs: ResizeAttrs, *, dy: Array, dx: Array, rows: Array, cols: Array, wide: Array
+    attrs: ResizeAttrs, *, dy: Array, dx: Array, rows: Array, cols: Array, resized_width: Array
 ) -> None:
-    for images, part in image_tiles(len(dy), wide):
+    for images, part in image_tiles(len(dy), resized_width):
         np.matmul(rows.T, as_rows(dy[images]), out=as_rows(part))
         np.matmul(cols.T, as_cols(part), out=as_cols(dx[images]))

@@ -14,52 +14,56 @@ from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Attrs, Kernel, Names, OpDef, Specs, TensorSpec
 
 
-def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, stand: Any) -> None:
+def forward(attrs: Attrs, *, c: Array, a: Array, b: Array, y: Array, shape: Any) -> None:
     np.copyto(y, b)
-    np.copyto(y, a, where=c.reshape(stand, copy=False))
+    np.copyto(y, a, where=c.reshape(shape, copy=False))
 
 
 def selection(
     name: str,
     infer: Callable[[Attrs, Specs], Specs],
     mixes_samples: Callable[[Attrs, Specs, Names], bool],
-    stands: Callable[[Specs], tuple[int, ...]],
+    condition_shape: Callable[[Specs], tuple[int, ...]],
 ) -> OpDef:
-    """Makes the row; `stands` returns the shape with which the condition is broadcast to y."""
+    """Makes the row; `condition_shape` returns the shape of c that is broadcast to y."""
 
     def prepare(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
-        return {"stand": stands(s)}
+        return {"shape": condition_shape(s)}
 
     def grad(of: str) -> Kernel:
-        def room(attrs: Attrs, s: Specs) -> Specs:
+        def workspace(attrs: Attrs, s: Specs) -> Specs:
             inverse = {} if of == "a" else {"other": TensorSpec(s["c"].shape, s["c"].dtype)}
-            return inverse | ({"whole": s["y"]} if s[of].shape != s["y"].shape else {})
+            return inverse | ({"unreduced": s["y"]} if s[of].shape != s["y"].shape else {})
 
         def geometry(attrs: Attrs, s: Specs) -> Mapping[str, Any]:
             y, x = s["y"].shape, s[of].shape
             kept = (1,) * (len(y) - len(x)) + x
-            return {"stand": stands(s), "axes": summed_axes(y, x), "kept": kept}
+            return {"shape": condition_shape(s), "axes": summed_axes(y, x), "kept": kept}
 
         def run(
             attrs: Attrs,
             *,
             dy: Array,
             c: Array,
-            stand: tuple[int, ...],
+            shape: tuple[int, ...],
             axes: tuple[int, ...],
             kept: tuple[int, ...],
-            whole: Array | None = None,
+            unreduced: Array | None = None,
             other: Array | None = None,
             **gradient: Array,
         ) -> None:
             dx = gradient[f"d{of}"]
             if other is not None:
                 c = np.logical_not(c, out=other)
-            np.multiply(dy, c.reshape(stand, copy=False), out=dx if whole is None else whole)
-            if whole is not None:
-                np.sum(whole, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
+            np.multiply(
+                dy, c.reshape(shape, copy=False), out=dx if unreduced is None else unreduced
+            )
+            if unreduced is not None:
+                np.sum(unreduced, axis=axes, keepdims=True, out=dx.reshape(kept, copy=False))
 
-        return Kernel(run, reads=("dy", "c"), writes=(f"d{of}",), workspace=room, prepare=geometry)
+        return Kernel(
+            run, reads=("dy", "c"), writes=(f"d{of}",), workspace=workspace, prepare=geometry
+        )
 
     return OpDef(
         name,

@@ -30,9 +30,9 @@ def joined_windows(view: Array) -> Array:
     return np.lib.stride_tricks.as_strided(view, shape, view.strides)
 
 
-def spread(filters: Array, cols: int, room: Array) -> Array:
+def repeat_filters(filters: Array, cols: int, joined_filters: Array) -> Array:
     """Repeats filters (KH, KW, C) W times: (KH, KW, W · C)."""
     h_taps, w_taps, channels = filters.shape
-    wide = room[: filters.size * cols].reshape(h_taps, w_taps, cols, channels, copy=False)
+    wide = joined_filters[: filters.size * cols].reshape(h_taps, w_taps, cols, channels, copy=False)
     np.copyto(wide, filters[:, :, None])
     return wide.reshape(h_taps, w_taps, -1, copy=False)

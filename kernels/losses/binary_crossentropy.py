@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
@@ -62,14 +62,14 @@ def prepare(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def scratch(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
-    return {"terms": s["x"], "part": s["x"], **smoothing_room(attrs, s)}
+    return {"terms": s["x"], "part": s["x"], **smoothing_workspace(attrs, s)}
 
 
 def scratch_back(attrs: BinaryCrossEntropyAttrs, s: Specs) -> Specs:
-    room = smoothing_room(attrs, s)
+    workspace = smoothing_workspace(attrs, s)
     if attrs.from_logits:
-        return room
-    return {"p": s["x"], "outside": TensorSpec(s["x"].shape, np.dtype(np.bool_)), **room}
+        return workspace
+    return {"p": s["x"], "outside": TensorSpec(s["x"].shape, np.dtype(np.bool_)), **workspace}
 
 
 def forward(

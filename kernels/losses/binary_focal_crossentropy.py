@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, LossDef, draw_classes
 from odt.kernels.losses.binary_crossentropy import (
@@ -58,15 +58,15 @@ def attrs_of(options: Options, statics: Mapping[str, Array]) -> BinaryFocalAttrs
 
 
 def scratch(attrs: BinaryFocalAttrs, s: Specs) -> Specs:
-    room = dict.fromkeys(("terms", "part", "p", "q", "m"), s["x"])
-    return {**room, **smoothing_room(attrs, s)}
+    workspace = dict.fromkeys(("terms", "part", "p", "q", "m"), s["x"])
+    return {**workspace, **smoothing_workspace(attrs, s)}
 
 
 def scratch_back(attrs: BinaryFocalAttrs, s: Specs) -> Specs:
-    room = dict.fromkeys(("part", "p", "q", "m"), s["x"])
+    workspace = dict.fromkeys(("part", "p", "q", "m"), s["x"])
     if not attrs.from_logits:
-        room["outside"] = TensorSpec(s["x"].shape, np.dtype(np.bool_))
-    return {**room, **smoothing_room(attrs, s)}
+        workspace["outside"] = TensorSpec(s["x"].shape, np.dtype(np.bool_))
+    return {**workspace, **smoothing_workspace(attrs, s)}
 
 
 def forward(

@@ -15,7 +15,7 @@ Source: onert's CCE (the lower limit 1e-20), Keras' categorical_crossentropy.
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import CrossEntropyAttrs, cross_entropy_attrs, prepare
@@ -38,7 +38,7 @@ def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch_back(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    return {**rows(attrs, s), **smoothing_room(attrs, s)}
+    return {**rows(attrs, s), **smoothing_workspace(attrs, s)}
 
 
 def forward(

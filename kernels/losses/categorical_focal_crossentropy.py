@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_room
+from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import log_softmax, rows, saved_probabilities
 from odt.kernels.geometry.softmax_geometry import prepare
@@ -49,15 +49,15 @@ def attrs_of(options: Options, statics: Mapping[str, Array]) -> CategoricalFocal
 
 
 def scratch(attrs: CategoricalFocalAttrs, s: Specs) -> Specs:
-    return {**rows(attrs, s), **smoothing_room(attrs, s), "logs": s["x"], "rest": s["x"]}
+    return {**rows(attrs, s), **smoothing_workspace(attrs, s), "logs": s["x"], "rest": s["x"]}
 
 
 def scratch_back(attrs: CategoricalFocalAttrs, s: Specs) -> Specs:
-    room = {**rows(attrs, s), **smoothing_room(attrs, s), "rest": s["x"]}
+    workspace = {**rows(attrs, s), **smoothing_workspace(attrs, s), "rest": s["x"]}
     if attrs.from_logits:
-        return room
+        return workspace
     outside = TensorSpec(s["x"].shape, np.dtype(np.bool_))
-    return {**room, "held": s["x"], "outside": outside}
+    return {**workspace, "held": s["x"], "outside": outside}
 
 
 def forward(

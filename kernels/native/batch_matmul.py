@@ -85,7 +85,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
 
     def workspace(attrs: Attrs, s: Specs) -> Specs:
         if sums_rows(attrs, s):
-            return dense.filter_room(attrs, weights(s))
+            return dense.filter_workspace(attrs, weights(s))
         g = matmul_shape(made, factors(attrs, made), shapes(attrs, s))
         if g.right_column_stride == 1 and g.columns >= limit("MAX_LANES"):
             return {}
@@ -102,7 +102,7 @@ def of(made: str, geometry: Prepare) -> Compiled:
         if shape is None:
             dy, x = (given[n] for n in (("dy", "a") if attrs.adj_y else ("a", "dy")))
             dw = given["db"].reshape(given["db"].shape[-2:], copy=False)
-            return dense.grad_w(attrs, dy=dy, x=x, dw=dw, room=given["room"])
+            return dense.grad_w(attrs, dy=dy, x=x, dw=dw, scratch=given["scratch"])
         left, right = (given[n] for n, _ in factors(attrs, made))
         return bind("matmul", shape, left, right, given[made], given.get("panel"))
 

@@ -15,20 +15,20 @@ from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
-def panel_room(depth: int, units: int) -> Specs:
+def panel_workspace(depth: int, units: int) -> Specs:
     """Returns the workspace for packed weights, enough for every instruction set."""
     lanes = limit("MAX_LANES")
     return {"panel": TensorSpec((depth * -(-units // lanes) * lanes,), FLOAT)}
 
 
-def sums_room(units: int, taps: int, depth: int) -> Specs:
+def sums_workspace(units: int, taps: int, depth: int) -> Specs:
     """Returns the workspace for the sums of the filter gradient, for every instruction set."""
     lanes, gathered = limit("MAX_LANES"), 0
     if depth < lanes:
         gathered = limit("GATHER_PARTS") * limit("PIXELS") * (taps * depth + lanes)
     in_place = depth % lanes == 0 and depth >= lanes
     summed = 0 if in_place else units * taps * (depth + lanes)
-    return {"room": TensorSpec((gathered + summed,), FLOAT)}
+    return {"scratch": TensorSpec((gathered + summed,), FLOAT)}
 
 
 def correlate(
@@ -53,9 +53,9 @@ def fits(attrs: ConvAttrs, s: Specs) -> bool:
     return window_walk.fits(s, max(w[0], w[3]), w[1] * w[2])
 
 
-def forward_room(attrs: ConvAttrs, s: Specs) -> Specs:
+def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     w = s["w"]
-    return panel_room(w.size // w.shape[0], w.shape[0])
+    return panel_workspace(w.size // w.shape[0], w.shape[0])
 
 
 def forward(
@@ -73,11 +73,11 @@ def forward(
     return correlate(x, w, y, panel, walk, **more)
 
 
-def back_room(attrs: ConvAttrs, s: Specs) -> Specs:
+def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     """Returns the workspace for packed weights, used if the channels of dx do not fill a vector."""
     w = s["w"]
     narrow = w.shape[3] < limit("MAX_LANES")
-    return panel_room(w.size // w.shape[3], w.shape[3]) if narrow else {}
+    return panel_workspace(w.size // w.shape[3], w.shape[3]) if narrow else {}
 
 
 def grad_x(
@@ -96,9 +96,9 @@ def grad_x(
     return in_order([correlate(dy, w, dx, panel, walk, relu_mask=relu_mask) for walk in walks])
 
 
-def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
+def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     units, height, width, depth = s["w"].shape
-    return sums_room(units, height * width, depth)
+    return sums_workspace(units, height * width, depth)
 
 
 def grad_w(
@@ -107,15 +107,15 @@ def grad_w(
     dy: Array,
     x: Array,
     dw: Array,
-    room: Array,
+    scratch: Array,
     axes: Axes,
     source: PaddedImages,
     db: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)
-    return bind("filter_sums", dy, x, dw, db, room, walk)
+    return bind("filter_sums", dy, x, dw, db, scratch, walk)
 
 
-FORWARD = Compiled(forward, fits, forward_room, geometry, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(grad_x, fits, back_room, back_geometry, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"bias_gradient"}))
+FORWARD = Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"}))
+GRAD_W = Compiled(grad_w, fits, filter_workspace, geometry, takes=frozenset({"bias_gradient"}))

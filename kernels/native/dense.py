@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind
-from odt.kernels.native.convolution import correlate, panel_room, sums_room
+from odt.kernels.native.convolution import correlate, panel_workspace, sums_workspace
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
@@ -39,11 +39,11 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
     )
 
 
-def forward_room(attrs: Attrs, s: Specs) -> Specs:
+def forward_workspace(attrs: Attrs, s: Specs) -> Specs:
     """Returns the workspace for packed weights, used if rows are many or short."""
     units, depth = s["w"].shape
     enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
-    return panel_room(depth, units) if enough and units >= limit("MAX_LANES") else {}
+    return panel_workspace(depth, units) if enough and units >= limit("MAX_LANES") else {}
 
 
 def forward(
@@ -65,9 +65,9 @@ def forward(
     return bind("dense", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
 
-def back_room(attrs: Attrs, s: Specs) -> Specs:
+def back_workspace(attrs: Attrs, s: Specs) -> Specs:
     units, depth = s["w"].shape
-    return panel_room(units, depth) if depth < limit("MAX_LANES") else {}
+    return panel_workspace(units, depth) if depth < limit("MAX_LANES") else {}
 
 
 def grad_x(
@@ -84,19 +84,19 @@ def grad_x(
     return correlate(dy, w, dx, panel, back, relu_mask=relu_mask)
 
 
-def filter_room(attrs: Attrs, s: Specs) -> Specs:
+def filter_workspace(attrs: Attrs, s: Specs) -> Specs:
     units, depth = s["w"].shape
-    return sums_room(units, 1, depth)
+    return sums_workspace(units, 1, depth)
 
 
 def grad_w(
-    attrs: Attrs, *, dy: Array, x: Array, dw: Array, room: Array, db: Array | None = None
+    attrs: Attrs, *, dy: Array, x: Array, dw: Array, scratch: Array, db: Array | None = None
 ) -> Callable[[], None]:
     units, depth = dw.shape
     there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
-    return bind("filter_sums", dy, x, dw, db, room, there)
+    return bind("filter_sums", dy, x, dw, db, scratch, there)
 
 
-FORWARD = Compiled(forward, fits, forward_room, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(grad_x, fits, back_room, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(grad_w, fits, filter_room, takes=frozenset({"bias_gradient"}))
+FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(grad_x, fits, back_workspace, takes=frozenset({"relu_mask"}))
+GRAD_W = Compiled(grad_w, fits, filter_workspace, takes=frozenset({"bias_gradient"}))

@@ -56,10 +56,10 @@ def grad_x(
     return in_order([correlate(dy, w, dx, walk, relu_mask=relu_mask) for walk in walks])
 
 
-def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
+def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     _, height, width, channels = s["w"].shape
     row = channels + limit("MAX_LANES")
-    return {"room": TensorSpec(((height * width + 9) * row,), FLOAT)}
+    return {"scratch": TensorSpec(((height * width + 9) * row,), FLOAT)}
 
 
 def grad_w(
@@ -68,15 +68,15 @@ def grad_w(
     dy: Array,
     x: Array,
     dw: Array,
-    room: Array,
+    scratch: Array,
     axes: Axes,
     source: PaddedImages,
     db: Array | None = None,
 ) -> Callable[[], None]:
     walk = forward_walk(x, dw, dy, axes)
-    return bind("depthwise_filter_sums", dy, x, dw, db, room, walk)
+    return bind("depthwise_filter_sums", dy, x, dw, db, scratch, walk)
 
 
 FORWARD = Compiled(forward, fits, prepare=geometry, takes=frozenset({"clamp"}))
 GRAD_X = Compiled(grad_x, fits, prepare=back_geometry, takes=frozenset({"relu_mask"}))
-GRAD_W = Compiled(grad_w, fits, filter_room, geometry, takes=frozenset({"bias_gradient"}))
+GRAD_W = Compiled(grad_w, fits, filter_workspace, geometry, takes=frozenset({"bias_gradient"}))

@@ -38,26 +38,33 @@ def fits(attrs: LstmAttrs, s: Specs) -> bool:
     )
 
 
-def forward_room(attrs: LstmAttrs, s: Specs) -> Specs:
+def forward_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
     units, depth = s["wf"].shape
     return {
-        "room": TensorSpec(
+        "scratch": TensorSpec(
             ((depth + units + 1) * (len(GATES) * units + limit("MAX_LANES")),), FLOAT
         )
     }
 
 
 def forward(
-    attrs: LstmAttrs, *, x: Array, y: Array, gates: Array, cells: Array, room: Array, **given: Array
+    attrs: LstmAttrs,
+    *,
+    x: Array,
+    y: Array,
+    gates: Array,
+    cells: Array,
+    scratch: Array,
+    **given: Array,
 ) -> Callable[[], None]:
     weights = [given[kind + gate] for kind in "wrb" for gate in GATES]
     there = lstm_shape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
-    return bind("lstm", x, y, gates, cells, room, *weights, there)
+    return bind("lstm", x, y, gates, cells, scratch, *weights, there)
 
 
-def back_room(attrs: LstmAttrs, s: Specs) -> Specs:
+def back_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
     units = s["cells"].shape[-1]
-    return {"room": TensorSpec((len(GATES) * units * (units + limit("MAX_LANES")),), FLOAT)}
+    return {"scratch": TensorSpec((len(GATES) * units * (units + limit("MAX_LANES")),), FLOAT)}
 
 
 def backward(
@@ -67,13 +74,13 @@ def backward(
     gates: Array,
     cells: Array,
     dz: Array,
-    room: Array,
+    scratch: Array,
     **given: Any,
 ) -> Callable[[], None]:
     weights = [given[f"r{gate}"] for gate in GATES]
     there = lstm_shape(attrs, cells.shape[:-1], 0, cells.shape[-1])
-    return bind("lstm_back", dy, gates, cells, dz, room, *weights, there)
+    return bind("lstm_back", dy, gates, cells, dz, scratch, *weights, there)
 
 
-FORWARD = Compiled(forward, fits, forward_room)
-BACKWARD = Compiled(backward, fits, back_room)
+FORWARD = Compiled(forward, fits, forward_workspace)
+BACKWARD = Compiled(backward, fits, back_workspace)

@@ -2,6 +2,6 @@
 
 import numpy as np
 
-from odt.kernels.families.arg_reduction import argument
+from odt.kernels.families.arg_reduction import arg_reduction
 
-OP = argument("ARG_MIN", np.less)
+OP = arg_reduction("ARG_MIN", np.less)

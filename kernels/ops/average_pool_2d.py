@@ -8,7 +8,7 @@ neither forward nor backward. Source: Pool2DOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.pool import back_room, flops, infer, room, spread
+from odt.kernels.families.pool import add_to_windows, back_workspace, flops, infer, workspace
 from odt.kernels.geometry.im2col import PaddedImages, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, average_geometry, pool_attrs
 from odt.kernels.geometry.window import Axis, windows
@@ -46,9 +46,9 @@ def grad_x(
 ) -> None:
     for n in range(0, source.images, part.shape[0]):
         images = slice(n, min(n + part.shape[0], source.images))
-        gains = part[: images.stop - n]
-        np.multiply(dy[images], inverse_counts, out=gains)
-        spread(gains, dx[images], axes, source, dpadded)
+        gradients = part[: images.stop - n]
+        np.multiply(dy[images], inverse_counts, out=gradients)
+        add_to_windows(gradients, dx[images], axes, source, dpadded)
 
 
 OP = OpDef(
@@ -59,7 +59,7 @@ OP = OpDef(
         forward,
         reads=("x",),
         writes=("y",),
-        workspace=room,
+        workspace=workspace,
         prepare=average_geometry,
         compiled=compiled.MEAN_FORWARD,
     ),
@@ -68,7 +68,7 @@ OP = OpDef(
             grad_x,
             reads=("dy",),
             writes=("dx",),
-            workspace=back_room,
+            workspace=back_workspace,
             prepare=average_geometry,
             compiled=compiled.MEAN_BACK,
         )

@@ -73,8 +73,8 @@ def scratch(name: str) -> Any:
 
     def workspace(attrs: BatchMatmulAttrs, s: Specs) -> Specs:
         x = s[name]
-        whole = TensorSpec((*s["y"].shape[:-2], *x.shape[-2:]), x.dtype)
-        return {} if is_long(attrs, s) or whole.size == x.size else {"whole": whole}
+        unreduced = TensorSpec((*s["y"].shape[:-2], *x.shape[-2:]), x.dtype)
+        return {} if is_long(attrs, s) or unreduced.size == x.size else {"unreduced": unreduced}
 
     return workspace
 
@@ -92,15 +92,15 @@ def one(b: Array) -> Array:
     return b.reshape(b.shape[-2:], copy=False)
 
 
-def multiply(left: Array, right: Array, dx: Array, whole: Array | None) -> None:
+def multiply(left: Array, right: Array, dx: Array, unreduced: Array | None) -> None:
     """Computes dx = left right, summed over the axes along which the product is longer than dx."""
     lead = max(left.ndim, right.ndim) - dx.ndim
     kept = dx.reshape((1,) * lead + dx.shape, copy=False)
-    if whole is None:
+    if unreduced is None:
         np.matmul(left, right, out=kept)
         return
-    np.matmul(left, right, out=whole)
-    np.sum(whole, axis=summed_axes(whole.shape, dx.shape), keepdims=True, out=kept)
+    np.matmul(left, right, out=unreduced)
+    np.sum(unreduced, axis=summed_axes(unreduced.shape, dx.shape), keepdims=True, out=kept)
 
 
 def forward(attrs: BatchMatmulAttrs, *, a: Array, b: Array, y: Array, long: bool) -> None:
@@ -117,14 +117,14 @@ def grad_a(
     b: Array,
     da: Array,
     long: bool,
-    whole: Array | None = None,
+    unreduced: Array | None = None,
 ) -> None:
     if long:
         np.matmul(rows(dy), turned(one(b), not attrs.adj_y), out=rows(da))
     elif attrs.adj_x:
-        multiply(turned(b, attrs.adj_y), turned(dy, True), da, whole)
+        multiply(turned(b, attrs.adj_y), turned(dy, True), da, unreduced)
     else:
-        multiply(dy, turned(b, not attrs.adj_y), da, whole)
+        multiply(dy, turned(b, not attrs.adj_y), da, unreduced)
 
 
 def grad_b(
@@ -134,14 +134,14 @@ def grad_b(
     a: Array,
     db: Array,
     long: bool,
-    whole: Array | None = None,
+    unreduced: Array | None = None,
 ) -> None:
     if long:
         a, dy, db = rows(a), rows(dy), one(db)
     if attrs.adj_y:
-        multiply(turned(dy, True), turned(a, attrs.adj_x), db, whole)
+        multiply(turned(dy, True), turned(a, attrs.adj_x), db, unreduced)
     else:
-        multiply(turned(a, not attrs.adj_x), dy, db, whole)
+        multiply(turned(a, not attrs.adj_x), dy, db, unreduced)
 
 
 def flops(attrs: BatchMatmulAttrs, s: Specs) -> int:

@@ -8,7 +8,7 @@ dx is dy moved back, and 0 for cropped values. Source: tf.batch_to_space_nd.
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.families.block_moves import moving
+from odt.kernels.families.block_moves import block_move
 from odt.kernels.families.space_batch import (
     BatchAttrs,
     add_batch_axis,
@@ -40,7 +40,7 @@ def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]
         yield batch, space
 
 
-OP = moving(
+OP = block_move(
     "BATCH_TO_SPACE_ND",
     parts,
     infer,

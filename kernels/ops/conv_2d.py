@@ -53,7 +53,7 @@ def rows_of(a: Array) -> Array:
     return a.reshape(-1, a.shape[3], copy=False)
 
 
-def window_room(attrs: ConvAttrs, s: Specs) -> Specs:
+def window_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     axes, source = geometry(attrs, s).values()
     return {} if is_product(*axes) else window_scratch(axes, source, s["x"].dtype)
 
@@ -78,8 +78,8 @@ def forward(
         np.add(y, b, out=y)
 
 
-def filter_room(attrs: ConvAttrs, s: Specs) -> Specs:
-    found = window_room(attrs, s)
+def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
+    found = window_workspace(attrs, s)
     return {**found, "part": s["w"]} if found else found
 
 
@@ -99,7 +99,7 @@ def grad_w(
     np.matmul(rows_of(dy).T, rows_of(x), out=dw.reshape(dw.shape[0], -1, copy=False))
 
 
-def phase_room(attrs: ConvAttrs, s: Specs) -> Specs:
+def phase_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     axes, source, pairs = back_geometry(attrs, s).values()
     if is_product(*axes):
         return {}
@@ -136,7 +136,7 @@ OP = OpDef(
         forward,
         reads=("x", "w", "b?"),
         writes=("y",),
-        workspace=window_room,
+        workspace=window_workspace,
         prepare=geometry,
         compiled=convolution.FORWARD,
     ),
@@ -145,7 +145,7 @@ OP = OpDef(
             grad_x,
             reads=("dy", "w"),
             writes=("dx",),
-            workspace=phase_room,
+            workspace=phase_workspace,
             prepare=back_geometry,
             compiled=convolution.GRAD_X,
         ),
@@ -153,7 +153,7 @@ OP = OpDef(
             grad_w,
             reads=("dy", "x"),
             writes=("dw",),
-            workspace=filter_room,
+            workspace=filter_workspace,
             prepare=geometry,
             compiled=convolution.GRAD_W,
         ),

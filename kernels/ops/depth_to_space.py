@@ -8,7 +8,7 @@ dx is dy moved back. Source: DepthToSpaceOptions in the TFLite schema, tf.nn.dep
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.families.block_moves import block_attrs, blocks, images, moving
+from odt.kernels.families.block_moves import block_attrs, block_move, blocks, images
 from odt.kernels.opdef import Array, Specs, TensorSpec
 
 
@@ -25,4 +25,4 @@ def parts(size: int, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     yield blocks(x, y, size)
 
 
-OP = moving("DEPTH_TO_SPACE", parts, infer, block_attrs)
+OP = block_move("DEPTH_TO_SPACE", parts, infer, block_attrs)

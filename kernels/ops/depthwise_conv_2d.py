@@ -28,7 +28,7 @@ from odt.kernels.geometry.conv_geometry import (
     geometry,
 )
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images, image_tiles
-from odt.kernels.geometry.row_windows import joined, joined_windows, joins, spread
+from odt.kernels.geometry.row_windows import joined, joined_windows, joins, repeat_filters
 from odt.kernels.geometry.window import windows
 from odt.kernels.native import depthwise
 from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
@@ -51,7 +51,7 @@ def infer(attrs: ConvAttrs, s: Specs) -> Specs:
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), x.dtype)}
 
 
-def room(source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
+def padded_images(source: PaddedImages, dtype: np.dtype[Any]) -> dict[str, TensorSpec]:
     """Workspace for the padded images of a tile; none without padding."""
     if not source.is_padded:
         return {}
@@ -66,7 +66,7 @@ def by_filter(a: Array, channels: int) -> Array:
 def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """Workspace: padded images, and the filters of a joined row."""
     (_, v), source = geometry(attrs, s).values()
-    found = room(source, s["x"].dtype)
+    found = padded_images(source, s["x"].dtype)
     if joins(v.reading, source.channels, s["w"].shape[3]):
         found["filters"] = TensorSpec((s["w"].size * v.out,), s["w"].dtype)
     return found
@@ -85,15 +85,15 @@ def forward(
     padded: Array | None = None,
 ) -> None:
     h, v = (a.reading for a in axes)
-    wide = w[0] if filters is None else spread(w[0], v.count, filters)
+    row_filters = w[0] if filters is None else repeat_filters(w[0], v.count, filters)
     for images, inside in image_tiles(x, source, padded):
         view, out = windows(inside, h, v), y[images]
         if filters is not None:
-            np.einsum("nhwijc,ijc->nhwc", joined_windows(view), wide, out=joined(out))
+            np.einsum("nhwijc,ijc->nhwc", joined_windows(view), row_filters, out=joined(out))
         elif w.shape[3] == source.channels:
-            np.einsum("nhwijc,ijc->nhwc", view, wide, out=out)
+            np.einsum("nhwijc,ijc->nhwc", view, row_filters, out=out)
         else:
-            taps, results = (by_filter(a, source.channels) for a in (wide, out))
+            taps, results = (by_filter(a, source.channels) for a in (row_filters, out))
             np.einsum("nhwijc,ijcm->nhwcm", view, taps, out=results)
         if b is not None:
             np.add(out, b, out=out)
@@ -103,7 +103,7 @@ def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """Workspace: padded images, and the sums of one tap over a tile and over a joined row."""
     (_, v), source = geometry(attrs, s).values()
     units, dtype = s["w"].shape[3], s["w"].dtype
-    found = {**room(source, dtype), "part": TensorSpec((units,), dtype)}
+    found = {**padded_images(source, dtype), "part": TensorSpec((units,), dtype)}
     if joins(v.reading, source.channels, units):
         found["row"] = TensorSpec((v.out * units,), dtype)
     return found
@@ -145,16 +145,16 @@ def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """Workspace: padded images, the filters of a joined row, and results that are not adjacent."""
     _, source, pairs = back_geometry(attrs, s).values()
     dtype, channels = s["dy"].dtype, s["dx"].shape[3]
-    found = room(source, dtype)
-    apart = max(attrs.stride) > 1
-    if apart and "padded" not in found:
+    found = padded_images(source, dtype)
+    is_strided = max(attrs.stride) > 1
+    if is_strided and "padded" not in found:
         return found  # one tile of all images: results would grow with the batch
-    wide = [(a, b) for a, b in pairs if joins(b.reading, channels, s["w"].shape[3])]
-    if wide:
-        cols = max(b.reading.count for _, b in wide)
+    joined_pairs = [(a, b) for a, b in pairs if joins(b.reading, channels, s["w"].shape[3])]
+    if joined_pairs:
+        cols = max(b.reading.count for _, b in joined_pairs)
         found["filters"] = TensorSpec((s["w"].size * cols,), dtype)
-    if wide and apart:
-        size = max(a.reading.count * b.reading.count for a, b in wide) * channels
+    if joined_pairs and is_strided:
+        size = max(a.reading.count * b.reading.count for a, b in joined_pairs) * channels
         found["result"] = TensorSpec((found["padded"].shape[0] * size,), dtype)
     return found
 
@@ -185,13 +185,13 @@ def grad_x(
             view = windows(inside, a.reading, b.reading)
             out = dx[images, a.first :: h.stride, b.first :: v.stride]
             if filters is not None:
-                made = out
+                target = out
                 if result is not None:
-                    made = result[: out.size].reshape(out.shape, copy=False)
-                wide = spread(taps, b.reading.count, filters)
-                np.einsum("nhwijc,ijc->nhwc", joined_windows(view), wide, out=joined(made))
+                    target = result[: out.size].reshape(out.shape, copy=False)
+                row_filters = repeat_filters(taps, b.reading.count, filters)
+                np.einsum("nhwijc,ijc->nhwc", joined_windows(view), row_filters, out=joined(target))
                 if result is not None:
-                    np.copyto(out, made)
+                    np.copyto(out, target)
             elif w.shape[3] == channels:
                 np.einsum("nhwijc,ijc->nhwc", view, taps, out=out)
             else:

@@ -47,17 +47,17 @@ def grad_a(
     da: Array,
     axes: Axes,
     kept: Axes,
-    whole: Array | None = None,
+    unreduced: Array | None = None,
 ) -> None:
-    if whole is None:
+    if unreduced is None:
         np.divide(dy, b, out=da)
         return
-    np.divide(dy, b, out=whole)
-    sum_into(whole, da, axes, kept)
+    np.divide(dy, b, out=unreduced)
+    sum_into(unreduced, da, axes, kept)
 
 
 def quotient(attrs: Attrs, s: Specs) -> Specs:
-    return {"whole": s["y"]}
+    return {"unreduced": s["y"]}
 
 
 def grad_b(
@@ -69,12 +69,12 @@ def grad_b(
     db: Array,
     axes: Axes,
     kept: Axes,
-    whole: Array,
+    unreduced: Array,
 ) -> None:
-    np.divide(y, b, out=whole)
-    np.multiply(whole, dy, out=whole)
-    np.negative(whole, out=whole)
-    sum_into(whole, db, axes, kept)
+    np.divide(y, b, out=unreduced)
+    np.multiply(unreduced, dy, out=unreduced)
+    np.negative(unreduced, out=unreduced)
+    sum_into(unreduced, db, axes, kept)
 
 
 OP = OpDef(

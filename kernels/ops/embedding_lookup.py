@@ -22,7 +22,7 @@ def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
     return "table" in batched
 
 
-def room(attrs: None, s: Specs) -> Specs:
+def workspace(attrs: None, s: Specs) -> Specs:
     at = TensorSpec(s["ids"].shape, INDEX)
     return {"at": at, "step": at}
 
@@ -44,8 +44,10 @@ OP = OpDef(
     "EMBEDDING_LOOKUP",
     inputs=("ids", "table"),
     infer=infer,
-    forward=Kernel(forward, reads=("ids", "table"), writes=("y",), workspace=room),
-    grads={"table": Kernel(grad_table, reads=("dy", "ids"), writes=("dtable",), workspace=room)},
+    forward=Kernel(forward, reads=("ids", "table"), writes=("y",), workspace=workspace),
+    grads={
+        "table": Kernel(grad_table, reads=("dy", "ids"), writes=("dtable",), workspace=workspace)
+    },
     stops=("ids",),
     mixes_samples=mixes_samples,
 )

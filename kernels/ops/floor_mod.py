@@ -12,7 +12,7 @@ from odt.kernels.families.binary import (
     IN_PLACE,
     gradient,
     infer,
-    is_whole,
+    is_not_broadcast,
     mixes_samples,
     reducer,
     sum_into,
@@ -47,7 +47,7 @@ OP = OpDef(
     forward=Kernel(forward, reads=BINARY, writes=("y",), may_alias=IN_PLACE),
     grads={
         "a": Kernel(
-            grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_whole("a")
+            grad_a, reads=("dy",), writes=("da",), prepare=reducer("a"), view=is_not_broadcast("a")
         ),
         "b": gradient("b", d_b, reads=("dy", "a", "b")),
     },

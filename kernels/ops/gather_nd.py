@@ -24,8 +24,8 @@ def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
     return "x" in batched or ("indices" in batched and len(s["indices"].shape) == 1)
 
 
-def room(attrs: None, s: Specs) -> Specs:
-    return gather.room(s["indices"])
+def workspace(attrs: None, s: Specs) -> Specs:
+    return gather.workspace(s["indices"])
 
 
 def geometry(attrs: None, s: Specs) -> Mapping[str, Any]:
@@ -68,11 +68,11 @@ OP = OpDef(
     inputs=("x", "indices"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x", "indices"), writes=("y",), workspace=room, prepare=geometry
+        forward, reads=("x", "indices"), writes=("y",), workspace=workspace, prepare=geometry
     ),
     grads={
         "x": Kernel(
-            grad_x, reads=("dy", "indices"), writes=("dx",), workspace=room, prepare=geometry
+            grad_x, reads=("dy", "indices"), writes=("dx",), workspace=workspace, prepare=geometry
         )
     },
     stops=("indices",),

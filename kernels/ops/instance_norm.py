@@ -26,8 +26,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> float:
 
 def infer(epsilon: float, s: Specs) -> Specs:
     x, gamma, beta = s["x"], s["gamma"], s["beta"]
-    whole = len(x.shape) >= 3 and x.dtype.kind == "f" and x.size > 0
-    if not whole or any(v.size != x.shape[-1] or v.dtype != x.dtype for v in (gamma, beta)):
+    valid = len(x.shape) >= 3 and x.dtype.kind == "f" and x.size > 0
+    if not valid or any(v.size != x.shape[-1] or v.dtype != x.dtype for v in (gamma, beta)):
         raise ShapeError(
             f"x must be (N, S…, C) of a float type, gamma and beta (C), but got x {x}, "
             f"gamma {gamma}, beta {beta}"
@@ -81,7 +81,7 @@ def normalized(x: Array, mean: Array, inv: Array, part: Array) -> None:
     np.multiply(part, inv, out=part)
 
 
-def back_room(epsilon: float, s: Specs) -> Specs:
+def back_workspace(epsilon: float, s: Specs) -> Specs:
     return {"part": s["x"], "other": s["x"], "row": s["mean"]}
 
 
@@ -138,7 +138,7 @@ OP = OpDef(
             grad_x,
             reads=("dy", *SAVED, "gamma"),
             writes=("dx",),
-            workspace=back_room,
+            workspace=back_workspace,
             compiled=normalization.INSTANCE_BACK,
         ),
         "gamma": Kernel(

@@ -9,7 +9,7 @@ subgradient. Source: Pool2DOptions in the TFLite schema.
 
 import numpy as np
 
-from odt.kernels.families.pool import back_room, flops, infer, room, spread
+from odt.kernels.families.pool import add_to_windows, back_workspace, flops, infer, workspace
 from odt.kernels.geometry.im2col import PaddedImages, image_tiles
 from odt.kernels.geometry.pool_geometry import PoolAttrs, average_geometry, pool_attrs
 from odt.kernels.geometry.window import Axis, windows
@@ -35,7 +35,7 @@ def forward(
 
 
 def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
-    found = back_room(attrs, s)
+    found = back_workspace(attrs, s)
     return {**found, "positive": TensorSpec(found["part"].shape, np.dtype(bool))}
 
 
@@ -55,11 +55,11 @@ def grad_x(
 ) -> None:
     for n in range(0, source.images, part.shape[0]):
         images = slice(n, min(n + part.shape[0], source.images))
-        gains, mask = part[: images.stop - n], positive[: images.stop - n]
+        gradients, mask = part[: images.stop - n], positive[: images.stop - n]
         np.greater(y[images], 0, out=mask)
-        np.multiply(dy[images], inverse_counts, out=gains)
-        np.divide(gains, y[images], out=gains, where=mask)  # 0 elsewhere, as is every x
-        spread(gains, dx[images], axes, source, dpadded)
+        np.multiply(dy[images], inverse_counts, out=gradients)
+        np.divide(gradients, y[images], out=gradients, where=mask)  # 0 elsewhere, as is every x
+        add_to_windows(gradients, dx[images], axes, source, dpadded)
     np.multiply(dx, x, out=dx)
 
 
@@ -67,7 +67,9 @@ OP = OpDef(
     "L2_POOL_2D",
     inputs=("x",),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), workspace=room, prepare=average_geometry),
+    forward=Kernel(
+        forward, reads=("x",), writes=("y",), workspace=workspace, prepare=average_geometry
+    ),
     grads={
         "x": Kernel(
             grad_x,

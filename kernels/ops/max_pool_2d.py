@@ -61,9 +61,9 @@ def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
     images = fitting_images(source, dtype.itemsize)
     part = (images, *y.shape[1:])
     found = {
-        "wins": TensorSpec(part, BOOL),
-        "done": TensorSpec(part, BOOL),
-        "share": TensorSpec(part, dtype),
+        "is_max": TensorSpec(part, BOOL),
+        "assigned": TensorSpec(part, BOOL),
+        "gradient": TensorSpec(part, dtype),
     }
     if source.is_padded:
         found["padded"] = found["dpadded"] = source.padded(images, dtype)
@@ -80,9 +80,9 @@ def grad_x(
     axes: tuple[Axis, Axis],
     source: PaddedImages,
     at_once: int,
-    wins: Array,
-    done: Array,
-    share: Array,
+    is_max: Array,
+    assigned: Array,
+    gradient: Array,
     padded: Array | None = None,
     dpadded: Array | None = None,
 ) -> None:
@@ -99,14 +99,14 @@ def grad_x(
             np.copyto(inside[:, h_lo : h_lo + source.height, v_lo : v_lo + source.width], x[images])
         into.fill(0)
         view, dview = windows(inside, h, v), windows(into, h, v)
-        won, seen, part = wins[:count], done[:count], share[:count]
-        seen.fill(False)
+        mask, any_max, part = is_max[:count], assigned[:count], gradient[:count]
+        any_max.fill(False)
         for i in range(h.taps):
             for j in range(v.taps):
-                np.equal(view[:, :, :, i, j], y[images], out=won)
-                np.greater(won, seen, out=won)
-                np.logical_or(seen, won, out=seen)
-                np.multiply(dy[images], won, out=part)
+                np.equal(view[:, :, :, i, j], y[images], out=mask)
+                np.greater(mask, any_max, out=mask)
+                np.logical_or(any_max, mask, out=any_max)
+                np.multiply(dy[images], mask, out=part)
                 tap = dview[:, :, :, i, j]
                 np.add(tap, part, out=tap)
         if dpadded is not None:

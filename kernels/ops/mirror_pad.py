@@ -78,15 +78,15 @@ def forward(attrs: MirrorAttrs, *, x: Array, y: Array) -> None:
         np.copyto(part, mirrored)
 
 
-def whole_like_y(attrs: MirrorAttrs, s: Specs) -> Specs:
-    return {"whole": s["y"]}
+def copy_of_dy(attrs: MirrorAttrs, s: Specs) -> Specs:
+    return {"dy_copy": s["y"]}
 
 
-def grad_x(attrs: MirrorAttrs, *, dy: Array, dx: Array, whole: Array) -> None:
-    np.copyto(whole, dy)
-    for part, mirrored in reversed(list(mirrors(attrs, whole))):
+def grad_x(attrs: MirrorAttrs, *, dy: Array, dx: Array, dy_copy: Array) -> None:
+    np.copyto(dy_copy, dy)
+    for part, mirrored in reversed(list(mirrors(attrs, dy_copy))):
         np.add(mirrored, part, out=mirrored)
-    np.copyto(dx, whole[attrs.pad.inside(dx.shape)])
+    np.copyto(dx, dy_copy[attrs.pad.inside(dx.shape)])
 
 
 OP = OpDef(
@@ -94,7 +94,7 @@ OP = OpDef(
     inputs=("x", "paddings"),
     infer=infer,
     forward=Kernel(forward, reads=("x",), writes=("y",)),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=whole_like_y)},
+    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), workspace=copy_of_dy)},
     static=("paddings",),
     attrs=attrs,
     mixes_samples=mixes_samples,

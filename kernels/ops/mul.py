@@ -26,13 +26,13 @@ def forward(attrs: None, *, a: Array, b: Array, y: Array) -> None:
 
 
 def multiply(
-    dy: Array, other: Array, dx: Array, whole: Array | None, axes: Axes, kept: Axes
+    dy: Array, other: Array, dx: Array, unreduced: Array | None, axes: Axes, kept: Axes
 ) -> None:
-    if whole is None:
+    if unreduced is None:
         np.multiply(dy, other, out=dx)
         return
-    np.multiply(dy, other, out=whole)
-    sum_into(whole, dx, axes, kept)
+    np.multiply(dy, other, out=unreduced)
+    sum_into(unreduced, dx, axes, kept)
 
 
 def grad_a(
@@ -43,9 +43,9 @@ def grad_a(
     da: Array,
     axes: Axes,
     kept: Axes,
-    whole: Array | None = None,
+    unreduced: Array | None = None,
 ) -> None:
-    multiply(dy, b, da, whole, axes, kept)
+    multiply(dy, b, da, unreduced, axes, kept)
 
 
 def grad_b(
@@ -56,9 +56,9 @@ def grad_b(
     db: Array,
     axes: Axes,
     kept: Axes,
-    whole: Array | None = None,
+    unreduced: Array | None = None,
 ) -> None:
-    multiply(dy, a, db, whole, axes, kept)
+    multiply(dy, a, db, unreduced, axes, kept)
 
 
 OP = OpDef(

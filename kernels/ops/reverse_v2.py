@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from odt.errors import ShapeError
-from odt.kernels.families.block_moves import moving
+from odt.kernels.families.block_moves import block_move
 from odt.kernels.geometry.axes import behind
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
@@ -44,7 +44,7 @@ def add_batch_axis(axes: Axes, samples: int) -> Axes:
     return tuple(map(behind, axes))
 
 
-OP = moving(
+OP = block_move(
     "REVERSE_V2",
     parts,
     infer,

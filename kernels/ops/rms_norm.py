@@ -51,7 +51,7 @@ def forward(epsilon: float, *, x: Array, gamma: Array, y: Array, inv: Array) -> 
     np.multiply(y, gamma, out=y)
 
 
-def back_room(epsilon: float, s: Specs) -> Specs:
+def back_workspace(epsilon: float, s: Specs) -> Specs:
     return {"part": s["x"], "row": s["inv"]}
 
 
@@ -98,7 +98,7 @@ OP = OpDef(
             grad_x,
             reads=("dy", "x", "gamma", "inv"),
             writes=("dx",),
-            workspace=back_room,
+            workspace=back_workspace,
             compiled=normalization.RMS_BACK,
         ),
         "gamma": Kernel(

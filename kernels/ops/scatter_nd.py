@@ -37,8 +37,8 @@ def mixes_samples(shape: Shape, s: Specs, batched: Names) -> bool:
     return bool(batched)
 
 
-def room(shape: Shape, s: Specs) -> Specs:
-    return gather.room(s["indices"])
+def workspace(shape: Shape, s: Specs) -> Specs:
+    return gather.workspace(s["indices"])
 
 
 def geometry(shape: Shape, s: Specs) -> Mapping[str, Any]:
@@ -81,14 +81,14 @@ OP = OpDef(
     inputs=("indices", "updates", "shape"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("indices", "updates"), writes=("y",), workspace=room, prepare=geometry
+        forward, reads=("indices", "updates"), writes=("y",), workspace=workspace, prepare=geometry
     ),
     grads={
         "updates": Kernel(
             grad_updates,
             reads=("dy", "indices"),
             writes=("dupdates",),
-            workspace=room,
+            workspace=workspace,
             prepare=geometry,
         )
     },

@@ -7,7 +7,7 @@ Source: SelectOptions in the TFLite schema, tf.compat.v1.where.
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.families.select import selection
-from odt.kernels.opdef import Attrs, Specs, keeps_samples_apart
+from odt.kernels.opdef import Attrs, Specs, never_mixes_samples
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -21,9 +21,9 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
     return {"y": a}
 
 
-def stands(s: Specs) -> tuple[int, ...]:
+def condition_shape(s: Specs) -> tuple[int, ...]:
     c, y = s["c"].shape, s["y"].shape
     return c if c == y else (s["c"].size, *(1,) * (len(y) - 1)) if y else ()
 
 
-OP = selection("SELECT", infer, keeps_samples_apart, stands)
+OP = selection("SELECT", infer, never_mixes_samples, condition_shape)

@@ -28,7 +28,7 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
     return {"y": TensorSpec(shape, a.dtype)}
 
 
-def stands(s: Specs) -> tuple[int, ...]:
+def condition_shape(s: Specs) -> tuple[int, ...]:
     return s["c"].shape
 
 
@@ -38,4 +38,4 @@ def mixes_samples(attrs: Attrs, s: Specs, batched: Names) -> bool:
     return any(len(s[n].shape) < rank for n in batched)
 
 
-OP = replace(selection("SELECT_V2", infer, mixes_samples, stands), permute=same)
+OP = replace(selection("SELECT_V2", infer, mixes_samples, condition_shape), permute=same)

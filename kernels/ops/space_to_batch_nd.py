@@ -8,7 +8,7 @@ dx is dy moved back. Source: tf.space_to_batch_nd.
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.families.block_moves import moving
+from odt.kernels.families.block_moves import block_move
 from odt.kernels.families.space_batch import (
     BatchAttrs,
     add_batch_axis,
@@ -38,7 +38,7 @@ def parts(attrs: BatchAttrs, x: Array, y: Array) -> Iterator[tuple[Array, Array]
     yield from places(attrs, x, y)
 
 
-OP = moving(
+OP = block_move(
     "SPACE_TO_BATCH_ND",
     parts,
     infer,

@@ -8,7 +8,7 @@ dx is dy moved back. Source: SpaceToDepthOptions in the TFLite schema, tf.nn.spa
 from collections.abc import Iterator
 
 from odt.errors import ShapeError
-from odt.kernels.families.block_moves import block_attrs, blocks, images, moving
+from odt.kernels.families.block_moves import block_attrs, block_move, blocks, images
 from odt.kernels.opdef import Array, Specs, TensorSpec
 
 
@@ -26,4 +26,4 @@ def parts(size: int, x: Array, y: Array) -> Iterator[tuple[Array, Array]]:
     yield wide, deep
 
 
-OP = moving("SPACE_TO_DEPTH", parts, infer, block_attrs)
+OP = block_move("SPACE_TO_DEPTH", parts, infer, block_attrs)

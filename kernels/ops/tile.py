@@ -35,7 +35,7 @@ def add_batch_axis(multiples: Multiples, samples: int) -> Multiples:
     return (1, *multiples)
 
 
-def apart(multiples: Multiples, y: Array) -> Array:
+def split_copies(multiples: Multiples, y: Array) -> Array:
     """Reshapes y to two axes for each axis of x: number of the copy, position in the copy."""
     pairs = zip(multiples, y.shape, strict=True)
     return y.reshape(tuple(k for m, n in pairs for k in (m, n // m)), copy=False)
@@ -43,11 +43,11 @@ def apart(multiples: Multiples, y: Array) -> Array:
 
 def forward(multiples: Multiples, *, x: Array, y: Array) -> None:
     copies = x.reshape(tuple(k for n in x.shape for k in (1, n)), copy=False)
-    np.copyto(apart(multiples, y), copies)
+    np.copyto(split_copies(multiples, y), copies)
 
 
 def grad_x(multiples: Multiples, *, dy: Array, dx: Array) -> None:
-    np.sum(apart(multiples, dy), axis=tuple(range(0, 2 * dx.ndim, 2)), out=dx)
+    np.sum(split_copies(multiples, dy), axis=tuple(range(0, 2 * dx.ndim, 2)), out=dx)
 
 
 OP = OpDef(

@@ -35,7 +35,7 @@ def mixes_samples(k: int, s: Specs, batched: Names) -> bool:
     return len(s["x"].shape) == 1
 
 
-def room(k: int, s: Specs) -> Specs:
+def workspace(k: int, s: Specs) -> Specs:
     rows = s["x"].size // max(s["x"].shape[-1], 1)
     return {
         "rest": s["x"],
@@ -72,8 +72,8 @@ def forward(
         np.put(flat, at, -np.inf)
 
 
-def back_room(k: int, s: Specs) -> Specs:
-    return {n: v for n, v in room(k, s).items() if n != "rest"}
+def back_workspace(k: int, s: Specs) -> Specs:
+    return {n: v for n, v in workspace(k, s).items() if n != "rest"}
 
 
 def grad_x(
@@ -92,14 +92,14 @@ OP = OpDef(
     outputs=("values", "indices"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("x",), writes=("values", "indices"), workspace=room, prepare=rows
+        forward, reads=("x",), writes=("values", "indices"), workspace=workspace, prepare=rows
     ),
     grads={
         "x": Kernel(
             grad_x,
             reads=("dvalues", "indices"),
             writes=("dx",),
-            workspace=back_room,
+            workspace=back_workspace,
             prepare=rows,
         )
     },

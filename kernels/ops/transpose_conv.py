@@ -71,12 +71,12 @@ def gathering(attrs: TransposeConvAttrs, s: Specs) -> Mapping[str, Any]:
     return geometry(attrs.conv, {"x": s["dy"], "w": s["w"]})
 
 
-def phase_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+def phase_workspace(attrs: TransposeConvAttrs, s: Specs) -> Specs:
     _, source, pairs = spreading(attrs, s).values()
     return phase_scratch(source, pairs, s["x"].shape[3], s["y"].shape[3], s["x"].dtype)
 
 
-def window_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+def window_workspace(attrs: TransposeConvAttrs, s: Specs) -> Specs:
     """Workspace: columns, and the filters of the convolution, with O and C exchanged."""
     axes, source = gathering(attrs, s).values()
     units, height, width, channels = s["w"].shape
@@ -85,8 +85,8 @@ def window_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
     return {**window_scratch(axes, source, dtype), "filters": exchanged}
 
 
-def filter_room(attrs: TransposeConvAttrs, s: Specs) -> Specs:
-    found = window_room(attrs, s)
+def filter_workspace(attrs: TransposeConvAttrs, s: Specs) -> Specs:
+    found = window_workspace(attrs, s)
     return {**found, "part": found["filters"]}
 
 
@@ -117,14 +117,14 @@ OP = OpDef(
     inputs=("output_shape", "w", "x", "b?"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("w", "x", "b?"), writes=("y",), workspace=phase_room, prepare=spreading
+        forward, reads=("w", "x", "b?"), writes=("y",), workspace=phase_workspace, prepare=spreading
     ),
     grads={
         "w": Kernel(
-            grad_w, reads=("dy", "x"), writes=("dw",), workspace=filter_room, prepare=gathering
+            grad_w, reads=("dy", "x"), writes=("dw",), workspace=filter_workspace, prepare=gathering
         ),
         "x": Kernel(
-            grad_x, reads=("dy", "w"), writes=("dx",), workspace=window_room, prepare=gathering
+            grad_x, reads=("dy", "w"), writes=("dx",), workspace=window_workspace, prepare=gathering
         ),
         "b": GRAD_B,
     },
