@@ -1,1 +1,1 @@
-"""The commands: Click, and nothing that computes."""
+"""The command line, built with Click. Commands parse options, call the Python API and print."""

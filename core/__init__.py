@@ -1,1 +1,1 @@
-"""The engine: files, graphs, plans, training. Knows no Click."""
+"""The engine: files, graphs, plans, training. Independent of Click and the command line."""

@@ -1,1 +1,1 @@
-"""Operators, losses and optimizers in given memory; independent of files and graphs."""
+"""Operators, losses and optimizers in given memory. Independent of files and graphs."""

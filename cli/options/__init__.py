@@ -1,1 +1,1 @@
-"""Options of the commands, and the Click types of their values."""
+"""Options of commands, and Click types of their values."""

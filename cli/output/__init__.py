@@ -1,1 +1,1 @@
-"""What commands print and where they write: reports, progress, warnings, signals, output paths."""
+"""Output of commands: reports, progress, warnings, signals, checks of output paths."""

@@ -1,1 +1,1 @@
-"""Checkpoint files, odt's format and onert's, and resuming from them. Knows no model format."""
+"""Checkpoint files in odt's and onert's format, and resume. Independent of model formats."""

@@ -1,1 +1,1 @@
-"""Data files and samples: raw, .npy, .npz and HDF5 columns, splits and orders. Knows no plan."""
+"""Data files and samples: columns of arrays, splits, sample orders. Independent of plans."""

@@ -1,1 +1,1 @@
-"""Published data sets, folders, tables and archives into data files. Knows no gradient."""
+"""Converts data sets, folders, tables and archives to data files. Independent of training."""

@@ -1,1 +1,1 @@
-"""Writes trained weights into model files, and new last layers. Knows no plan."""
+"""Writes trained weights, training info and new layers to model files. Independent of plans."""

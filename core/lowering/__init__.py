@@ -1,1 +1,1 @@
-"""Passes from a file's graph to the graph that is trained, for any batch. Knows no gradient."""
+"""Lowers a file's graph to the graph that is trained. Independent of gradients."""

@@ -1,1 +1,1 @@
-"""Model files: bytes to a graph of tensors and nodes, and training info. Knows no training."""
+"""Model files: parsing to a graph, training info, dequantization. Independent of training."""

@@ -1,1 +1,1 @@
-"""Plans: what a micro-batch computes, in which order, at which offsets. Knows no runtime."""
+"""Plans: the calls of a micro-batch, and the offsets of values. Independent of the runtime."""

@@ -1,1 +1,1 @@
-"""Training runs: losses, optimizer and trainable weights, resolved. Knows no runtime."""
+"""Resolves a training run: losses, optimizer, trainable weights. Independent of the runtime."""

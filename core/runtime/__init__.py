@@ -1,1 +1,1 @@
-"""Plans bound to memory and run by workers. Knows no file."""
+"""Binds plans to memory and runs them on workers. Independent of files."""

@@ -1,1 +1,1 @@
-"""Files and memory maps: reading, atomic writing, files that become shorter. Knows no format."""
+"""Files and memory maps: reading, atomic writing, truncation. Independent of file formats."""

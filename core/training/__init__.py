@@ -1,1 +1,1 @@
-"""Epochs, evaluation, prediction and metrics over data. Knows no file format."""
+"""Epochs, evaluation, prediction and metrics. Independent of model file formats."""

@@ -1,1 +1,1 @@
-"""Kernels, shape inference and rows that several operators share; independent of operators."""
+"""Kernels, shape inference and rows that operators share. Independent of single operators."""

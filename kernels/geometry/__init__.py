@@ -1,1 +1,1 @@
-"""Attributes of operators and index arithmetic; independent of kernels."""
+"""Attributes of operators and index arithmetic. Independent of kernels."""

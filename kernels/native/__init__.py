@@ -1,1 +1,1 @@
-"""Bindings of the kernels compiled from native/src; independent of rows and NumPy kernels."""
+"""Bindings of the kernels compiled from native/src. Independent of rows and NumPy kernels."""

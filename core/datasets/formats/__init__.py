@@ -1,1 +1,1 @@
-"""Formats of sources, found by file; each module ends in `FORMATS`. Knows no preprocessing."""
+"""Formats of sources; each module ends in `FORMATS`. Independent of preprocessing."""

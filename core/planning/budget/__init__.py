@@ -1,1 +1,1 @@
-"""Memory forecasts, and the fastest plan within a budget. Knows no runtime."""
+"""Memory forecasts, and the fastest plan within a budget. Independent of the runtime."""

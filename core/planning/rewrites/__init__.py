@@ -1,1 +1,1 @@
-"""Rewrites of a plan that save memory: reordered, recomputed, compressed. Knows no budget."""
+"""Rewrites of plans that save memory: reorder, compress, recompute. Independent of the budget."""
