@@ -5,10 +5,8 @@ file. `odt --help` prints the first line of each module's docstring. It reads th
 importing the module, because commands import the engine, which is slow.
 """
 
-import ast
 import difflib
 import importlib
-import importlib.abc
 import importlib.util
 import pkgutil
 from typing import Any
@@ -91,9 +89,8 @@ def summary(name: str) -> str:
     """Returns the first line of the docstring of a command's module."""
     spec = importlib.util.find_spec(_module(name))
     assert spec is not None
-    assert isinstance(spec.loader, importlib.abc.InspectLoader)
-    source = spec.loader.get_source(spec.name)
-    return (ast.get_docstring(ast.parse(source or "")) or "").partition("\n")[0]
+    loader: Any = spec.loader  # importlib.abc, which has its type, imports tempfile and more
+    return str(loader.get_source(spec.name)).partition("\n")[0].strip('"')
 
 
 def _module(name: str) -> str:
