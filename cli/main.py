@@ -98,13 +98,14 @@ def _module(name: str) -> str:
 
 
 def print_version(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    """Prints odt's version and the kernels in use, and exits."""
+    """Prints odt's version, the kernels in use and why, and the platform, and exits."""
     if asked:
         try:
             kernels = importlib.import_module("odt.kernels.native.library").describe_kernels()
         except OdtError as e:
             raise click.ClickException(spell(str(e))) from e
-        click.echo(f"odt {__version__}, {kernels}")
+        platform = importlib.import_module("sysconfig").get_platform()
+        click.echo(f"odt {__version__}, {kernels}, {platform}")
         ctx.exit()
 
 

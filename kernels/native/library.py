@@ -1,6 +1,7 @@
 """The library of kernels compiled from C, present if a compiler was available at installation.
 
-`ODT_KERNELS=numpy` disables it; `avx512`, `avx2` and `base` select an instruction set.
+`ODT_KERNELS=numpy` disables it; the name of an instruction set selects that set: `base`, which
+every processor has, `avx2` and `avx512` on x86-64, `neon` on 32-bit ARM.
 """
 
 import ctypes
@@ -16,8 +17,8 @@ from odt.errors import OdtError, OptionError
 from odt.kernels.native.structs import STRUCTS
 from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs
 
-SETS = ("base", "avx2", "avx512")
 NOT_BUILT = "No kernels were compiled when odt was installed"
+CHOSEN = "ODT_KERNELS says so"
 REMEDY = "install with a C compiler for faster training"
 
 
@@ -116,7 +117,10 @@ def limit(name: str) -> int:
 def instruction_sets() -> tuple[str, ...]:
     """Returns the instruction sets that this machine can run, the best one last."""
     library = load()
-    return SETS[: library.instruction_set() + 1] if library else ()
+    if library is None:
+        return ()
+    library.instruction_sets.restype = ctypes.c_char_p
+    return tuple(library.instruction_sets().decode().split())
 
 
 def kernels_in_use() -> str:
@@ -134,14 +138,16 @@ def kernels_in_use() -> str:
 
 
 def describe_kernels() -> str:
-    """Describes the kernels in use in one line.
+    """Describes the kernels in use, and why, in one line.
 
     Raises:
         OptionError: if this machine cannot run the kernels that ODT_KERNELS selects.
     """
-    if is_available():
-        return f"compiled kernels: {kernels_in_use()}"
-    return f"NumPy kernels only: {'ODT_KERNELS says so' if instruction_sets() else REMEDY}"
+    sets = instruction_sets()
+    if not is_available():
+        return f"NumPy kernels only: {CHOSEN if sets else REMEDY}"
+    chosen = f"{CHOSEN}; " if os.environ.get("ODT_KERNELS") else ""
+    return f"compiled kernels: {kernels_in_use()} ({chosen}this processor runs {', '.join(sets)})"
 
 
 def is_available() -> bool:

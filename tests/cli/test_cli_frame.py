@@ -44,7 +44,7 @@ def test_version_says_what_computes(command: list[str], monkeypatch: pytest.Monk
     monkeypatch.setenv("ODT_KERNELS", "numpy")
     result = CliRunner().invoke(main, [*command, "--version"])
     assert result.exit_code == 0
-    assert re.fullmatch(r"odt \d+\.\d+\.\d+, NumPy kernels only: .+\n", result.output)
+    assert re.fullmatch(r"odt \d+\.\d+\.\d+, NumPy kernels only: .+, \S+\n", result.output)
 
 
 def test_version_refuses_kernels_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

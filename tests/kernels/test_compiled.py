@@ -1,10 +1,12 @@
 """Compiled kernels compute what the NumPy kernels of the same rows do, on every instruction set."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,12 @@ from odt.kernels.native import library
 from odt.kernels.opdef import Kernel
 
 SETS = library.instruction_sets()
+CPUINFO = Path("/proc/cpuinfo")
+FEATURES = {  # of x86-64
+    "base": set[str](),
+    "avx2": {"avx2", "fma"},
+    "avx512": {"avx2", "fma", "avx512f", "avx512vl", "avx512dq", "avx512bw"},
+}
 
 
 def compiled_kernels(case: Case) -> Iterator[tuple[str, Kernel, Kernel, str]]:
@@ -135,7 +143,28 @@ def test_an_unknown_instruction_set_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_kernels_in_use_are_described(instruction_set: str) -> None:
-    assert library.describe_kernels() == f"compiled kernels: {instruction_set}"
+    assert library.describe_kernels() == (
+        f"compiled kernels: {instruction_set} "
+        f"(ODT_KERNELS says so; this processor runs {', '.join(SETS)})"
+    )
+
+
+@pytest.mark.skipif(not SETS, reason="nothing is compiled")
+def test_the_best_instruction_set_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ODT_KERNELS", raising=False)
+    assert library.describe_kernels() == (
+        f"compiled kernels: {SETS[-1]} (this processor runs {', '.join(SETS)})"
+    )
+
+
+@pytest.mark.skipif(
+    not SETS or not CPUINFO.exists() or platform.machine() != "x86_64",
+    reason="nothing is compiled, or not Linux on x86-64",
+)
+def test_the_instruction_sets_are_those_that_the_system_names() -> None:
+    """The kernel's list knows what the processor has and what the system saves of it."""
+    words = set(CPUINFO.read_text(encoding="utf-8").split())
+    assert tuple(name for name, features in FEATURES.items() if features <= words) == SETS
 
 
 @pytest.mark.skipif(not SETS, reason="nothing is compiled")

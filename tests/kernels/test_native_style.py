@@ -11,19 +11,18 @@ from support.paths import ROOT
 
 SOURCES = sorted((ROOT / "kernels/native/src").glob("*.c"))
 FILES = sorted((ROOT / "kernels/native/src").glob("*.[ch]"))
-COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc"))), None)
+COMPILERS = [name for name in ("cc", "clang") if shutil.which(name)]
 CLANG_FORMAT = shutil.which("clang-format", path=str(Path(sys.executable).parent))
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+@pytest.mark.skipif(not COMPILERS, reason="no C compiler")
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
-def test_a_source_compiles_without_warnings(path: Path) -> None:
+def test_a_source_compiles_without_warnings(path: Path, compiler: str) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     (module,) = settings["tool"]["setuptools"]["ext-modules"]
     options = (*module["extra-compile-args"], "-O1", "-fsyntax-only", "-Wall", "-Wextra", "-Werror")
-    run = subprocess.run(
-        [str(COMPILER), *options, path], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([compiler, *options, path], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 

@@ -69,13 +69,7 @@ typedef struct {
    float q)
 
 /* Functions that concern the whole process. */
-#ifdef _WIN32
-#define EXPORT __declspec(dllexport)
-#else
-#define EXPORT
-#endif
-
-EXPORT int instruction_set(void);
-EXPORT void set_threads(int count);
+const char *instruction_sets(void);
+void set_threads(int count);
 
 #endif

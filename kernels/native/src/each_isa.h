@@ -1,16 +1,21 @@
-/* Compiles BODY once for each instruction set. The names of its functions end in the name of the
-   instruction set; Python selects those that the processor supports.
+/* Compiles BODY once for each instruction set that the compiler knows. The names of its functions
+   end in the name of the instruction set; Python selects those that the processor supports, see
+   instruction_sets.c.
 
    For the body: F(name) is the name with that suffix, LANES the number of floats in a vector
    register. MR × NR and ROWS × UNITS are the accumulators of a product, which must fit into
    registers together with NR or UNITS vectors of weights and one of x. */
 
 #include "abi.h"
+#include "target.h"
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+#ifdef __x86_64__
 
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
+#ifdef __clang__ /* it uses the widest vectors without being told */
+BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")
+#else
+BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
+#endif
 #define F(name) name##_avx512
 #define LANES 16
 #define MR 8
@@ -20,10 +25,9 @@
 #include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"
-#pragma GCC pop_options
+END_TARGET
 
-#pragma GCC push_options
-#pragma GCC target("avx2,fma")
+BEGIN_TARGET("avx2,fma")
 #define F(name) name##_avx2
 #define LANES 8
 #define MR 4
@@ -33,21 +37,42 @@
 #include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"
-#pragma GCC pop_options
+END_TARGET
+
+#elif HAS_NEON_BESIDE_BASE
+
+BEGIN_TARGET("neon")
+#define F(name) name##_neon
+#define LANES 4
+#define MR 4
+#define NR 2
+#define ROWS 2
+#define UNITS 4
+#include "each_isa_begin.h"
+#include BODY
+#include "each_isa_end.h"
+END_TARGET
 
 #endif
 
 #define F(name) name##_base
 #define LANES 4
-#ifdef __aarch64__ /* 32 registers, else 16 */
+#if defined(__aarch64__) /* 32 vector registers */
 #define MR 8
 #define NR 3
-#else
-#define MR 4
-#define NR 2
-#endif
 #define ROWS 2
 #define UNITS 4
+#elif defined(__SSE__) || defined(__ARM_NEON) /* 16 */
+#define MR 4
+#define NR 2
+#define ROWS 2
+#define UNITS 4
+#else /* none, and 32 of single floats */
+#define MR 2
+#define NR 2
+#define ROWS 2
+#define UNITS 2
+#endif
 #include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"

@@ -4,7 +4,7 @@
 
 #include "abi.h"
 
-EXPORT void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
+void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
 
 typedef struct {
   const char *kind, *name, *arguments; /* arguments of a kernel, as in C */
@@ -39,17 +39,4 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
                                      {0}};
 
 /* Returns the table; its last entry has no name. */
-EXPORT const export_entry *exports(void) { return table; }
-
-/* Returns the best instruction set of this processor that the library was compiled for: 0 base,
-   1 AVX2, 2 AVX-512. */
-EXPORT int instruction_set(void) {
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return 2;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
-#endif
-  return 0;
-}
+const export_entry *exports(void) { return table; }

@@ -7,7 +7,7 @@
 
 #ifdef _WIN32
 
-__declspec(dllexport) void set_threads(int n) { (void)n; }
+void set_threads(int n) { (void)n; }
 int parallel_parts(int64_t work) { return (void)work, 1; }
 void parallel_for(part_function f, void *job, int parts) {
   for (int k = 0; k < parts; k++) f(job, k, parts);

@@ -1,0 +1,25 @@
+/* The instruction sets beside the base, by gcc and by clang.
+
+   BEGIN_TARGET("avx2,fma") … END_TARGET: the functions between are compiled for these features. */
+
+#ifndef TARGET_H
+#define TARGET_H
+
+#define PRAGMA(...) _Pragma(#__VA_ARGS__)
+#ifdef __clang__
+#define BEGIN_TARGET(features) \
+  PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
+#define END_TARGET PRAGMA(clang attribute pop)
+#else
+#define BEGIN_TARGET(features) PRAGMA(GCC push_options) PRAGMA(GCC target(features))
+#define END_TARGET PRAGMA(GCC pop_options)
+#endif
+
+/* NEON on 32-bit ARM; gcc uses it for floats only where their rounding may change. */
+#if defined(__arm__) && __ARM_ARCH >= 7 && defined(__clang__) && !defined(__ARM_NEON)
+#define HAS_NEON_BESIDE_BASE 1
+#else
+#define HAS_NEON_BESIDE_BASE 0
+#endif
+
+#endif
