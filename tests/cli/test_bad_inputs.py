@@ -258,6 +258,7 @@ def test_bad_input_gets_one_line_and_leaves_no_trace(name: str, folder: Path) ->
     if row.status == 1:
         assert result.stderr.splitlines()[-1] == errors[0]
         assert "Traceback" not in result.output
+        assert "`" not in errors[0]  # Python's names are translated
     assert snapshot(folder) == before
 
 
