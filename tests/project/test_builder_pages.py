@@ -31,6 +31,12 @@ def test_every_folder_has_a_line_in_the_architecture_page() -> None:
     assert not missing, f"docs/architecture.md has no line on {', '.join(missing)}"
 
 
+def test_pages_hold_no_marks_of_a_merge() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    marked = [p.name for p in pages if re.search(r"^(<{7}|>{7}) ", p.read_text("utf-8"), re.M)]
+    assert not marked
+
+
 @pytest.mark.skipif(not instruction_sets(), reason="no kernels were compiled")
 def test_the_printed_structures_are_those_of_the_code() -> None:
     text = Path(print_structures.PAGE).read_text(encoding="utf-8")
