@@ -50,8 +50,11 @@ def loss_of(w: Weights, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(linear(hidden, w2, b2), t)
 
 
-def train(make: Callable[[list[torch.Tensor]], torch.optim.Optimizer]) -> dict[str, Any]:
-    """Losses and weights of five steps."""
+def train(
+    make: Callable[[list[torch.Tensor]], torch.optim.Optimizer],
+    clip: Callable[[list[torch.Tensor]], object] = list,
+) -> dict[str, Any]:
+    """Losses and weights of five steps, with gradients clipped before each."""
     arrays = np.load(FOLDER / "mlp.npz")
     x, t = (torch.tensor(arrays[n], dtype=torch.float64) for n in ("input0", "targets"))
     w = weights()
@@ -61,6 +64,7 @@ def train(make: Callable[[list[torch.Tensor]], torch.optim.Optimizer]) -> dict[s
         optimizer.zero_grad()
         loss = loss_of(w, x[at : at + BATCH], t[at : at + BATCH])
         loss.backward()
+        clip(list(w.values()))
         optimizer.step()
         losses.append(loss.item())
     return {"losses": losses, "weights": {name: shown(a) for name, a in w.items()}}
@@ -126,6 +130,19 @@ UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] 
     "adafactor, decay": (
         {"optimizer": "adafactor", "learning_rate": 0.5, "hyper_parameters": {"weight_decay": 0.1}},
         lambda p: optim.Adafactor(p, 0.5, eps=(2.0**-23, 1e-3), weight_decay=0.1),
+    ),
+}
+
+
+# Likewise, with what clips gradients.
+CLIPPED: dict[str, tuple[dict[str, Any], Callable[[list[torch.Tensor]], object]]] = {
+    "clipped by norm": (
+        {"optimizer": "sgd", "learning_rate": 0.5, "clip_norm": 0.3},
+        lambda p: torch.nn.utils.clip_grad_norm_(p, 0.3),
+    ),
+    "clipped by value": (
+        {"optimizer": "sgd", "learning_rate": 0.5, "clip_value": 0.02},
+        lambda p: torch.nn.utils.clip_grad_value_(p, 0.02),
     ),
 }
 
@@ -206,6 +223,10 @@ def records() -> Iterator[tuple[str, dict[str, Any]]]:
     """Files by name."""
     versions = {name: version(name) for name in ("torch", "pytorch-optimizer")}
     updates = {name: {"options": o, **train(make)} for name, (o, make) in UPDATES.items()}
+    updates |= {
+        name: {"options": o, **train(lambda p: optim.SGD(p, 0.5), clip)}
+        for name, (o, clip) in CLIPPED.items()
+    }
     yield "updates.json", {"versions": versions, "batch_size": BATCH, "cases": updates}
     schedules = {text: trajectory(make, RATES) for text, make in SCHEDULES.items()}
     plateaus = {text: plateau(options) for text, options in PLATEAUS.items()}

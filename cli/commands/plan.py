@@ -9,8 +9,10 @@ import numpy as np
 from odt.cli.options.cache import cache_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
+    GRADIENT_FIELDS,
     LOSS_FIELDS,
     budget_option,
+    gradient_options,
     hyper_parameter_options,
     model_argument,
     schedule_options,
@@ -52,6 +54,7 @@ SHOWN = 12  # values alive at the peak
 @selection_options
 @sparse_option
 @hyper_parameter_options
+@gradient_options
 @schedule_options
 @budget_option
 @cache_options
@@ -98,7 +101,7 @@ def command(
         )
     source = read_model(model)
     check_outputs({"--png": png}, {"MODEL": source.path})
-    fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size")
+    fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size", *GRADIENT_FIELDS)
     given = {name: options.pop(name) for name in fields}
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     request = Request(

@@ -14,6 +14,7 @@ from odt.cli.options.shared import (
     check_data_option,
     checkpoint_options,
     data_options,
+    gradient_options,
     hyper_parameter_options,
     metric_option,
     model_argument,
@@ -45,6 +46,7 @@ from odt.errors import LostFileError
 @fit_options
 @training_options
 @rate_options
+@gradient_options
 @one_options
 @check_data_option
 @metric_option

@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
+# Fields of TrainingInfo that gradient_options fill.
+GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate")
 # onert_train's numbers.
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
 METRIC_IDS = {str(row.onert): row.name for row in METRIC_ROWS if row.onert is not None}
@@ -106,6 +108,28 @@ schedule_options = combine(
         "--workers",
         type=click.IntRange(1),
         help="Worker threads, each with its own arena. Chosen by odt if left out.",
+    ),
+)
+
+gradient_options = combine(
+    option(
+        OPTIMIZER,
+        "--clip-norm",
+        type=click.FloatRange(0),
+        help="Gradient clipping: scale all gradients together to at most this norm.",
+    ),
+    option(
+        OPTIMIZER,
+        "--clip-value",
+        type=click.FloatRange(0),
+        help="Gradient clipping: limit each value of a gradient to this magnitude.",
+    ),
+    option(
+        DATA,
+        "--accumulate",
+        type=click.IntRange(1, 2**31 - 1),
+        metavar="K",
+        help="Gradient accumulation: K batches per step.",
     ),
 )
 

@@ -89,7 +89,7 @@ class TrainingLog(odt.Callback):
             cache = trainer.cache
             click.echo(report.cache_line(cache.policy, cache.nbytes, cache.arena_nbytes))
         steps = self.params["steps"] or 0
-        self._first, done = trainer.resume.start(core.info.batch_size, steps)
+        self._first, done = trainer.resume.start(core.info.step_samples, steps)
         self._bar.total = max(steps * (options["epochs"] - self._first + 1) - done, 0)
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:

@@ -18,6 +18,9 @@ ADDED: Mapping[str, Any] = {
     "schedule": "",
     "schedule_steps": 0,
     "plateau": (),
+    "accumulate": 1,
+    "clip_norm": 0.0,
+    "clip_value": 0.0,
 }
 
 
@@ -28,7 +31,7 @@ class Progress:
     Attributes:
         step: number of updates made.
         epoch: number of the current epoch; 1 is the first.
-        position: number of its batches that are done.
+        position: number of its steps that are done.
         shuffle, seed: determine the order of samples, together with the epoch.
         samples: number of training samples.
         batch, micro_batch, workers: schedule of a batch.
@@ -43,6 +46,8 @@ class Progress:
         schedule: schedule of the learning rate, as on the command line; empty for none.
         schedule_steps: updates over which it extends, unless it has steps of its own.
         plateau: state of a ReduceOnPlateau schedule.
+        accumulate: batches in a step; `position` counts steps.
+        clip_norm, clip_value: gradient clipping.
     """
 
     step: int = 0
@@ -66,6 +71,9 @@ class Progress:
     schedule: str = ""
     schedule_steps: int = 0
     plateau: tuple[float, ...] = ()
+    accumulate: int = 1
+    clip_norm: float = 0.0
+    clip_value: float = 0.0
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:

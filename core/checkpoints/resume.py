@@ -80,6 +80,9 @@ class Resume:
             "learning_rate": rate,
             "reduction": progress.reduction,
             "batch_size": progress.batch,
+            "accumulate": progress.accumulate,
+            "clip_norm": progress.clip_norm,
+            "clip_value": progress.clip_value,
             "trainable_ops": progress.trainable_ops,
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
@@ -152,15 +155,15 @@ class Resume:
             return micro_batch, workers
         return micro_batch or then.micro_batch, workers or then.workers
 
-    def start(self, batch: int, steps: int) -> tuple[int, int]:
+    def start(self, samples: int, steps: int) -> tuple[int, int]:
         """The epoch at which to resume, and the number of its batches that are done.
 
         Args:
-            batch: samples in a step of the resumed training.
+            samples: samples in a step of the resumed training.
             steps: steps in an epoch of the resumed training.
         """
         then = self.progress
-        return then.epoch, min(then.position * then.batch // batch, steps)
+        return then.epoch, min(then.position * then.batch * then.accumulate // samples, steps)
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
         """A warning about changed options that change bits of the results; None without any."""
@@ -247,6 +250,9 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         kernels=kernels_in_use(),
         schedule=str(trainer.info.schedule or ""),
         schedule_steps=trainer.schedule_steps,
+        accumulate=trainer.info.accumulate,
+        clip_norm=trainer.info.clip_norm,
+        clip_value=trainer.info.clip_value,
     )
 
 
@@ -285,8 +291,8 @@ class Saver:
         self._own = path is None or path.endswith(OWN_SUFFIX)
         self._trainer = trainer
         self._progress = progress_of(trainer, order)
-        self._steps = order.steps(trainer.info.batch_size)
-        self._reached = before.start(trainer.info.batch_size, self._steps)
+        self._steps = order.steps(trainer.info.step_samples)
+        self._reached = before.start(trainer.info.step_samples, self._steps)
         self._written: tuple[int, int] | None = None
         if given and not self._own:
             raise OptionError(

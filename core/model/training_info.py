@@ -43,7 +43,10 @@ class TrainingInfo:
         loss_weights: weights of the losses of single outputs, by name or number; else 1.
         reduction: one of REDUCTIONS.
         from_logits: value in the file, for information; the graph decides.
-        batch_size: samples in a step.
+        batch_size: samples in a batch.
+        accumulate: batches in a step, whose gradients are accumulated.
+        clip_norm, clip_value: largest norm of all gradients together, and largest magnitude of a
+            gradient's values; 0 for no clipping.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: filters, by tensor, of which only the given output channels train.
@@ -62,6 +65,19 @@ class TrainingInfo:
     output_losses: tuple[tuple[str, str], ...] = ()
     loss_weights: tuple[tuple[str, float], ...] = ()
     schedule: Schedule | None = None
+    accumulate: int = 1
+    clip_norm: float = 0.0
+    clip_value: float = 0.0
+
+    @property
+    def step_samples(self) -> int:
+        """Samples in a step."""
+        return self.batch_size * self.accumulate
+
+    @property
+    def keeps_gradients(self) -> bool:
+        """Whether gradients are kept until a step's last batch is done."""
+        return self.accumulate > 1 or self.clip_norm > 0 or self.clip_value > 0
 
     def __post_init__(self) -> None:
         # Plans are kept by what they compute, which must be hashable; lists are not.

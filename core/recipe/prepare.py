@@ -26,7 +26,7 @@ class Request:
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
-            batch_size: as in TrainingInfo.
+            batch_size, accumulate, clip_norm, clip_value: as in TrainingInfo.
         warmup: steps of linear warm-up before the schedule.
         hyper_parameters: hyper-parameters of the optimizer, by name.
         last: number of last operators of the file that train; -1 for all.
@@ -44,6 +44,9 @@ class Request:
     schedule: Schedule | None = None
     warmup: int | None = None
     batch_size: int | None = None
+    accumulate: int | None = None
+    clip_norm: float | None = None
+    clip_value: float | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     last: int | None = None
     operators: str | None = None
@@ -56,8 +59,16 @@ class Request:
         Raises:
             OptionError: if operators are selected in two ways, or do not exist.
         """
-        names = ("loss", "output_losses", "loss_weights", "reduction", "optimizer", "schedule")
-        fields = {n: getattr(self, n) for n in (*names, "learning_rate", "batch_size")}
+        names: tuple[str, ...] = (
+            "loss",
+            "output_losses",
+            "loss_weights",
+            "reduction",
+            "optimizer",
+            "schedule",
+        )
+        names += ("learning_rate", "batch_size", "accumulate", "clip_norm", "clip_value")
+        fields = {n: getattr(self, n) for n in names}
         if self.operators is not None:
             if self.last is not None:
                 raise OptionError("operators", "must not be given with `last=`", "both")

@@ -94,6 +94,13 @@ def resolve(
     info = TrainingInfo(**fields)
     if not 0 < info.learning_rate < float("inf"):
         raise OptionError("learning_rate", "must be a number above 0", f"{info.learning_rate:g}")
+    if info.accumulate < 1:
+        raise OptionError("accumulate", "must be 1 or more", info.accumulate)
+    for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
+        if not 0 <= value < float("inf"):
+            raise OptionError(name, "must be a number above 0, or 0 for no clipping", value)
+    if info.clip_norm and info.clip_value:
+        raise OptionError("clip_norm, clip_value", "must not be given together", "both")
     known = rule.attrs.__annotations__
     for name in chosen:
         if name not in known:

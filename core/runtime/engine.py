@@ -151,14 +151,16 @@ class Engine:
             self._update()
         return loss
 
-    def accumulate(self, samples: int, scales: Sequence[float], fill: Fill) -> float:
+    def accumulate(
+        self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None = None
+    ) -> float:
         """Accumulates the gradients of a batch until `apply`; an error discards all of them.
 
         Arguments and result are those of `run`.
         """
         assert not self.at_once, "each weight is updated as soon as its gradient is whole"
         kept, self._accumulated = self._accumulated, False
-        loss = self._compute(samples, scales, fill, None, keep=kept)
+        loss = self._compute(samples, scales, fill, look, keep=kept)
         self._accumulated = True
         return loss
 
@@ -200,6 +202,8 @@ class Engine:
     def _update(self) -> None:
         """Updates each parameter on one of the workers."""
         totals = self.totals.arrays
+        if self.parameters.optimizer:
+            self.parameters.optimizer.clipping.apply(totals.values())
         # the largest first, so that the last to finish is small
         trained = sorted(totals, key=lambda i: -totals[i].size)
         count = len(self._workers)

@@ -7,9 +7,12 @@ import numpy as np
 from odt.core.model.graph import Graph
 from odt.core.planning.memory import aligned
 from odt.core.runtime.arena import aligned_copy, make_arena, view
+from odt.core.runtime.clipping import Clipping
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
 from odt.kernels.schedules import Schedule
+
+NO_CLIPPING = Clipping()
 
 
 class Optimizer:
@@ -20,6 +23,7 @@ class Optimizer:
         attrs: hyper-parameters other than the learning rate.
         learning_rate: learning rate, which may change between steps.
         schedule: determines the learning rate instead, if there is one.
+        clipping: limits of the gradients; needs those of a whole step.
     """
 
     def __init__(
@@ -28,11 +32,13 @@ class Optimizer:
         attrs: Attrs,
         learning_rate: float,
         schedule: Schedule | None = None,
+        clipping: Clipping = NO_CLIPPING,
     ) -> None:
         self.rule = rule
         self.attrs = attrs
         self.learning_rate = learning_rate
         self.schedule = schedule
+        self.clipping = clipping
 
     def state(self, trained: Mapping[int, Array]) -> dict[str, dict[int, Array]]:
         """Allocates the state, by slot and tensor."""

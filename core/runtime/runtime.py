@@ -29,6 +29,8 @@ class Runtime(Closing):
         computations: Sequence[Computation],
         parameters: Parameters,
         schedule: Schedule,
+        *,
+        keep_gradients: bool = False,
     ) -> None:
         """Allocates arenas and binds each computation to them.
 
@@ -37,6 +39,7 @@ class Runtime(Closing):
             computations: the computations.
             parameters: parameters that they share.
             schedule: micro-batches and workers.
+            keep_gradients: keep gradients until the end of a step.
         """
         self.schedule = schedule
         size = schedule.micro_batch
@@ -48,7 +51,7 @@ class Runtime(Closing):
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
         self._team = Team(schedule.workers, schedule.blas_threads)
-        self.engines = [self.engine(computation) for computation in computations]
+        self.engines = [self.engine(c, keep_gradients=keep_gradients) for c in computations]
 
     def engine(self, computation: Computation, *, keep_gradients: bool = False) -> Engine:
         """A further engine on the same memory; arguments are those of an Engine."""

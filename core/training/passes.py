@@ -1,5 +1,6 @@
 """Passes over data: losses, metrics, predictions."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,15 +68,16 @@ class Pass:
         self._lock = threading.Lock()
 
     def step(self, first: int, samples: int) -> float:
-        """Runs the batch of samples [first, first + samples) of the order; returns its loss.
+        """Runs the step of samples [first, first + samples) of the order; returns its loss.
+
+        More samples than a batch run batch by batch, and their gradients are accumulated.
 
         Raises:
             TrainingError: if the loss is not finite.
         """
         start = time.perf_counter()
         try:
-            fill = _filler(self.data, self.order, first)
-            loss = self.engine.run(samples, self._scales(samples), fill, self._look())
+            loss = self._run(first, samples)
         except NotFiniteError as e:
             raise TrainingError(
                 f"step {len(self.losses) + 1}: the loss must be finite, but {self._name(e.value)} "
@@ -85,6 +87,23 @@ class Pass:
         self.losses.append(loss)
         self.samples.append(samples)
         return loss
+
+    def _run(self, first: int, samples: int) -> float:
+        engine, scales, look = self.engine, self._scales(samples), self._look()
+        batch = engine.schedule.batch
+        if samples <= batch:
+            return engine.run(samples, scales, _filler(self.data, self.order, first), look)
+        losses = [
+            engine.accumulate(
+                min(batch, samples - at),
+                scales,
+                _filler(self.data, self.order, first + at),
+                look,
+            )
+            for at in range(0, samples, batch)
+        ]
+        engine.apply()
+        return math.fsum(losses)
 
     def accumulate(self, samples: int, scale: float) -> float:
         """Accumulates the gradients of the first samples of the order; returns the scaled loss.

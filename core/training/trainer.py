@@ -13,6 +13,7 @@ from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
 from odt.core.recipe.computations import training_and_validation
+from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.engine import Engine, Look
 from odt.core.runtime.parameters import Optimizer, Parameters
 from odt.core.runtime.runtime import Runtime
@@ -159,7 +160,9 @@ class Trainer(Closing):
         way = fit_budget(plans, runs, info, budget, micro_batch, workers, reserves=reserves)
         self.predicted = None if budget is None else way.peak
         self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
-        self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule)
+        self.runtime = Runtime(
+            way.plans, runs, self.parameters, way.schedule, keep_gradients=info.keeps_gradients
+        )
         self._training, self._validation = self.runtime.engines
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
@@ -203,7 +206,7 @@ class Trainer(Closing):
             DataError: if data holds values that no loss can use.
         """
         watch = watch or Watch()
-        reduction, batch = self.info.reduction, self.info.batch_size
+        reduction, batch = self.info.reduction, self.info.step_samples
         for number in range(start, epochs + 1):
             order = orders.order(number)
             run = Pass(self._training, data, order, reduction, self.metrics)
@@ -283,7 +286,7 @@ class Trainer(Closing):
 
         Args:
             data: source of the samples.
-            samples: number of samples, at most a batch.
+            samples: number of samples, at most those of a step.
             update: update the weights; False computes the loss only.
             look: sees the outputs of each micro-batch.
 
@@ -380,4 +383,5 @@ class Trainer(Closing):
 def _optimizer(info: TrainingInfo) -> Optimizer:
     rule, rate = OPTIMIZERS[info.optimizer], info.learning_rate
     schedule = info.schedule and info.schedule.resolve(rate)
-    return Optimizer(rule, rule.attrs(**info.hyper_parameters), rate, schedule)
+    clipping = Clipping(info.clip_norm, info.clip_value)
+    return Optimizer(rule, rule.attrs(**info.hyper_parameters), rate, schedule, clipping)

@@ -53,6 +53,9 @@ class BatchTrainer:
         schedule: Schedule | None = None,
         warmup: int | None = None,
         batch_size: int | None = None,
+        accumulate: int | None = None,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
         metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
         sparse: Pairs[float] | None = None,
@@ -80,7 +83,10 @@ class BatchTrainer:
             learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
             schedule: learning rate schedule, if `learning_rate` is a number.
             warmup: steps in which the learning rate grows linearly, before the schedule.
-            batch_size: samples per step.
+            batch_size: samples per batch; a batch is a step unless `accumulate` is given.
+            accumulate: batches per step of `fit`, whose gradients are accumulated.
+            clip_norm: gradient clipping: largest norm of all gradients together; 0 for none.
+            clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 docs/training.md lists them.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
@@ -127,6 +133,9 @@ class BatchTrainer:
             schedule=schedule,
             warmup=warmup,
             batch_size=batch_size,
+            accumulate=accumulate,
+            clip_norm=clip_norm,
+            clip_value=clip_value,
             hyper_parameters=values,
             last=chosen.last,
             operators=_listed(chosen.operators),

@@ -139,8 +139,8 @@ class Fit:
         core = trainer.build()
         validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
         data, order = samples.data, samples.order
-        steps = order.steps(core.info.batch_size)
-        first, done = resume.start(core.info.batch_size, steps)
+        steps = order.steps(core.info.step_samples)
+        first, done = resume.start(core.info.step_samples, steps)
         if validation is not None and core.caches:
             raise OptionError(
                 "cache_frozen",
@@ -211,6 +211,10 @@ class Fit:
         trainer = self.trainer
         core = trainer.build()
         batch_size = core.info.batch_size
+        if core.info.accumulate > 1:
+            raise OptionError(
+                "accumulate", "must be left out with an iterable of batches", core.info.accumulate
+            )
         validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin(None)
@@ -247,7 +251,7 @@ class Fit:
         """Warns of what training will not do, and checks the values of the samples if asked."""
         trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
         data, order = samples.data, samples.order
-        first, _ = resume.start(core.info.batch_size, order.steps(core.info.batch_size))
+        first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
         for note in (trainer.recipe.dequantized.note, *data.notes):
             trainer.warn(note)
         wrong = contradiction(trainer.recipe.model.graph, core.info)

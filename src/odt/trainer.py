@@ -104,7 +104,7 @@ class Trainer(BatchTrainer):
         samples = arrange(
             data,
             self.samples.losses,
-            self.recipe.info.batch_size,
+            self.recipe.info.step_samples,
             length=data_length,
             fraction=validation_split,
             stratify=before.stratified if stratify is None else stratify,

@@ -20,6 +20,9 @@ FILES = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expe
 
 # Options of the trainer that a checkpoint holds.
 LOOPS: dict[str, dict[str, Any]] = {
+    "accumulation": {"batch_size": 4, "accumulate": 4},
+    "clipping by norm": {"clip_norm": 0.5, "micro_batch": 8, "workers": 2},
+    "clipping by value": {"clip_value": 0.01},
     "8-bit Adam": {"optimizer": "adam8bit"},
     "Adafactor": {"optimizer": "adafactor", "sparse": {"*": 0.5}},
     "RMSprop": {"optimizer": odt.RMSprop(0.001, momentum=0.9)},
@@ -68,7 +71,7 @@ def test_a_stopped_run_resumes_bit_for_bit(name: str, steps: int, tmp_path: Path
         wanted = {weight: values.copy() for weight, values in whole.weights.items()}
     with trainer(**LOOPS[name]) as first:
         first.fit(X, Y, **data, seed=3, callbacks=[Stop(steps)], save_to=tmp_path / "state.odt")
-    with trainer(checkpoint=tmp_path / "state.odt") as second:
+    with odt.Trainer(MODEL, checkpoint=tmp_path / "state.odt") as second:
         second.fit(X, Y, **data)
         for weight, values in wanted.items():
             np.testing.assert_array_equal(second.weights[weight], values)
@@ -168,6 +171,42 @@ def test_a_value_of_validation_needs_validation_data(options: dict[str, Any]) ->
         pytest.raises(odt.OptionError, match=r"^`monitor=`: val_loss needs `validation_split=` or"),
     ):
         trained.fit(X, Y)
+
+
+@pytest.mark.parametrize("samples", [90, 83, 65])
+def test_accumulated_batches_are_one_large_batch(samples: int) -> None:
+    """Also where the last step, or its last batch, is not full."""
+    found = []
+    for options in ({"batch_size": 16}, {"batch_size": 4, "accumulate": 4}):
+        with trainer(**options, optimizer="sgd", learning_rate=0.1) as trained:
+            history = trained.fit(X[:samples], Y[:samples], epochs=2, seed=1)
+            assert trained.build().parameters.step == 2 * -(-samples // 16)
+            found.append((history.history, {n: a.copy() for n, a in trained.weights.items()}))
+    (values_of_large, weights), (accumulated, others) = found
+    for name, values in values_of_large.items():
+        assert accumulated[name] == pytest.approx(values, rel=1e-5)
+    for name, a in weights.items():
+        np.testing.assert_allclose(others[name], a, rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_that_are_kept_are_planned() -> None:
+    plain, kept = (odt.plan(MODEL, batch_size=16, workers=1, clip_norm=n) for n in (0.0, 1.0))
+    assert (plain.gradients, kept.gradients) == (0, kept.parameters)
+    with trainer(clip_norm=1.0, workers=1) as trained:
+        assert trained.build().memory().gradients == kept.gradients
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clip_norm": 1.0, "clip_value": 1.0}, "must not be given together"),
+        ({"clip_norm": float("nan")}, "`clip_norm=`: must be a number above 0"),
+        ({"accumulate": 0}, "`accumulate=`: must be 1 or more, but got 0"),
+    ],
+)
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(odt.OptionError, match=message):
+        trainer(**options)
 
 
 def test_the_best_epoch_is_that_of_the_monitored_value() -> None:

@@ -109,7 +109,7 @@ def forecast(
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
     slots = [s for p in plan.trained_specs.values() for s in rule.state(attrs, p).values()]
-    at_once = size == schedule.batch and schedule.workers == 1
+    at_once = size == schedule.batch and schedule.workers == 1 and not info.keeps_gradients
     return Forecast(
         plans,
         schedule,

@@ -106,7 +106,7 @@ def test_another_batch_starts_at_the_same_sample() -> None:
 @pytest.mark.parametrize(
     ("progress", "changes", "words"),
     [
-        ({}, {"optimizer": "lion"}, "its optimizer must be one of"),
+        ({}, {"optimizer": "newton"}, "its optimizer must be one of"),
         ({"loss": "x"}, {}, "its loss: must be one of"),
         ({"reduction": "x"}, {}, "its reduction must be one of"),
         ({}, {"hyper_parameters": {"learning_rate": 0.1, "beta_1": 0.9}}, "got beta_1 = 0.9"),
