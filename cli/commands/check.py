@@ -4,7 +4,6 @@ The exit status is 1 if it cannot.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -27,15 +26,13 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
-from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
-from odt.core.training.random_data import RandomData
-from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
+from odt.core.training.random_data import random_data
+from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
 from odt.errors import MOST, one_line
-from odt.kernels.registry import LOSSES
 
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
@@ -87,10 +84,9 @@ def command(
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     request = Request(**options, last=num_of_trainable_ops, selection=selection, sparse=sparse)
     recipe = prepare(lowered, request)
-    graph, info = recipe.graph, recipe.info
-    with Trainer(recipe.graphs, info, micro_batch=micro_batch, workers=workers) as trainer:
+    with Trainer(recipe.graphs, recipe.info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
-        found = trainability(graph, plan, trainable_operators(graph, info), info.trainable_tensors)
+        found = trainability(recipe.graph, trainer.info, plan)
         click.echo(report.trained_line(trainer.parameters.trained.values()))
         for line in describe(plan.graph, found):
             click.echo(line)
@@ -102,20 +98,19 @@ def command(
         click.echo(report.memory_block(trainer.memory(), trainer.runtime.schedule))
         data: Data
         if load_input is None and load_expected is None:
-            runtime = trainer.runtime
-            draws = [LOSSES[name].draw for name, _ in runtime.losses]
-            data = RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
+            data = random_data(trainer.runtime, seed)
         else:
             data = open_data(load_input, load_expected, trainer.runtime)
-    tested = replace(trainer.info, batch_size=min(trainer.info.batch_size, TESTED))
-    findings = self_test(recipe.graphs, tested, data, seed=seed)
+    findings = self_test(recipe.graphs, trainer.info, data, seed=seed)
     for finding in findings:
         click.echo(f"{MARKS[finding.passed]} {finding.what}: {spell(finding.detail)}")
-    if found.blocked or any(f.passed is False for f in findings):
+    passed = False if found.blocked else verdict(findings)
+    if passed is False:
         click.echo("The model cannot be trained.")
         raise click.exceptions.Exit(1)
-    told = all(f.passed for f in findings if f.what != DIFFERENCES)
-    click.echo("The model can be trained." if told else "Unknown whether the model can be trained.")
+    click.echo(
+        "The model can be trained." if passed else "Unknown whether the model can be trained."
+    )
 
 
 def describe_refusals(graph: Graph, refused: Sequence[UnsupportedNode]) -> list[str]:

@@ -1,7 +1,7 @@
 """The sample axis of a lowered graph: nodes that mix samples, and the spec of one sample."""
 
 from odt.core.lowering.binding import bind_operands, row_of
-from odt.core.model.graph import Graph, LoweredGraph, Node
+from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import TensorSpec, always
 
@@ -33,7 +33,7 @@ def mixed(graph: LoweredGraph) -> tuple[Node, ...]:
     return mixing_nodes(graph) if graph.samples > 1 else ()
 
 
-def sample_spec(graph: Graph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
+def sample_spec(graph: LoweredGraph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
     """The spec of one sample of an input, output or target.
 
     Raises:

@@ -6,9 +6,11 @@ from typing import Any
 
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, row_of
 from odt.core.lowering.unsupported import UnsupportedNode
-from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
+from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.trainable import gradient_of, trainable_by_operator, trainable_tensors
+from odt.core.recipe.computations import trainable_operators
 from odt.kernels.opdef import TensorSpec
 
 
@@ -42,21 +44,18 @@ class Trainability:
     deepest: int
 
 
-def trainability(
-    graph: Graph, plan: Plan, trainable: frozenset[int], only: Collection[int] | None = None
-) -> Trainability:
+def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
     """Compares the weights that should train with those that a plan trains.
 
     Args:
         graph: as in the file.
-        plan: plan of a training step with these operators.
-        trainable: positions in the file of the operators that should train.
-        only: the weights of these operators that should train; None for all.
+        info: resolved training info, which says what should train.
+        plan: plan of a training step with this info.
     """
-    lowered = plan.graph
+    lowered, only = plan.graph, info.trainable_tensors
     trained = [plan.values[name].tensor for name in plan.parameters]
     found = dict.fromkeys(i for i in trained if i is not None)
-    wanted = trainable_tensors(lowered, trainable, only)
+    wanted = trainable_tensors(lowered, trainable_operators(graph, info), only)
     missing = dict.fromkeys(i for i in wanted if i not in found)
     users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
     deepest = max(n.origin for n in graph.nodes) - max(users, default=-1)
@@ -91,16 +90,16 @@ def tail(graph: Graph, refusals: Collection[UnsupportedNode]) -> Tail:
     )
 
 
-def _blocked(graph: Graph, missing: Collection[int]) -> tuple[Blocked, ...]:
+def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, ...]:
     """The nodes that block the gradients of some weights."""
     needs = set(missing)
     blocked = []
-    for node in graph.nodes:
+    for node in lowered.nodes:
         row = row_of(node.op)
         for name, i in bind_inputs(row, node).items():
             if i not in needs:
                 continue
-            floats = [o for o in node.outputs if graph.tensors[o].spec.dtype.kind == "f"]
+            floats = [o for o in node.outputs if lowered.tensors[o].spec.dtype.kind == "f"]
             if gradient_of(row, name) is not None and floats:
                 needs.update(floats)
             else:
@@ -108,13 +107,13 @@ def _blocked(graph: Graph, missing: Collection[int]) -> tuple[Blocked, ...]:
     return tuple(blocked)
 
 
-def flops(graph: Graph) -> int:
+def flops(lowered: LoweredGraph) -> int:
     """Operations of one forward pass of a lowered graph; a multiply-add counts 2."""
     total = 0
-    for node in graph.nodes:
+    for node in lowered.nodes:
         row = row_of(node.op)
         names: dict[str, Any] = {**bind_operands(row, node), **bind_outputs(row, node)}
-        specs: dict[str, TensorSpec] = {n: graph.tensors[i].spec for n, i in names.items()}
+        specs: dict[str, TensorSpec] = {n: lowered.tensors[i].spec for n, i in names.items()}
         total += row.flops(node.attrs, specs)
     return total
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from odt.core.data.protocol import SampleOrder
+from odt.core.runtime.runtime import Runtime
 from odt.kernels.lossdef import Draw
 from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import LOSSES
 
 # What inputs of floats may be: most models take numbers near 0, some pixels, or numbers of words.
 FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
@@ -17,6 +19,12 @@ FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = 
     "pixels": lambda rng, shape: rng.integers(0, 256, shape).astype(np.float64),
     "words": lambda rng, shape: rng.integers(0, 2, shape),
 }
+
+
+def random_data(runtime: Runtime, seed: int) -> "RandomData":
+    """Random samples for a runtime that computes losses."""
+    draws = [LOSSES[name].draw for name, _ in runtime.losses]
+    return RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,15 @@
 """Forecast of training memory, and a test of whether a model can be trained."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
-from odt.core.recipe.computations import trainable_operators, training_and_validation
+from odt.core.recipe.computations import training_and_validation
 from odt.core.recipe.trainability import trainability
-from odt.core.training.random_data import RandomData
-from odt.core.training.self_test import DIFFERENCES, TESTED, self_test
+from odt.core.training.random_data import random_data
+from odt.core.training.self_test import self_test, verdict
 from odt.errors import OptionError
-from odt.kernels.registry import LOSSES
 from odt.model import Model, Path, file_of, lowered_of
 from odt.trainer import Trainer
 
@@ -105,16 +104,8 @@ def check(model: Model | Path, *, seed: int = 0, **options: Any) -> CheckResult:
         return CheckResult(False, tuple(map(str, unsupported)))
     with Trainer(source, **options) as trainer:
         engine, recipe = trainer.build(), trainer.recipe
-        runtime, graph, info = engine.runtime, recipe.graph, engine.info
-        operators = trainable_operators(graph, info)
-        blocked = trainability(graph, engine.plan, operators, info.trainable_tensors).blocked
-        draws = [LOSSES[name].draw for name, _ in runtime.losses]
-        data = RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
-    tested = replace(info, batch_size=min(info.batch_size, TESTED))
-    findings = self_test(recipe.graphs, tested, data, seed=seed)
+        blocked = trainability(recipe.graph, engine.info, engine.plan).blocked
+        data = random_data(engine.runtime, seed)
+    findings = self_test(recipe.graphs, engine.info, data, seed=seed)
     texts = tuple(f"{f.what}: {f.detail}" for f in findings)
-    if blocked or any(f.passed is False for f in findings):
-        return CheckResult(False, texts)
-    return CheckResult(
-        True if all(f.passed for f in findings if f.what != DIFFERENCES) else None, texts
-    )
+    return CheckResult(False if blocked else verdict(findings), texts)

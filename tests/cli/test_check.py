@@ -14,11 +14,11 @@ from support.paths import GOLDEN, MLP_SM, MODELS
 
 from odt.cli.main import main
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import Graph
 from odt.core.model.schema_tables import code_of
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.random_data import RandomData
-from odt.core.training.self_test import Finding, self_test
+from odt.core.training.self_test import self_test
+from odt.core.training.trainer import Trainer
 from odt.kernels.lossdef import draw_classes, draw_values
 from odt.kernels.opdef import Array, Kernel, TensorSpec
 from odt.kernels.ops import fully_connected
@@ -78,11 +78,12 @@ def test_memory_is_what_train_takes(options: tuple[object, ...]) -> None:
 def test_few_samples_are_tested(asked: int, tested: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def remember(graph: Graph, info: TrainingInfo, *rest: Any, **more: Any) -> list[Finding]:
-        seen.append(info.batch_size)
-        return [Finding("loss", True, "1")]
+    class Watched(Trainer):
+        def __init__(self, graphs: LoweredGraphs, info: TrainingInfo, **options: Any) -> None:
+            seen.append(info.batch_size)
+            super().__init__(graphs, info, **options)
 
-    monkeypatch.setattr("odt.cli.commands.check.self_test", remember)
+    monkeypatch.setattr("odt.core.training.self_test.Trainer", Watched)
     check(MLP_SM / "model.circle", "--batch-size", asked)
     assert seen == [tested]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
@@ -85,12 +85,12 @@ def difference(ours: Array, theirs: Array) -> float:
 
 def random_inputs(path: Path, samples: int, seed: int = 0) -> list[Array]:
     """Random samples for a model's inputs: standard normal, integers 0 … 9."""
-    graph = read_model(str(path)).graph
+    graphs = lower_model(read_model(str(path))).graphs
+    graph = graphs.at_file_batch
     rng = np.random.default_rng(seed)
     found: list[Array] = []
     for i in graph.inputs:
-        size = LoweredGraphs(graph).file_batch
-        spec = sample_spec(graph, graph.label(i), graph.tensors[i].spec, size)
+        spec = sample_spec(graph, graph.label(i), graph.tensors[i].spec, graphs.file_batch)
         shape = (samples, *spec.shape)
         if spec.dtype.kind == "f":
             found.append(rng.normal(size=shape).astype(spec.dtype))

@@ -22,7 +22,6 @@ from odt.cli.commands.check import describe, describe_refusals
 from odt.core.export.exporter import convert, export_model
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import parse_model
-from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.trainability import flops, trainability
 from odt.core.training.inference import Predictor
@@ -162,7 +161,7 @@ def answer(data: bytes, out: Path) -> None:
     recipe = prepare(lowered, Request(loss="mean_squared_error", batch_size=2))
     graph, info = recipe.graph, recipe.info
     with Trainer(recipe.graphs, info, workers=1) as trainer:
-        found = trainability(graph, trainer.plan, trainable_operators(graph, info))
+        found = trainability(graph, info, trainer.plan)
         describe(trainer.plan.graph, found)
         runtime = trainer.runtime
         values = sum(spec.size for spec in (*runtime.input_specs, *runtime.target_specs))
