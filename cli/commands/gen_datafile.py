@@ -38,11 +38,15 @@ from odt.core.datasets.source_format import Opening
 from odt.core.datasets.splits import Division, Wanted
 from odt.core.datasets.synthetic import Randomness, synthetic_data
 from odt.core.datasets.tables import TableOptions
+from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.reader import read_model
 from odt.core.storage.reading import printable
+from odt.core.training.inference import Predictor
 from odt.errors import MOST, DataError, OdtError
 
 # Options that take as many values as follow, as in ONE's tools.
 LISTS = ("--split", "--length")
+BATCH = 16  # samples that `random` computes at once
 
 
 class GenDatafile(Command):
@@ -380,10 +384,9 @@ def random(
         raise click.UsageError("give [TOOL] MODEL, and --low below --high.")
     base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
-    with closing(Bar()) as bar:
-        specs = synthetic_data(
-            paths[-1], files, length, Randomness(low, high, seed), output_format, bar
-        )
+    graphs, randomness = lower_model(read_model(paths[-1])).graphs, Randomness(low, high, seed)
+    with closing(Bar()) as bar, Predictor(graphs, min(BATCH, length), workers=1) as predictor:
+        specs = synthetic_data(predictor, paths[-1], files, length, randomness, output_format, bar)
     for path, role in zip(files, specs, strict=True):
         click.echo(f"{path}: {length} × {', '.join(str(s) for s in role)}")
     click.echo("Generated input and output files")

@@ -10,14 +10,11 @@ import numpy as np
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.outputs import OUTPUTS
-from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.reader import read_model
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.inference import Predictor
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
-BATCH = 16
 CLASSES = 10  # integers are drawn below this, unless the user gives an upper bound
 
 
@@ -54,6 +51,7 @@ class SyntheticData:
 
 
 def synthetic_data(
+    predictor: Predictor,
     model_path: str,
     paths: tuple[Path, Path],
     length: int,
@@ -66,11 +64,19 @@ def synthetic_data(
     Only float outputs are written, since training can have a loss on them; all outputs if none is
     float.
 
+    Args:
+        predictor: computes the outputs.
+        model_path: path of the model, for messages and sidecars.
+        paths: files of the inputs and of the outputs.
+        length: number of samples.
+        randomness: distribution of the inputs.
+        output: format of the files, a key of OUTPUTS.
+        progress: called with the name, the number of samples so far, and `length`.
+
     Raises:
-        OdtError: if the model cannot be read or run, or a file cannot be written.
+        OdtError: if outputs are not finite, or a file cannot be written.
     """
-    graph = dequantize_weights(read_model(model_path)).graph
-    with Predictor(graph, min(BATCH, length), workers=1) as predictor, ExitStack() as stack:
+    with ExitStack() as stack:
         every = predictor.runtime.output_specs
         kept = [k for k, s in enumerate(every) if s.dtype.kind == "f"] or range(len(every))
         specs = (list(predictor.runtime.input_specs), [every[k] for k in kept])
