@@ -73,6 +73,6 @@ def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: floa
         return None
     return (
         f"Warning: epoch {epoch.number}: the loss {loss:.4g} is well above {before:.4g}, the loss "
-        f"before training. Give a smaller --learning-rate, such as {learning_rate / 10:g} instead "
+        f"before training. Give a smaller `learning_rate=`, such as {learning_rate / 10:g} instead "
         f"of {learning_rate:g}."
     )
