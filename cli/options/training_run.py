@@ -15,6 +15,8 @@ from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import LostFileError, OdtError
 from odt.kernels.schedules import ReduceOnPlateau
 
+# Arguments of fit for command lines in ONE's spelling.
+ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
 EXPORTS = {
     "circle": "export_circle",
     "tflite": "export_tflite",
@@ -135,7 +137,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         {
             **passed_on(options, trainer.fit),
             "shuffle": shuffle,
-            **({"drop_last": True, "stratify": False} if spelled_as_one() else {}),
+            **(ONE_HABITS if spelled_as_one() else {}),
             "save_to": options["export_checkpoint"],
             "save_every": options["export_checkpoint_every"],
             "properties": dict(options["properties"]),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from odt.core.data.split import split_classes, split_last, unjudged_classes
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
+from odt.default_rate import FINE_TUNING, TRAINED, constant_loss
 from odt.errors import DataError, OptionError
 from odt.fit_warnings import warnings_before_training, worse_than_untrained
 from odt.kernels.opdef import Array, TensorSpec
@@ -133,6 +134,7 @@ class Fit:
         validation_data: Any,
         patience: int | None,
         check_data: bool,
+        fine_tune: bool,
     ) -> None:
         """Trains on a data set, whose samples are read by number."""
         trainer, resume = self.trainer, self.trainer.resume
@@ -180,6 +182,8 @@ class Fit:
                 if (first, done) == (1, 0):
                     trainer.epoch = self._untrained(given, samples, validation)
                     self.history.start = self._logs(trainer.epoch)
+                    if fine_tune:
+                        self._fine_tune(samples, trainer.epoch.training.loss)
                 self._epoch_begin(first - 1)
             for epoch in core.fit(
                 given,
@@ -267,9 +271,7 @@ class Fit:
 
     def _untrained(self, data: Data, samples: Samples, held: DataSet | None) -> Epoch:
         """Epoch 0: results before the first step, of some training and all validation samples."""
-        core, numbers = self.trainer.build(), samples.order.samples
-        some = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
-        chosen: Any = np.asarray(numbers)[some]
+        core, chosen = self.trainer.build(), _some(samples)
         training, validation = core.evaluate(data, chosen, rest=True), None
         rest = not samples.order.drop_last
         if held is not None:
@@ -277,6 +279,22 @@ class Fit:
         elif len(samples.validation):
             validation = core.evaluate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
+
+    def _fine_tune(self, samples: Samples, loss: float) -> None:
+        """Lowers a learning rate that nobody chose if the model is already trained."""
+        trainer, core = self.trainer, self.trainer.build()
+        if trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule:
+            return
+        constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
+        if loss < TRAINED * constant:
+            rate = core.info.learning_rate * FINE_TUNING
+            trainer.learning_rate = rate
+            core.info = replace(core.info, learning_rate=rate)
+            trainer.warn(
+                f"The model is already trained: its loss is {loss:.4g}, that of a constant "
+                f"prediction {constant:.4g}. The learning rate is {rate:g}, not "
+                f"{rate / FINE_TUNING:g}; `learning_rate=` sets another."
+            )
 
     def _unjudged(self, samples: Samples, validation: DataSet | None) -> str | None:
         """Warns of validation data that cannot judge the training."""
@@ -309,6 +327,13 @@ class Fit:
     def _logs(self, epoch: Epoch) -> dict[str, float]:
         logs, validation = self.trainer.logs(epoch.training), epoch.validation
         return logs | (self.trainer.logs(validation, "val_") if validation else {})
+
+
+def _some(samples: Samples) -> Any:
+    """Numbers of the training samples of epoch 0, evenly spaced."""
+    numbers = samples.order.samples
+    some = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
+    return np.asarray(numbers)[some]
 
 
 def _pair(data: Any) -> tuple[Any, ...]:

@@ -56,6 +56,7 @@ class Trainer(BatchTrainer):
         save_to: Path | None = None,
         save_every: int | None = None,
         properties: Mapping[str, str | int | float] | None = None,
+        fine_tune: bool = True,
     ) -> History:
         """Trains for a number of epochs.
 
@@ -84,6 +85,8 @@ class Trainer(BatchTrainer):
             save_to: path of a checkpoint, saved after each epoch.
             save_every: number of steps after which the checkpoint is saved instead.
             properties: user metadata to store in the checkpoint.
+            fine_tune: whether a learning rate that nobody chose is a tenth of the default if the
+                model is already trained, judged by its loss before the first step.
 
         Returns:
             Loss and metrics of each epoch.
@@ -122,7 +125,7 @@ class Trainer(BatchTrainer):
             properties=properties,
             before=self.resume,
         )
-        run.samples(samples, self._saver, validation_data, patience, check_data)
+        run.samples(samples, self._saver, validation_data, patience, check_data, fine_tune)
         return run.history
 
     def evaluate(self, x: Any, y: Any = None) -> Logs:

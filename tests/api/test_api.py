@@ -286,3 +286,25 @@ def test_the_trainer_loads_only_what_training_needs() -> None:
     line = f"import sys, odt; odt.Trainer; print({slow} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_a_trained_model_gets_a_tenth_of_the_default_rate(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"batch_size": 16}
+    with odt.Trainer(MODEL, **options) as fresh:
+        fresh.fit(X, Y, epochs=60, seed=1)
+        assert fresh.learning_rate == 0.001
+        fresh.export(tmp_path / "trained.circle")
+    trained = tmp_path / "trained.circle"
+    with odt.Trainer(trained, **options) as tuned:
+        with pytest.warns(odt.OdtWarning, match="already trained"):
+            history = tuned.fit(X, Y)
+        assert tuned.learning_rate == pytest.approx(0.0001)
+        assert history.start["loss"] < 1
+    chosen_rates: list[dict[str, Any]] = [{"learning_rate": 0.001}, {"optimizer": odt.Adam(0.001)}]
+    for given in chosen_rates:
+        with odt.Trainer(trained, **options, **given) as chosen:
+            chosen.fit(X, Y)
+            assert chosen.learning_rate == 0.001
+    with odt.Trainer(trained, **options) as kept:
+        kept.fit(X, Y, fine_tune=False)
+        assert kept.learning_rate == 0.001

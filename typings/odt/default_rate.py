@@ -1,0 +1,1 @@
+../../src/odt/default_rate.py
