@@ -283,7 +283,8 @@ class Fit:
     def _fine_tune(self, samples: Samples, loss: float) -> None:
         """Lowers a learning rate that nobody chose if the model is already trained."""
         trainer, core = self.trainer, self.trainer.build()
-        if trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule:
+        chosen = trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule
+        if chosen or trainer.resume.path:
             return
         constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
         if loss < TRAINED * constant:
