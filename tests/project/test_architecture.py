@@ -1,6 +1,7 @@
 """Arrows point down, packages and links are complete, files stay small."""
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -205,6 +206,13 @@ def test_operators_are_smaller() -> None:
         if text.count("\n") >= MOST_LINES_OF_AN_OPERATOR:
             reason = "lines because" in (ast.get_docstring(ast.parse(text)) or "")
             assert reason, f"{path}: the docstring must say why it is so long: '… lines because …'"
+
+
+@pytest.mark.parametrize("folder", ["core", "kernels", "src"])
+def test_only_the_command_line_knows_its_options(folder: str) -> None:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        found = re.search(r"(?<![\w-])--[a-z][a-z-]*", path.read_text(encoding="utf-8"))
+        assert found is None, f"{path}: not {found[0]}, but as in Python, such as `batch_size=`"
 
 
 @pytest.mark.parametrize("folder", ["tests", "tools"])

@@ -18,7 +18,6 @@ from odt.cli.output.spelling import OPTIONS, TEXTS, spell
 FOLDERS = ("core", "kernels", "src/odt")
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 REFERENCE = re.compile(r"`([a-z_0-9]+=[^`]*)`")
-OPTION = re.compile(r"(?<![\w-])--[a-z]")
 COMMANDS_ONLY = {"mem_poll", "model", "out_dir", "source"}  # no arguments in Python
 PYTHON_ONLY = {"decay_steps", "initial_learning_rate", "mode"}  # no options of a command
 ONERT = ROOT / "src/odt/experimental"  # its arguments are onert's
@@ -73,12 +72,6 @@ def arguments() -> set[str]:
 
 KNOWN = options(main) | options(random)
 ARGUMENTS = arguments()
-
-
-@pytest.mark.parametrize("path", PATHS, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_no_text_below_the_command_line_names_its_options(path: Path) -> None:
-    found = OPTION.search(path.read_text(encoding="utf-8"))
-    assert not found, "name the argument in Python, such as `batch_size=`"
 
 
 @pytest.mark.parametrize(
