@@ -5,6 +5,9 @@
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone
 # make pages   writes docs and code that are generated from the rows and docstrings
+# make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
+# make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
+#              armv7l or riscv64; ALL=1 runs every operator's tests, too
 # make clean   removes what the others made
 
 # 3.13 comes last because the real onert, a judge of our files, has no wheel for it.
@@ -15,7 +18,7 @@ BIN := .venv/bin
 DATA ?= ../shared
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: test demo accept bench pages clean
+.PHONY: test demo accept bench pages wheels emulate clean
 
 test: .venv/test
 	$(BIN)/ruff format --check
@@ -37,6 +40,13 @@ bench: .venv/test
 pages: .venv/test
 	$(BIN)/python tools/write_pages.py
 
+wheels: .venv/wheels
+	$(BIN)/python tools/wheels/build.py --out dist $(ONLY:%=--only %)
+
+emulate: .venv/bin/pip
+	$(BIN)/pip install --quiet click
+	$(BIN)/python tools/wheels/emulate.py $(ARCH) $(if $(ALL),--all) $(if $(CPU),--cpu $(CPU))
+
 demo: .venv/odt
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
@@ -53,6 +63,10 @@ demo: .venv/odt
 .venv/references: pyproject.toml | .venv/test
 	$(BIN)/pip install --quiet --editable '.[references]'
 	touch $@
+
+.venv/wheels: pyproject.toml | .venv/bin/pip
+	$(BIN)/pip install --quiet --editable '.[wheels]'
+	touch $@ .venv/odt
 
 .venv/bin/pip:
 	@test -n "$(PYTHON)" || { echo "odt needs Python 3.11 or newer with venv:" \

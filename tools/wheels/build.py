@@ -1,0 +1,120 @@
+"""Builds the wheels of all platforms on one Linux machine; make wheels runs it.
+
+The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
+Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
+wheel that setuptools makes without kernels. The same sources and versions of zig and setuptools
+give the same bytes, in whatever folder.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
+
+from wheels.archives import read_wheel, write_wheel
+from wheels.inspection import inspect_library
+from wheels.platforms import PLATFORMS, SOURCES, Platform
+
+ROOT = Path(__file__).parents[2]
+FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+PLACE = "odt/kernels/native"  # of the library
+MOST_BYTES = 10**6  # of a wheel
+# Beside those of pyproject.toml. Without a sanitizer, since zig adds one of its own accord.
+OPTIONS = ("-shared", "-fPIC", "-s", "-fno-sanitize=undefined", "-Wno-pass-failed")
+QUIET = ("-Wno-unused-command-line-argument", "-Wl,--build-id=none")
+
+
+def settings() -> Any:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "setuptools"
+    ]
+
+
+def files_without_kernels(folder: Path) -> dict[str, bytes]:
+    """The files of the wheel that setuptools makes of a copy of the package, without kernels."""
+    tree, out = folder / "tree", folder / "pure"
+    tree.mkdir()
+    for name in FILES:
+        shutil.copy(ROOT / name, tree)
+    for place in settings()["package-dir"].values():
+        ignore = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "*.c", "*.h")
+        shutil.copytree(ROOT / place, tree / place, ignore=ignore)
+    project = tree / "pyproject.toml"
+    text = project.read_text(encoding="utf-8")
+    table = r"^\[\[tool\.setuptools\.ext-modules\]\]\n.*?(?=^\[)"
+    project.write_text(re.sub(table, "", text, flags=re.DOTALL | re.MULTILINE), encoding="utf-8")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)
+    (wheel,) = out.glob("*-py3-none-any.whl")
+    return read_wheel(wheel)
+
+
+def compiled(platform: Platform, folder: Path) -> Path:
+    """The library of a platform."""
+    (module,) = settings()["ext-modules"]
+    path = folder / platform.tag / platform.library
+    path.parent.mkdir()
+    run(
+        *(sys.executable, "-m", "ziglang", "cc", "-target", platform.target),
+        *(*module["extra-compile-args"], *OPTIONS, *QUIET, *platform.flags),
+        *sorted(p.name for p in SOURCES.glob("*.c")),
+        *(*module["extra-link-args"], "-o", path),
+        cwd=SOURCES,  # paths of the build stay out of the library
+    )
+    return path
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Runs a command, which prints only if it fails."""
+    done = subprocess.run(
+        command, cwd=cwd, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if done.returncode:
+        raise click.ClickException(f"{' '.join(map(str, command))}\n{done.stdout}")
+
+
+@click.command()
+@click.option(
+    "--out", default="dist", type=click.Path(path_type=Path), help="Folder of the wheels."
+)
+@click.option("--only", multiple=True, help="Platform tag, or any; all if left out.")
+def main(out: Path, only: tuple[str, ...]) -> None:
+    """Builds wheels, inspects them and prints a table."""
+    tags = ["any", *(p.tag for p in PLATFORMS)]
+    unknown = [tag for tag in only if tag not in tags]
+    if unknown:
+        raise click.ClickException(f"--only: must be of {', '.join(tags)}, but got {unknown[0]}")
+    out.mkdir(parents=True, exist_ok=True)
+    rows: list[tuple[Path, int, str]] = []
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = files_without_kernels(folder)
+        if not only or "any" in only:
+            rows.append((write_wheel(files, ["py3-none-any"], out), 0, "NumPy kernels only"))
+        for platform in (p for p in PLATFORMS if not only or p.tag in only):
+            library = compiled(platform, folder)
+            data = library.read_bytes()
+            members = {**files, f"{PLACE}/{platform.library}": data}
+            wheel = write_wheel(members, platform.wheel_tags, out)
+            needs, wrong = inspect_library(library, platform)
+            rows.append((wheel, len(data), needs))
+            faults += [f"{wheel.name}: {what}" for what in wrong]
+    for wheel, size, needs in rows:
+        click.echo(f"{wheel.stat().st_size:>8,} {size:>8,}  {wheel.name}: {needs}")
+        if wheel.stat().st_size > MOST_BYTES:
+            faults.append(f"{wheel.name}: must be at most {MOST_BYTES:,} bytes")
+    run(sys.executable, "-m", "twine", "check", "--strict", *(wheel for wheel, _, _ in rows))
+    if faults:
+        raise click.ClickException("\n".join(faults))
+
+
+if __name__ == "__main__":
+    main()

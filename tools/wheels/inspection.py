@@ -1,0 +1,87 @@
+"""Inspects a library of any platform: what it exports and needs, the oldest system it runs on."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import lief
+
+from wheels.platforms import Platform, kernel_names
+
+lief.logging.disable()  # it remarks on each empty section
+
+PROCESS = {"exports", "instruction_sets", "set_threads"}
+POSIX = {"watch_mapped", "forget_mapped"}
+# What every system of the kind has.
+SYSTEM = {
+    "manylinux": r"lib(c|m|pthread)\.so\.\d",
+    "musllinux": r"libc\.so",
+    "win": r"KERNEL32\.dll|api-ms-win-crt-\w+-l1-1-0\.dll",
+    "macosx": r"_kernels\.so|/usr/lib/libSystem\.B\.dylib",
+}
+MACHINES = {  # end of the tag → the processor, as the formats call it
+    "x86_64": {"X86_64"},
+    "amd64": {"AMD64"},
+    "aarch64": {"AARCH64"},
+    "arm64": {"ARM64"},
+    "armv7l": {"ARM"},
+    "riscv64": {"RISCV"},
+}
+
+
+def inspect_library(path: Path, platform: Platform) -> tuple[str, list[str]]:
+    """What a library needs, in one line, and all that is wrong with it."""
+    binary = lief.parse(str(path))
+    kind = re.match("[a-z]+", platform.tag)
+    assert kind, platform.tag
+    exported, needed, machine, oldest, wrong = KINDS[kind[0]](binary, platform)
+    wanted = kernel_names(platform.sets) | PROCESS | (set() if kind[0] == "win" else POSIX)
+    wrong += [f"lacks {name}" for name in sorted(wanted - exported)]
+    wrong += [f"needs {n}" for n in needed if not re.fullmatch(SYSTEM[kind[0]], n)]
+    architecture = next(a for a in MACHINES if platform.tag.endswith(a))
+    if machine not in MACHINES[architecture]:
+        wrong.append(f"is for {machine}, not {architecture}")
+    systems = ", ".join(Path(n).name for n in needed if n != "_kernels.so")
+    return f"{len(exported & wanted)} exports; {oldest}; {systems}", wrong
+
+
+Found = tuple[set[str], list[str], str, str, list[str]]  # exports, needs, machine, oldest, faults
+
+
+def _elf(binary: Any, platform: Platform) -> Found:
+    exported = {str(s.name) for s in binary.exported_symbols}
+    required = [
+        str(symbol.name)
+        for requirement in binary.symbols_version_requirement
+        for symbol in requirement.get_auxiliary_symbols()
+    ]
+    versions = [tuple(map(int, v.removeprefix("GLIBC_").split("."))) for v in required]
+    newest = max(versions, default=(0,))
+    wrong = ["has a symbol table: it is not stripped"] if binary.has_section(".symtab") else []
+    promised = re.match(r"manylinux_(\d+)_(\d+)", platform.tag)
+    if promised and newest > (int(promised[1]), int(promised[2])):
+        wrong.append(f"needs GLIBC {newest}, newer than its tag")
+    oldest = f"GLIBC {'.'.join(map(str, newest))}" if versions else "musl"
+    machine = str(binary.header.machine_type).rpartition(".")[2]
+    return exported, [str(n) for n in binary.libraries], machine, oldest, wrong
+
+
+def _pe(binary: Any, platform: Platform) -> Found:
+    exported = {str(e.name) for e in binary.get_export().entries}
+    machine = str(binary.header.machine).rpartition(".")[2]
+    return exported, [str(i.name) for i in binary.imports], machine, "UCRT", []
+
+
+def _mach_o(binary: Any, platform: Platform) -> Found:
+    exported = {str(s.name).removeprefix("_") for s in binary.exported_symbols}
+    minimum = tuple(binary.build_version.minos[:2])
+    promised = tuple(map(int, platform.tag.split("_")[1:3]))
+    wrong = [] if minimum == promised else [f"is for macOS {minimum}, not {promised}"]
+    if platform.tag.endswith("arm64") and not binary.has_code_signature:
+        wrong.append("is not signed, which Apple's processors demand")
+    machine = str(binary.header.cpu_type).rpartition(".")[2]
+    needed = [str(library.name) for library in binary.libraries]
+    return exported, needed, machine, f"macOS {minimum[0]}.{minimum[1]}", wrong
+
+
+KINDS = {"manylinux": _elf, "musllinux": _elf, "win": _pe, "macosx": _mach_o}

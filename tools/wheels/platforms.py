@@ -1,0 +1,67 @@
+"""The platforms that get a wheel, and how zig's C compiler is told of each."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "kernels" / "native" / "src"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """One platform.
+
+    Attributes:
+        tag: platform tag of the wheel, as in PEP 425, 600 and 656.
+        target: zig's name; behind a dot the oldest glibc or macOS.
+        sets: instruction sets that the kernels are compiled for.
+        flags: more options of the compiler.
+    """
+
+    tag: str
+    target: str
+    sets: tuple[str, ...] = ("base",)
+    flags: tuple[str, ...] = ()
+
+    @property
+    def library(self) -> str:
+        """The name of the library, which is loaded by every Python of the platform."""
+        return "_kernels.pyd" if self.tag.startswith("win") else "_kernels.so"
+
+    @property
+    def wheel_tags(self) -> list[str]:
+        return [f"py3-none-{tag}" for tag in self.tag.split(".")]
+
+
+X86 = ("base", "avx2", "avx512")
+# ARMv7 as Debian and Raspberry Pi OS have it; NEON is compiled beside it.
+ARMV7 = ("-mcpu=generic+v7a+vfp3d16-neon",)
+SONAME = ("-Wl,-install_name,_kernels.so",)  # else the path of the build
+
+PLATFORMS = (
+    Platform("manylinux_2_17_x86_64.manylinux2014_x86_64", "x86_64-linux-gnu.2.17", X86),
+    Platform("manylinux_2_17_aarch64.manylinux2014_aarch64", "aarch64-linux-gnu.2.17"),
+    Platform(
+        "manylinux_2_17_armv7l.manylinux2014_armv7l",
+        "arm-linux-gnueabihf.2.17",
+        ("base", "neon"),
+        ARMV7,
+    ),
+    Platform("manylinux_2_31_riscv64", "riscv64-linux-gnu.2.31"),
+    Platform("musllinux_1_2_x86_64", "x86_64-linux-musl", X86),
+    Platform("musllinux_1_2_aarch64", "aarch64-linux-musl"),
+    Platform("win_amd64", "x86_64-windows-gnu", X86),
+    Platform("win_arm64", "aarch64-windows-gnu"),
+    Platform("macosx_11_0_x86_64", "x86_64-macos.11.0", X86, SONAME),
+    Platform("macosx_11_0_arm64", "aarch64-macos.11.0", flags=SONAME),
+)
+
+
+def kernel_names(sets: Iterable[str]) -> set[str]:
+    """The kernels that a library must export for some instruction sets."""
+    listed = (SOURCES / "exported.h").read_text(encoding="utf-8")
+    names = set(re.findall(r"^KERNEL\((\w+)", listed, re.MULTILINE))
+    maps = (SOURCES / "elementwise_maps.h").read_text(encoding="utf-8")
+    names |= {f"map_{name}" for name in re.findall(r"^MAP\((\w+)", maps, re.MULTILINE)}
+    return {f"{name}_{which}" for name in names for which in sets}
