@@ -73,8 +73,8 @@ class Group(click.Group):
 
 def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
     """Returns an error that names the options of a command that reduce its memory."""
-    there = {name for p in (command.params if command else ()) for name in p.opts}
-    options = " or ".join(text for name, text in REDUCES_MEMORY.items() if name in there)
+    names = {name for p in (command.params if command else ()) for name in p.opts}
+    options = " or ".join(text for name, text in REDUCES_MEMORY.items() if name in names)
     remedy = f"Give {options}." if options else "Free some and try again."
     return OdtError(f"memory: must be enough, but got: {str(e) or 'none left'}. {remedy}")
 

@@ -37,7 +37,7 @@ def with_odt(folder: str, size: int, out: Path) -> float:
     start = time.perf_counter()
     source = open_source(Opening(folder, resize=Resize(size, size)))
     request = Request(
-        (Wanted("train"), Wanted("test", share=0.2)),
+        (Wanted("train"), Wanted("test", fraction=0.2)),
         out,
         inputs=Preprocessing(resize=Resize(size, size), scale="0..1"),
         targets=Targets(source.classes),

@@ -23,12 +23,12 @@ from odt.cli.options.datafile import (
 from odt.cli.options.sections import Command
 from odt.cli.output.spelling import spell
 from odt.core.datasets.arrays import ArrayOptions
+from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.datasets.download import download
 from odt.core.datasets.generate import Made, Request, generate
 from odt.core.datasets.labels import parse_label_map, relabel
 from odt.core.datasets.model_signature import ModelSignature, read_signature
 from odt.core.datasets.open_source import open_source
-from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import Resize, parse_augmentation
 from odt.core.datasets.preprocess import Preprocessing, Targets, numbers
 from odt.core.datasets.published import PUBLISHED, open_published
@@ -259,16 +259,16 @@ def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
     every: list[Any] = [*lengths] or [None] * len(splits)
     result = []
     for text, length in zip(splits, every, strict=True):
-        name, equals, share = text.partition("=")
+        name, equals, fraction = text.partition("=")
         value = None
         if equals:
-            (value,) = (*numbers(share, "split"), 0.0)[:1]
-            if not value > 0 or ("." in share and value > 1):
+            (value,) = (*numbers(fraction, "split"), 0.0)[:1]
+            if not value > 0 or ("." in fraction and value > 1):
                 raise OdtError(
                     "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
                     f"test=500, but got {text}."
                 )
-            value = value if "." in share else int(value)
+            value = value if "." in fraction else int(value)
         result.append(Wanted(name, length, value))
     return tuple(result)
 

@@ -208,7 +208,7 @@ def describe_memory(
 
 def describe_savings(found: Sequence[Saving]) -> list[str]:
     """Describes the bytes that each technique saves."""
-    rows = [(share.name, f"{share.nbytes:,} bytes", share.note) for share in found]
+    rows = [(saving.name, f"{saving.nbytes:,} bytes", saving.note) for saving in found]
     return ["", "memory saved by", *table(rows, right=(1,))] if rows else []
 
 

@@ -6,8 +6,8 @@ import click
 
 from odt.cli.options.sections import combine, option
 from odt.core.data.sidecar import DTYPES
+from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.datasets.open_source import FORMATS
-from odt.core.datasets.outputs import OUTPUTS
 from odt.core.datasets.pictures import FITS, METHODS
 from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
 from odt.core.datasets.sounds import MOST_RATE

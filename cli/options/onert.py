@@ -220,10 +220,10 @@ def _check(ctx: click.Context) -> None:
         path = ctx.params.get(name)
         if path is not None and not os.path.exists(path):
             raise click.BadParameter(f"Cannot find: {path}", ctx, param_hint=name)
-    share = ctx.params.get("validation_split", 0.0)
-    if not 0 <= share <= 1:
+    fraction = ctx.params.get("validation_split", 0.0)
+    if not 0 <= fraction <= 1:
         raise click.BadParameter(
-            f"must be 0 … 1, but got {share:g}.", ctx, param_hint="validation_split"
+            f"must be 0 … 1, but got {fraction:g}.", ctx, param_hint="validation_split"
         )
 
 

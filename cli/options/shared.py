@@ -27,7 +27,7 @@ from odt.cli.options.types import (
 )
 from odt.core.data.dataset import DataSet
 from odt.core.model.training_info import REDUCTIONS
-from odt.core.recipe.samples import SampleSpecs
+from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
 from odt.data import samples_of

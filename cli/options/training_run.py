@@ -29,9 +29,9 @@ def exports_of(options: dict[str, Any]) -> dict[str, str]:
     return {kind: options[name] for kind, name in EXPORTS.items() if options[name]}
 
 
-def refuse_alone(option: str, value: object, other: str, there: object) -> None:
+def refuse_alone(option: str, value: object, other: str, given: object) -> None:
     """Raises OdtError if an option is given without the one that it needs."""
-    if value and not there:
+    if value and not given:
         raise OdtError(f"{option}: must come with {other}, but got it alone")
 
 
@@ -116,11 +116,11 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
     data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
-    share = options["validation_split"]
+    fraction = options["validation_split"]
     shuffle = options["shuffle"]
     if shuffle is None:
         shuffle = trainer.resume.progress.shuffle
-    refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle or share)
+    refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle or fraction)
     plateau = isinstance(trainer.recipe.info.schedule, ReduceOnPlateau)
     users = {
         "--keep-best": options["keep_best"],
@@ -129,7 +129,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
     }
     if options["monitor"].startswith("val_"):
         for option, value in users.items():
-            refuse_alone(option, value, "--validation-split", share)
+            refuse_alone(option, value, "--validation-split", fraction)
     other = options["monitor"] != "val_loss"
     refuse_alone("--monitor", other, " or ".join(users), any(users.values()))
     return (

@@ -28,8 +28,8 @@ def check_outputs(
     """
     others = dict(read)
     for name, path in written.items():
-        for other, its in others.items():
-            if path and its and (name, other) not in replaces and _same(path, its):
+        for other, read_path in others.items():
+            if path and read_path and (name, other) not in replaces and _same(path, read_path):
                 raise OdtError(
                     f"{name} {path}: must not be another file of the command, but got that of "
                     f"{other}. Give another name."

@@ -44,10 +44,10 @@ def parameter_block(
         origins: where each value comes from, to be told after it.
         hyper_parameters: of the optimizer, each to be told in a line; onert_train has none.
     """
-    said = origins or {}
+    origins_by_name = origins or {}
 
     def note(*names: str) -> str:
-        return f"  ({', '.join(said[n] for n in names)})" if said else ""
+        return f"  ({', '.join(origins_by_name[n] for n in names)})" if origins_by_name else ""
 
     listed = f" = operators {', '.join(map(str, trainable_ops))}"
     return "\n".join(

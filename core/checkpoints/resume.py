@@ -61,7 +61,7 @@ class Resume:
         """
         if self.own is None:
             return {}
-        progress, optimizer = _apart(self.own.progress, graph), self.own.optimizer
+        progress, optimizer = _with_separate_weights(self.own.progress, graph), self.own.optimizer
         for name, value, known in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
@@ -74,7 +74,7 @@ class Resume:
         values = dict(self.own.hyper_parameters)
         rate = values.pop("learning_rate")
         self._check(values)
-        said = {
+        fields = {
             "optimizer": optimizer,
             "hyper_parameters": values,
             "learning_rate": rate,
@@ -87,8 +87,8 @@ class Resume:
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
         }
-        said |= {"loss": progress.loss} if progress.loss else {}
-        return said | self._schedule(progress.schedule)
+        fields |= {"loss": progress.loss} if progress.loss else {}
+        return fields | self._schedule(progress.schedule)
 
     def _schedule(self, text: str) -> dict[str, Any]:
         """The field of the schedule; none for a constant rate or a class of the user."""
@@ -186,7 +186,7 @@ class Resume:
         return f"{self.path}: results will differ in bits: it was written with {'; '.join(rows)}"
 
 
-def _apart(progress: Progress, graph: Graph) -> Progress:
+def _with_separate_weights(progress: Progress, graph: Graph) -> Progress:
     """Progress of an old checkpoint with tensors that share a buffer as separate weights."""
     if not progress.tied_by_buffer:
         return progress

@@ -221,10 +221,10 @@ def _scale(path: str, arrays: Sequence[Rows]) -> str:
     sidecar = read_sidecar(path)
     if sidecar is None or not sidecar.scale:
         return ""
-    said = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
-    if said != [(a.shape, a.dtype) for a in arrays]:
+    known = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
+    if known != [(a.shape, a.dtype) for a in arrays]:
         raise DataError(
-            f"{path}: its JSON says {', '.join(f'{shape} {dtype}' for shape, dtype in said)}, but "
+            f"{path}: its JSON says {', '.join(f'{shape} {dtype}' for shape, dtype in known)}, but "
             f"the file holds {', '.join(f'{a.shape} {a.dtype}' for a in arrays)}. Write the data "
             f"again, or delete {path}.json."
         )

@@ -75,7 +75,7 @@ def check_fraction(fraction: float) -> None:
         raise OptionError("validation_split", "must be 0 … 1", fraction)
 
 
-def unjudged_classes(training: Array, validation: Array, names: Sequence[str] = ()) -> str | None:
+def validation_warning(training: Array, validation: Array, names: Sequence[str] = ()) -> str | None:
     """Warns of validation data that cannot judge; None if they can.
 
     Args:

@@ -88,13 +88,13 @@ def _fetch(file: Remote, partial: Path, progress: Callable[[str, int, int | None
             raise OSError(f"the connection ended after {have} of {total} bytes")
 
 
-def _check(there: Path, path: Path, file: Remote) -> None:
-    with open_input(there) as f:
+def _check(downloaded: Path, path: Path, file: Remote) -> None:
+    with open_input(downloaded) as f:
         got = hashlib.file_digest(f, "md5").hexdigest()
     if got == file.md5:
         return
-    if there != path:
-        there.unlink()  # a new try must not go on from it
+    if downloaded != path:
+        downloaded.unlink()  # a new try must not go on from it
     raise DataError(
         f"{path}: must have the published md5 {file.md5}, but got {got}. "
         "Remove it and fetch it again, or leave `download=True` out to use it as it is."

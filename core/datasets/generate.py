@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data.sidecar import Sidecar, sidecar_path
+from odt.core.datasets.data_writers import OUTPUTS, Output
 from odt.core.datasets.model_signature import ModelSignature
-from odt.core.datasets.outputs import OUTPUTS, Output
 from odt.core.datasets.preprocess import Preprocessing, Targets
 from odt.core.datasets.source import (
     EndOfSamplesError,

@@ -54,12 +54,12 @@ class ModelSignature:
             )
         if not targets:
             return
-        wide = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
-        there = classes or (targets[0].shape[-1] if targets[0].shape else 1)
-        if there != wide:
+        width = self.outputs[0].shape[-1] if self.outputs[0].shape else 1
+        count = classes or (targets[0].shape[-1] if targets[0].shape else 1)
+        if count != width:
             raise DataError(
-                f"{self.path}: its output has {wide} values, but {name} has {there} "
-                f"{'classes' if classes else 'values'}. Take a model with an output of {there}, or "
+                f"{self.path}: its output has {width} values, but {name} has {count} "
+                f"{'classes' if classes else 'values'}. Take a model with an output of {count}, or "
                 "merge classes with `label_map=`."
             )
 

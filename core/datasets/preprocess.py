@@ -84,10 +84,12 @@ class Preprocessing:
             x = self._picture(sample, None).astype(np.float64)
             x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
             # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
-            there = ~np.isnan(x)
-            n = there.sum(axis=0)
-            own = np.divide(np.where(there, x, 0).sum(axis=0), n, where=n > 0, out=np.zeros(len(n)))
-            own_spread = np.where(there, (x - own) ** 2, 0).sum(axis=0)
+            is_valid = ~np.isnan(x)
+            n = is_valid.sum(axis=0)
+            own = np.divide(
+                np.where(is_valid, x, 0).sum(axis=0), n, where=n > 0, out=np.zeros(len(n))
+            )
+            own_spread = np.where(is_valid, (x - own) ** 2, 0).sum(axis=0)
             both = np.maximum(count + n, 1)
             spread = spread + own_spread + (own - mean) ** 2 * count * n / both
             mean = mean + (own - mean) * n / both

@@ -28,7 +28,7 @@ class Wanted:
 
     name: str
     length: int | None = None
-    share: float | None = None
+    fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     names = [w.name for w in wanted]
     if len(set(names)) < len(names):
         raise OptionError("split", "names must differ", ", ".join(names))
-    shares = any(w.share is not None for w in wanted)
-    if shares or division.fold or division.group_by or list(source.parts) == ["all"]:
+    fractions = any(w.fraction is not None for w in wanted)
+    if fractions or division.fold or division.group_by or list(source.parts) == ["all"]:
         picked = _divide(source, wanted, division)
     else:
         picked = [_take(source, w, division) for w in wanted]
@@ -126,7 +126,7 @@ def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
             "split",
             f"{source.name} has {', '.join(source.parts)}",
             wanted.name,
-            'Give shares to divide it anew: `split="train=0.8 test=0.2"`.',
+            'Give fractions to split it anew: `split="train=0.8 test=0.2"`.',
         )
     shuffle = source.sorted_by_class if division.shuffle is None else division.shuffle
     if part.sequential:
@@ -185,28 +185,28 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
             )
         test = round(k * total / n) - round((k - 1) * total / n)
         return [total - test, test]
-    shares = [w.share for w in wanted]
-    if all(s is None for s in shares):
+    fractions = [w.fraction for w in wanted]
+    if all(s is None for s in fractions):
         if [w.name for w in wanted] != ["train", "test"]:
             shown = " ".join(f"{w.name}=…" for w in wanted)
             raise OptionError(
-                "split", f"{source.name} comes in one piece", remedy=f"Give shares: {shown}."
+                "split", f"{source.name} comes in one piece", remedy=f"Give fractions: {shown}."
             )
-        shares = [None, 0.2]
-    counts, sum_of_shares = [], 0.0
-    for s in shares:  # the borders are rounded, so that two halves of 7 are 7
-        before = round(sum_of_shares * total)
-        sum_of_shares += 0 if s is None or isinstance(s, int) else s
-        counts.append(s if isinstance(s, int) else round(sum_of_shares * total) - before)
+        fractions = [None, 0.2]
+    counts, sum_of_fractions = [], 0.0
+    for s in fractions:  # the borders are rounded, so that two halves of 7 are 7
+        before = round(sum_of_fractions * total)
+        sum_of_fractions += 0 if s is None or isinstance(s, int) else s
+        counts.append(s if isinstance(s, int) else round(sum_of_fractions * total) - before)
     rest = total - sum(counts)
-    open_shares = shares.count(None)
-    if rest < 0 or open_shares > 1:
+    open_fractions = fractions.count(None)
+    if rest < 0 or open_fractions > 1:
         raise OptionError(
             "split",
-            f"shares must fit into {total} samples, with at most one split left open",
+            f"the splits must fit into {total} samples, with at most one split without a number",
             ", ".join(f"{w.name}={c}" for w, c in zip(wanted, counts, strict=True)),
         )
-    return [rest if s is None else c for s, c in zip(shares, counts, strict=True)]
+    return [rest if s is None else c for s, c in zip(fractions, counts, strict=True)]
 
 
 def _order(pool: Pool, division: Division, random: np.random.Generator | None) -> Array:

@@ -104,10 +104,10 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
         if at == 0:
             first[:] = rows[0]
         constant &= (rows == first).all(axis=0)
-        there = np.isfinite(rows)
+        is_finite = np.isfinite(rows)
         nan += int(np.isnan(rows).sum())
-        infinite += int(rows.size - there.sum()) - int(np.isnan(rows).sum())
-        values = rows[there]
+        infinite += int(rows.size - is_finite.sum()) - int(np.isnan(rows).sum())
+        values = rows[is_finite]
         if values.size:
             least, most = min(least, float(values.min())), max(most, float(values.max()))
             total += float(values.sum(dtype=np.float64))

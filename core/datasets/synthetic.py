@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import Sidecar, sidecar_path
-from odt.core.datasets.outputs import OUTPUTS
+from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.inference import Predictor
 from odt.errors import DataError

@@ -152,10 +152,10 @@ def front(
     """
     vectors = vectors or {}
     ends = [f + (4 if slot <= SIGNATURES else 1) for slot, f in enumerate(root.fields) if f]
-    room = min(MOST_ROOT, root.source.size - root.pos)
-    if not max([4, *ends]) <= root.nbytes <= room:
+    limit = min(MOST_ROOT, root.source.size - root.pos)
+    if not max([4, *ends]) <= root.nbytes <= limit:
         raise root.error(
-            f"must have {max([4, *ends])} to {room} bytes for its fields, but got {root.nbytes}"
+            f"must have {max([4, *ends])} to {limit} bytes for its fields, but got {root.nbytes}"
         )
     slots = max([len(root.fields), 1, *(1 + slot for slot in vectors)])
     vtable = 16
@@ -219,6 +219,6 @@ def _is_offset(root: Table, slot: int) -> bool:
         return True
     at = root.pos + root.fields[slot]
     others = [f for f in root.fields if f > root.fields[slot]]
-    room = min([*others, root.nbytes]) - root.fields[slot]
-    target = at + u32(root.source.data, at) if room >= 4 else 0
+    limit = min([*others, root.nbytes]) - root.fields[slot]
+    target = at + u32(root.source.data, at) if limit >= 4 else 0
     return at < target <= root.source.size - 4 and target % 4 == 0

@@ -72,8 +72,8 @@ class Expected:
             compared += before.spec.nbytes if after.data is not None else 0
             if compared > PAGES:
                 compared = 0
-                self.model.give_pages_back()
-                found.give_pages_back()
+                self.model.release_pages()
+                found.release_pages()
         if self.info is not None:
             buffer = found.metadata.get(METADATA_NAME)
             if buffer is None or bytes(found.buffer(buffer)) != self.info:

@@ -117,8 +117,8 @@ def _infer_node(
         if graph.tensors[i].variable:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
-    grown = inference.batched.intersection(bound.values())
-    if at_file is not None and row.scale_batch is not None and grown and not folded:
+    batched_inputs = inference.batched.intersection(bound.values())
+    if at_file is not None and row.scale_batch is not None and batched_inputs and not folded:
         before = {n: at_file.specs[i] for n, i in operands.items()}
         if inference.batch % at_file.batch:
             raise ShapeError(
@@ -131,7 +131,7 @@ def _infer_node(
     inference.attrs[k] = attrs
     for name, i in outputs.items():
         inference.specs[i] = found[name]
-    if grown:
+    if batched_inputs:
         inference.batched.update(outputs.values())
     _fold(row, attrs, operands, outputs, inference)
 

@@ -37,16 +37,16 @@ def split_slices(graph: LoweredGraph) -> LoweredGraph:
         part = _part(graph, k) if node.op in SLICES else None
         if part and part.axis > 0:  # axis 0 is the samples'
             readers.setdefault((node.inputs[0], part.axis), []).append(part)
-    apart = [(x, p) for (x, _), p in readers.items() if _are_apart(p, graph.tensors[x].spec)]
-    if not apart:
+    disjoint = [(x, p) for (x, _), p in readers.items() if _are_disjoint(p, graph.tensors[x].spec)]
+    if not disjoint:
         return graph
-    gone = {part.node for _, parts in apart for part in parts}
-    first = {min(part.node for part in parts): (x, sorted(parts)) for x, parts in apart}
+    sliced = {part.node for _, parts in disjoint for part in parts}
+    first = {min(part.node for part in parts): (x, sorted(parts)) for x, parts in disjoint}
     builder = GraphBuilder(graph)
     for k, node in enumerate(graph.nodes):
         if k in first:
             _split(builder, graph, *first[k])
-        elif k not in gone:
+        elif k not in sliced:
             builder.nodes.append(node)
     return builder.graph()
 
@@ -72,7 +72,7 @@ def _part(graph: LoweredGraph, k: int) -> Part | None:
     return cuts[0] if len(cuts) == 1 else None
 
 
-def _are_apart(parts: Sequence[Part], x: TensorSpec) -> bool:
+def _are_disjoint(parts: Sequence[Part], x: TensorSpec) -> bool:
     """Whether two or more parts do not overlap and together take more than half of the axis."""
     found = sorted(parts)
     together = sum(p.end - p.begin for p in found)

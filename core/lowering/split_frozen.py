@@ -24,15 +24,21 @@ def frozen_end(
         Tensors of the frozen part, or inputs of the graph, that the other part reads.
     """
     mixing = {node.outputs for node in mixed(graph)}
-    moving, of_data = set(trained), set(graph.inputs)
+    trained_or_mixed, data_dependent = set(trained), set(graph.inputs)
     found: dict[int, None] = {}
     for node in graph.nodes:
-        if of_data.intersection(node.inputs):
-            of_data.update(node.outputs)
-        if moving.intersection(node.inputs) or node.outputs in mixing:
-            moving.update(node.outputs)
-            found.update(dict.fromkeys(i for i in node.inputs if i in of_data and i not in moving))
-    found.update(dict.fromkeys(i for i in ends if i in of_data and i not in moving))
+        if data_dependent.intersection(node.inputs):
+            data_dependent.update(node.outputs)
+        if trained_or_mixed.intersection(node.inputs) or node.outputs in mixing:
+            trained_or_mixed.update(node.outputs)
+            found.update(
+                dict.fromkeys(
+                    i for i in node.inputs if i in data_dependent and i not in trained_or_mixed
+                )
+            )
+    found.update(
+        dict.fromkeys(i for i in ends if i in data_dependent and i not in trained_or_mixed)
+    )
     return tuple(found)
 
 

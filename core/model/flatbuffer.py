@@ -133,9 +133,9 @@ class Table:
         if not target:
             return 0, 0
         length = u32(self.source.data, target)
-        room = (self.source.size - target - 4) // itemsize
-        if length > room:
-            raise self.error(f"{what} must have at most {room} entries, but claims {length}")
+        limit = (self.source.size - target - 4) // itemsize
+        if length > limit:
+            raise self.error(f"{what} must have at most {limit} entries, but claims {length}")
         return target + 4, length
 
     def array(self, slot: int, dtype: Any, what: str) -> Array:

@@ -100,7 +100,7 @@ class Model:
         if file is not None:
             file.check()
 
-    def give_pages_back(self) -> None:
+    def release_pages(self) -> None:
         """Gives the mapped file's pages back to the system, which loads them again when read."""
         if isinstance(self.data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self.data.obj.madvise(mmap.MADV_DONTNEED)

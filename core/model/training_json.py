@@ -159,14 +159,14 @@ def format_training_json(info: StoredInfo, operators: int) -> str:
     }
     loss_args = {"fromLogits": info.from_logits, "reduction": REDUCTION_WORDS[info.reduction][0]}
     content: dict[str, Any] = {
-        "optimizer": {"type": _optimizer_words()[info.optimizer][0], "args": _said(args)},
-        "loss": {"type": _loss_words()[info.loss][0], "args": _said(loss_args)},
+        "optimizer": {"type": _optimizer_words()[info.optimizer][0], "args": _without_absent(args)},
+        "loss": {"type": _loss_words()[info.loss][0], "args": _without_absent(loss_args)},
         "batchSize": info.batch_size,
         "fineTuning": _fine_tuning(info.trainable_ops, operators),
     }
     if content["fineTuning"] is None:
         content["trainableOps"] = list(info.trainable_ops)
-    return json.dumps(_said(content), indent=4)
+    return json.dumps(_without_absent(content), indent=4)
 
 
 def _fine_tuning(trainable: tuple[int, ...], operators: int) -> int | None:
@@ -176,7 +176,7 @@ def _fine_tuning(trainable: tuple[int, ...], operators: int) -> int | None:
     return {0: -1, operators: 0}.get(count, count)
 
 
-def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_absent(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -11,7 +11,7 @@ from odt.kernels.opdef import Kernel, OpDef
 CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
 
 
-def is_of_formula(tensor: Tensor) -> bool:
+def is_formula_constant(tensor: Tensor) -> bool:
     """Whether a constant belongs to a formula: a scalar such as ε, or an initial state by name."""
     return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in CONVERTED)
 
@@ -49,7 +49,7 @@ def trainable_by_operator(
                 tensor.data is not None
                 and tensor.spec.dtype.kind == "f"
                 and gradient_of(row, name)
-                and (not is_of_formula(tensor) if only is None else i in only)
+                and (not is_formula_constant(tensor) if only is None else i in only)
             ):
                 yield node.origin, i
 

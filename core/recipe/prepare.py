@@ -13,7 +13,7 @@ from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
-from odt.core.recipe.samples import SampleSpecs, training_sample_specs
+from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
 from odt.core.recipe.selection import Selection, choose_channels, select
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
@@ -150,8 +150,10 @@ def prepare(
     if request.warmup is not None:
         schedule = given.get("schedule") or before.get("schedule") or ConstantRate()
         given["schedule"] = replace(schedule, warmup_steps=request.warmup)
-    said = {*given, *(["trainable_ops"] if request.last is not None else [])}
-    where = origins(stored, said) | dict.fromkeys(before.keys() - said, "checkpoint")
+    given_fields = {*given, *(["trainable_ops"] if request.last is not None else [])}
+    where = origins(stored, given_fields) | dict.fromkeys(
+        before.keys() - given_fields, "checkpoint"
+    )
     resolved = resolve(model.graph, stored | before, given, request.hyper_parameters, request.last)
     for name, value in request.hyper_parameters.items():
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"

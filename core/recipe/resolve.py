@@ -137,9 +137,9 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
         probabilities = ends_in_softmax(graph, output)
         if probabilities == info.from_logits:
             end = "ends in SOFTMAX" if probabilities else "does not end in SOFTMAX"
-            said = str(info.from_logits).lower()
+            stored_value = str(info.from_logits).lower()
             return (
-                f"{graph.name}: from_logits is {said} in the training info, but "
+                f"{graph.name}: from_logits is {stored_value} in the training info, but "
                 f"{graph.label(output)} {end}. Its {'probabilities' if probabilities else 'logits'}"
                 " are used as such."
             )

@@ -77,9 +77,9 @@ class Tail:
     weights: tuple[int, ...]
 
 
-def tail(graph: Graph, refusals: Collection[UnsupportedNode]) -> Tail:
+def tail(graph: Graph, unsupported: Collection[UnsupportedNode]) -> Tail:
     """The part of a file's graph behind all unsupported nodes, which could train on its own."""
-    last = max(r.node.origin for r in refusals)
+    last = max(r.node.origin for r in unsupported)
     nodes = [n for n in graph.nodes if n.origin > last]
     made = {i for n in nodes for i in n.outputs}
     read = dict.fromkeys(i for n in nodes for i in n.inputs if i != ABSENT and i not in made)

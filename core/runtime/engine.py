@@ -101,11 +101,11 @@ class Engine:
         self.plans = plans
         whole = schedule.micro_batch == schedule.batch and schedule.workers == 1
         self.at_once = whole and not keep_gradients
-        self.totals = Totals({} if self.at_once else self._room(), schedule.workers)
+        self.totals = Totals({} if self.at_once else self._make_totals(), schedule.workers)
         self._accumulated = False
         self._workers = [_Worker(self, k, arena) for k, arena in enumerate(arenas)]
 
-    def _room(self) -> dict[int, Array]:
+    def _make_totals(self) -> dict[int, Array]:
         tensors = [self.tensor(name) for name in self.plan.parameters]
         return {i: aligned_copy(self.parameters.trained[i]) for i in tensors}
 

@@ -43,8 +43,8 @@ def merged(
 def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
     if kind == "bias_gradient":
         db = arrays[after.arrays["db"]]
-        apart = not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
-        return apart and call.arrays["dy"] == after.arrays["dy"]
+        disjoint = not any(np.may_share_memory(db, arrays[v]) for v in call.arrays.values())
+        return disjoint and call.arrays["dy"] == after.arrays["dy"]
     (made,) = call.writes
     read, written = (after.arrays[n] for n in (("x", "y") if kind == "clamp" else ("dy", "dx")))
     in_place = arrays[written].ctypes.data == arrays[read].ctypes.data

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
-from odt.core.recipe.samples import sample_specs
+from odt.core.recipe.sample_specs import sample_specs
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.engine import Engine
 from odt.core.runtime.parameters import Parameters

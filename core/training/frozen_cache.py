@@ -154,7 +154,7 @@ class FrozenCache(Closing):
         rows = cached(plan.graph, computation.end, self._size, policy)
         self.nbytes = sum(spec.nbytes for spec in rows)
         self._names = [plan.graph.label(i) for i in computation.end]
-        self._kept = _room(rows, self.nbytes, policy.on_disk)
+        self._kept = _allocate(rows, self.nbytes, policy.on_disk)
         self._pages = [Pages(kept) for kept in self._kept]
         self._there = np.zeros(policy.samples, np.bool_)
         self._plans = plans
@@ -304,7 +304,7 @@ class _Runner:
         return self._programs[samples]
 
 
-def _room(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]:
+def _allocate(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Array]:
     """Allocates arrays in memory, or maps them from unnamed temporary files.
 
     Raises:

@@ -44,13 +44,13 @@ def block_move(
 
     def forward(attrs: Attrs, *, x: Array, y: Array) -> None:
         y.fill(0)
-        for there, here in parts(attrs, x, y):
-            np.copyto(here, there)
+        for source, target in parts(attrs, x, y):
+            np.copyto(target, source)
 
     def grad_x(attrs: Attrs, *, dy: Array, dx: Array) -> None:
         dx.fill(0)
-        for there, here in parts(attrs, dx, dy):
-            np.copyto(there, here)
+        for source, target in parts(attrs, dx, dy):
+            np.copyto(source, target)
 
     return OpDef(
         name,

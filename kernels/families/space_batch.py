@@ -80,14 +80,14 @@ def places(attrs: BatchAttrs, space: Array, batch: Array) -> Iterator[tuple[Arra
     n, lead = space.shape[attrs.axis], [slice(None)] * attrs.axis
     sizes, counts = space.shape[first_axis:], batch.shape[first_axis:]
     for number, offsets in enumerate(product(*map(range, attrs.block))):
-        there = [*lead, slice(None)]
-        here = [*lead, slice(number * n, (number + 1) * n)]
+        space_index = [*lead, slice(None)]
+        batch_index = [*lead, slice(number * n, (number + 1) * n)]
         axes = zip(attrs.block, attrs.edges, offsets, sizes, counts, strict=False)
         for side, (before, _), offset, size, count in axes:
             first = max(-((offset - before) // side), 0)
             at = first * side + offset - before
             stop = min(count, first + max(-((at - size) // side), 0))
-            there.append(slice(at, at + (stop - first) * side, side))
-            here.append(slice(first, stop))
-        if all(s.start is None or s.stop > s.start for s in here):
-            yield space[tuple(there)], batch[tuple(here)]
+            space_index.append(slice(at, at + (stop - first) * side, side))
+            batch_index.append(slice(first, stop))
+        if all(s.start is None or s.stop > s.start for s in batch_index):
+            yield space[tuple(space_index)], batch[tuple(batch_index)]

@@ -59,8 +59,8 @@ def forward(
     units, depth = w.shape
     rows = x.size // depth
     if panel is not None:
-        there = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
-        return correlate(x, w, y, panel, there, b=b, clamp=clamp)
+        windows = walk(rows, depth, units, depth_stride=1, unit_stride=depth)
+        return correlate(x, w, y, panel, windows, b=b, clamp=clamp)
     clamped, (lo, hi) = int(clamp is not None), clamp or (0.0, 0.0)
     return bind("dense", x, w, b, y, rows, depth, units, clamped, float(lo), float(hi))
 
@@ -93,8 +93,8 @@ def grad_w(
     attrs: Attrs, *, dy: Array, x: Array, dw: Array, scratch: Array, db: Array | None = None
 ) -> Callable[[], None]:
     units, depth = dw.shape
-    there = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
-    return bind("filter_sums", dy, x, dw, db, scratch, there)
+    windows = walk(x.size // depth, depth, units, depth_stride=1, unit_stride=depth)
+    return bind("filter_sums", dy, x, dw, db, scratch, windows)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace, takes=frozenset({"clamp"}))

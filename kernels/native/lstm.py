@@ -58,8 +58,8 @@ def forward(
     **given: Array,
 ) -> Callable[[], None]:
     weights = [given[kind + gate] for kind in "wrb" for gate in GATES]
-    there = lstm_shape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
-    return bind("lstm", x, y, gates, cells, scratch, *weights, there)
+    shape = lstm_shape(attrs, x.shape[:-1], x.shape[-1], cells.shape[-1])
+    return bind("lstm", x, y, gates, cells, scratch, *weights, shape)
 
 
 def back_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
@@ -78,8 +78,8 @@ def backward(
     **given: Any,
 ) -> Callable[[], None]:
     weights = [given[f"r{gate}"] for gate in GATES]
-    there = lstm_shape(attrs, cells.shape[:-1], 0, cells.shape[-1])
-    return bind("lstm_back", dy, gates, cells, dz, scratch, *weights, there)
+    shape = lstm_shape(attrs, cells.shape[:-1], 0, cells.shape[-1])
+    return bind("lstm_back", dy, gates, cells, dz, scratch, *weights, shape)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace)

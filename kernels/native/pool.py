@@ -48,8 +48,8 @@ def max_back(
 ) -> Callable[[], None]:
     """Binds the gradient. The ReLU mask tests x, which equals y at the maximum, so C tests y."""
     masked, (lo, hi) = int(relu_mask is not None), relu_mask[1:] if relu_mask else (0.0, 0.0)
-    there = walk(x, y, axes)
-    return bind("max_pool_back", dy, x, y, dx, dx.size, there, masked, float(lo), float(hi))
+    windows = walk(x, y, axes)
+    return bind("max_pool_back", dy, x, y, dx, dx.size, windows, masked, float(lo), float(hi))
 
 
 def mean_forward(

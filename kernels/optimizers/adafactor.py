@@ -95,12 +95,12 @@ def run(
         return
     shape = (1, p.size) if rows is None else (rows.size, p.size // rows.size)
     p, g = p.reshape(shape, copy=False), g.reshape(shape, copy=False)
-    share = step**-attrs.decay_exponent
+    rate = step**-attrs.decay_exponent
     if rows is not None and columns is not None:
-        average_factors(rows, columns, g, share, work)
+        average_factors(rows, columns, g, rate, work)
         scale = 1 / max(float(rows.mean()), EPSILON)
     elif v is not None:
-        average(v.reshape(shape, copy=False), g, share, work[0])
+        average(v.reshape(shape, copy=False), g, rate, work[0])
 
     def update(block: Block) -> Array:
         """The update u of a block, in scratch memory."""
@@ -133,20 +133,20 @@ def scratch_copy(work: Array, a: Array) -> Array:
     return copy
 
 
-def average(v: Array, g: Array, share: float, work: Array) -> None:
-    """v ← v + share (g² − v), block by block."""
+def average(v: Array, g: Array, rate: float, work: Array) -> None:
+    """v ← v + rate (g² − v), block by block."""
     for block in blocks(v.shape):
         squares = scratch(work, g[block])
         np.multiply(g[block], g[block], out=squares)
         np.subtract(squares, v[block], out=squares)
-        np.multiply(squares, share, out=squares)
+        np.multiply(squares, rate, out=squares)
         np.add(v[block], squares, out=v[block])
 
 
-def average_factors(rows: Array, columns: Array, g: Array, share: float, work: Array) -> None:
-    """Moves the moments of rows and columns by a share towards those of g²."""
-    np.multiply(rows, 1 - share, out=rows)
-    np.multiply(columns, 1 - share, out=columns)
+def average_factors(rows: Array, columns: Array, g: Array, rate: float, work: Array) -> None:
+    """Moves the moments of rows and columns by the rate towards those of g²."""
+    np.multiply(rows, 1 - rate, out=rows)
+    np.multiply(columns, 1 - rate, out=columns)
     for block in blocks(g.shape):
         squares = scratch(work[0], g[block])
         np.multiply(g[block], g[block], out=squares)
@@ -156,7 +156,7 @@ def average_factors(rows: Array, columns: Array, g: Array, share: float, work: A
         ):
             sums = work[1, : a[there].size]
             np.add.reduce(squares, axis=axis, out=sums)
-            np.multiply(sums, share / count, out=sums)
+            np.multiply(sums, rate / count, out=sums)
             np.add(a[there], sums, out=a[there])
 
 

@@ -233,7 +233,7 @@ class BatchTrainer:
                 keep_best=self._keep_best,
                 monitor=self._core_name(self._monitor),
             )
-            self.recipe.model.give_pages_back()  # the weights that train are copied
+            self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:
                 self.resume.restore(self._engine.graph, self._engine.parameters)
             if self._engine.plateau:

@@ -9,7 +9,7 @@ import numpy as np
 
 from odt.core.data import dataset
 from odt.core.data.columns import Column, array_columns, open_columns
-from odt.core.recipe.samples import SampleSpecs
+from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import reading
 from odt.errors import DataError

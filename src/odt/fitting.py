@@ -11,7 +11,7 @@ from odt.callbacks import Callback, History
 from odt.core.checkpoints.resume import Saver
 from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.data.split import split_classes, split_last, unjudged_classes
+from odt.core.data.split import split_classes, split_last, validation_warning
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.trainer import Epoch, Watch
 from odt.data import batches_of
@@ -308,7 +308,7 @@ class Fit:
             return None
         if validation is None:
             judged = judged[np.asarray(samples.validation)]
-        return unjudged_classes(labels[np.asarray(samples.order.samples)], judged)
+        return validation_warning(labels[np.asarray(samples.order.samples)], judged)
 
     def _begin(self, steps: int | None) -> None:
         for callback in self.callbacks:

@@ -32,8 +32,8 @@ def _kinds(plan: Plan) -> dict[str, str]:
     kinds = {}
     for entry in plan.entries:
         if isinstance(entry, Call):
-            again = entry.label.endswith(" again")
-            made = "activations" if entry.phase is Phase.FORWARD or again else "gradients"
+            recomputed = entry.label.endswith(" recomputed")
+            made = "activations" if entry.phase is Phase.FORWARD or recomputed else "gradients"
             kinds.update(dict.fromkeys(entry.values(entry.writes), made))
             kinds.update(dict.fromkeys(entry.values(entry.workspace), "workspace"))
     return {n: k for n, k in kinds.items() if plan.values[n].region is Region.ARENA}

@@ -60,15 +60,17 @@ def fit_budget(
     if budget is None or found.peak <= budget:
         return found
     schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
-    room = budget - reserve
+    available = budget - reserve
     best: Forecast | None = None
     for s in schedules:
         # Plans of its own for each schedule, so that those of a schedule that loses are freed.
-        for way in _ways(Plans(plans.graphs), computations, info, s, room):
-            if way.peak <= room and (best is None or _seconds(way) < _seconds(best)):
-                best = way
+        for found in _rewrites(Plans(plans.graphs), computations, info, s, available):
+            if found.peak <= available and (best is None or _seconds(found) < _seconds(best)):
+                best = found
     if best is None:
-        least = min(way.peak for s in schedules for way in _ways(plans, computations, info, s, 0))
+        least = min(
+            found.peak for s in schedules for found in _rewrites(plans, computations, info, s, 0)
+        )
         others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
         beside, hint = " and ".join(f"{what} of {_megabytes(n)}" for what, n in others.items()), ""
         if others and least <= budget:
@@ -83,7 +85,7 @@ def fit_budget(
     return replace(best, cache=reserve)
 
 
-def _ways(
+def _rewrites(
     plans: Plans,
     computations: tuple[Computation, ...],
     info: TrainingInfo,
@@ -95,31 +97,31 @@ def _ways(
     yield plain
     if plain.peak <= budget:
         return
-    room = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
+    available = max(budget - (plain.peak - plain.arena), 0) // schedule.workers
     order = choose_order(plain.plan)
-    neat = forecast(RewrittenPlans(plans, order), computations, info, schedule, searched=True)
-    yield neat
-    if neat.peak <= budget:
+    reordered = forecast(RewrittenPlans(plans, order), computations, info, schedule, searched=True)
+    yield reordered
+    if reordered.peak <= budget:
         return
-    digests = choose_digests(neat.plan)
-    small = forecast(
+    digests = choose_digests(reordered.plan)
+    compressed = forecast(
         RewrittenPlans(plans, order, digests), computations, info, schedule, searched=True
     )
-    yield small
-    if small.peak <= budget:
+    yield compressed
+    if compressed.peak <= budget:
         return
     for margin in MARGINS:
-        dropped = choose_dropped(small.plan, int(room * margin))
+        dropped = choose_dropped(compressed.plan, int(available * margin))
         fewest = RewrittenPlans(plans, order, digests, dropped)
         rewritten = forecast(fewest, computations, info, schedule, searched=True)
         yield rewritten
-        if rewritten.peak <= budget or not room:
+        if rewritten.peak <= budget or not available:
             return
 
 
-def _seconds(way: Forecast) -> float:
-    s = way.schedule
-    return step_seconds(way.plan, s.batch, s.micro_batch, s.workers)
+def _seconds(found: Forecast) -> float:
+    s = found.schedule
+    return step_seconds(found.plan, s.batch, s.micro_batch, s.workers)
 
 
 def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) -> Iterator[Schedule]:

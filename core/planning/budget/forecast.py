@@ -101,8 +101,10 @@ def forecast(
     runs, frozen = [plan], 0
     if computations[0].begin:
         part = Computation(end=computations[0].begin)
-        before, room = plans.at(part, frozen_samples(lambda n: plans.at(part, n), size))
-        runs, frozen = [before, plan], schedule.workers * room.nbytes
+        frozen_plan, frozen_memory = plans.at(
+            part, frozen_samples(lambda n: plans.at(part, n), size)
+        )
+        runs, frozen = [frozen_plan, plan], schedule.workers * frozen_memory.nbytes
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     wanted = sum(gradients.values())
@@ -176,12 +178,12 @@ def peak(plan: Plan) -> Peak:
         alive[old] = replace(alive[old], last=alive[old].last - 1)
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
 
-    def there(k: int) -> list[str]:
+    def alive_at(k: int) -> list[str]:
         return [n for n, life in alive.items() if life.first <= k <= life.last]
 
-    k = max(range(len(plan.entries)), key=lambda k: sum(sizes[n] for n in there(k)))
+    k = max(range(len(plan.entries)), key=lambda k: sum(sizes[n] for n in alive_at(k)))
     entry = plan.entries[k]
     label = entry.label if isinstance(entry, Call) else f"{entry.gradient} is taken"
     phase = entry.phase.value if isinstance(entry, Call) else "backward"
-    largest = sorted(there(k), key=lambda n: -sizes[n])
+    largest = sorted(alive_at(k), key=lambda n: -sizes[n])
     return Peak(label, phase, tuple((n, alive[n]) for n in largest))

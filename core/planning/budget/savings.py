@@ -38,27 +38,37 @@ def savings(found: Forecast, computation: Computation) -> list[Saving]:
     s = found.schedule
     plans = found.plans if isinstance(found.plans, RewrittenPlans) else RewrittenPlans(found.plans)
     plain, usual = plans.usual.at(computation, s.micro_batch)
-    apart = plan_memory(plain, overlays=False).nbytes
+    without_overlays = plan_memory(plain, overlays=False).nbytes
     ordered = reorder(plain, plans.order)
-    neat = plan_memory(ordered).nbytes
+    reordered = plan_memory(ordered).nbytes
     digested = use_digests(ordered, plans.digests)
-    small = plan_memory(digested).nbytes
+    compressed = plan_memory(digested).nbytes
     repeated = len(found.plan.entries) - len(digested.entries)
     longer = run_seconds(found.plan) / run_seconds(digested) - 1
     rows = [
-        Saving("reuse", s.workers * (usual.separate - apart), "by values with disjoint lifetimes"),
-        Saving("in place", s.workers * (apart - usual.nbytes), "results written over operands"),
         Saving(
-            "reordering", s.workers * (usual.nbytes - neat), "branches and gradients one by one"
+            "reuse",
+            s.workers * (usual.separate - without_overlays),
+            "by values with disjoint lifetimes",
+        ),
+        Saving(
+            "in place",
+            s.workers * (without_overlays - usual.nbytes),
+            "results written over operands",
+        ),
+        Saving(
+            "reordering",
+            s.workers * (usual.nbytes - reordered),
+            "branches and gradients one by one",
         ),
         Saving(
             "compression",
-            s.workers * (neat - small),
+            s.workers * (reordered - compressed),
             f"of activations to bits or bytes, for {len(plans.digests)} gradients",
         ),
         Saving(
             "recomputation",
-            s.workers * (small - found.memory.nbytes),
+            s.workers * (compressed - found.memory.nbytes),
             f"of {repeated} calls in backward: about {longer:.0%} more time",
         ),
     ]

@@ -65,10 +65,10 @@ def choose_digests(plan: Plan) -> frozenset[str]:
             if isinstance(s, Call) and s.arrays.get("dx") not in chosen
         )
         kept = {plan.root(v) for entry in others for v in entry.values(entry.reads)}
-        vain = {n for n in chosen if not _frees(plan, calls[n], forward - kept)}
-        if not vain:
+        useless = {n for n in chosen if not _frees(plan, calls[n], forward - kept)}
+        if not useless:
             return frozenset(chosen)
-        chosen -= vain
+        chosen -= useless
 
 
 def _frees(plan: Plan, call: Call, free: Collection[str]) -> bool:
@@ -97,9 +97,9 @@ def _call(
     arrays = {n: {**call.arrays, "digest": digest}[n] for n in (*kernel.reads, *kernel.writes)}
     compiled = compiled_of(kernel, call.attrs, specs)
     scratch = (compiled or kernel).workspace(call.attrs, specs)
-    for name, its in scratch.items():
+    for name, scratch_spec in scratch.items():
         arrays[name] = f"{digest}.{phase.value}.{name}"
-        values[arrays[name]] = Value(arrays[name], its, Region.ARENA)
+        values[arrays[name]] = Value(arrays[name], scratch_spec, Region.ARENA)
     return replace(
         call,
         phase=phase,

@@ -33,22 +33,26 @@ def choose_dropped(plan: Plan, target: int) -> frozenset[str]:
     saved again.
     """
     droppable = _Droppable(plan)
-    worth = droppable.worth()
+    bytes_per_second = droppable.bytes_per_second()
     dropped: set[str] = set()
-    vain: set[str] = set()
+    useless: set[str] = set()
     most, at = droppable.most_alive(dropped)
     while most > target:
-        open_ = [n for n in droppable.idle(dropped, at) if n in worth and n not in vain]
-        if not open_:
+        candidates = [
+            n
+            for n in droppable.saved_only_for_later(dropped, at)
+            if n in bytes_per_second and n not in useless
+        ]
+        if not candidates:
             break
-        name = max(open_, key=worth.__getitem__)
+        name = max(candidates, key=bytes_per_second.__getitem__)
         now, where = droppable.most_alive({*dropped, name})
         if now > most:
-            vain.add(name)
+            useless.add(name)
             continue
         dropped.add(name)
         most, at = now, where
-    for name in sorted(sorted(dropped), key=worth.__getitem__):
+    for name in sorted(sorted(dropped), key=bytes_per_second.__getitem__):
         if droppable.most_alive(dropped - {name})[0] <= max(most, target):
             dropped.remove(name)
     return frozenset(dropped)
@@ -85,7 +89,7 @@ class _Droppable:
         roots = {self.plan.root(n) for n in names}
         return {n for n in roots if self.plan.values[n].region in (Region.ARENA, Region.INPUT)}
 
-    def worth(self) -> dict[str, float]:
+    def bytes_per_second(self) -> dict[str, float]:
         """Bytes freed per second of recomputation, by value that may be dropped."""
         found = {}
         for name in self.saved:
@@ -99,32 +103,32 @@ class _Droppable:
         """The plan's entries with repeated calls, each before the first entry that needs it."""
         gone = {self.maker[name] for name in dropped if name in self.maker}
         order = [(k, False) for k in range(self.forward)]
-        again: set[int] = set()
+        repeated_calls: set[int] = set()
         for k in range(self.forward, len(self.plan.entries)):
             wanted = [self.maker[n] for n in self.reads[k] if n in self.maker]
-            found = {c for c in wanted if c in gone and c not in again}
-            ask = list(found)
-            while ask:
-                for name in self.reads[ask.pop()]:
+            found = {c for c in wanted if c in gone and c not in repeated_calls}
+            pending = list(found)
+            while pending:
+                for name in self.reads[pending.pop()]:
                     c = self.maker.get(name, -1)
                     kept = name in self.saved and c not in gone
-                    if c >= 0 and not kept and c not in again and c not in found:
+                    if c >= 0 and not kept and c not in repeated_calls and c not in found:
                         found.add(c)
-                        ask.append(c)
+                        pending.append(c)
             order += [(c, True) for c in sorted(found)]
-            again |= found
+            repeated_calls |= found
             order.append((k, False))
         return order
 
-    def lives(self, order: Replay) -> dict[tuple[str, bool], tuple[int, int]]:
+    def replay_lifetimes(self, order: Replay) -> dict[tuple[str, bool], tuple[int, int]]:
         """First and last place of each value in a replay; recomputed values count separately."""
         found: dict[tuple[str, bool], tuple[int, int]] = {}
-        again: set[int] = set()
+        repeated_calls: set[int] = set()
         for place, (k, repeated) in enumerate(order):
             if repeated:
-                again.add(k)
+                repeated_calls.add(k)
             for name in self.reads[k]:
-                key = (name, self.maker.get(name, -1) in again)
+                key = (name, self.maker.get(name, -1) in repeated_calls)
                 found[key] = (found.get(key, (0, 0))[0], place)
             for name in self.writes[k]:
                 found[(name, repeated)] = (place, place)
@@ -140,27 +144,27 @@ class _Droppable:
     def most_alive(self, dropped: Collection[str]) -> tuple[int, int]:
         """The most bytes alive at once, and the place in the replay."""
         order = self.order(dropped)
-        lives = self.lives(order)
+        replay_lifetimes = self.replay_lifetimes(order)
         change = [0] * (len(order) + 1)
-        for (name, _), (first, last) in lives.items():
+        for (name, _), (first, last) in replay_lifetimes.items():
             change[first] += self.sizes[name]
             change[last + 1] -= self.sizes[name]
         alive, most, at = 0, 0, 0
-        again: set[int] = set()
+        repeated_calls: set[int] = set()
         for place, (k, repeated) in enumerate(order):
             if repeated:
-                again.add(k)
+                repeated_calls.add(k)
             alive += change[place]
             over = 0
             for written, read in self.overlays[k]:
-                key = (read, self.maker.get(read, -1) in again)
-                if lives[key][1] == place and self.sizes[written] <= self.sizes[read]:
+                key = (read, self.maker.get(read, -1) in repeated_calls)
+                if replay_lifetimes[key][1] == place and self.sizes[written] <= self.sizes[read]:
                     over += self.sizes[written]
             if alive - over > most:
                 most, at = alive - over, place
         return most, at
 
-    def idle(self, dropped: Collection[str], at: int) -> list[str]:
+    def saved_only_for_later(self, dropped: Collection[str], at: int) -> list[str]:
         """Values that are saved at a place of the replay only for a later place."""
         order = self.order(dropped)
         before: set[str] = set()
@@ -195,7 +199,7 @@ class _Rewriter:
     def __init__(self, plan: Plan) -> None:
         self.old = plan
         self.values = dict(plan.values)
-        self.again: dict[str, str] = {}
+        self.copies: dict[str, str] = {}
 
     def plan(self, order: Replay) -> Plan:
         entries: list[Call | Delivery] = []
@@ -204,29 +208,29 @@ class _Rewriter:
             if isinstance(entry, Delivery):
                 entries.append(entry)
                 continue
-            arrays = {n: self._now(v) for n, v in entry.arrays.items()}
+            arrays = {n: self._current(v) for n, v in entry.arrays.items()}
             label, phase = entry.label, entry.phase
             if repeated:
-                label, phase = f"{label} again", Phase.BACKWARD
+                label, phase = f"{label} recomputed", Phase.BACKWARD
                 for name in (*entry.writes, *entry.workspace):
-                    arrays[name] = self._made_again(entry.arrays[name])
+                    arrays[name] = self._add_copy(entry.arrays[name])
             entries.append(replace(entry, label=label, phase=phase, arrays=arrays))
         return replace(self.old, entries=tuple(entries), values=self.values)
 
-    def _made_again(self, name: str) -> str:
-        again = f"{name}'"
-        self.again[name] = again
-        self.values[again] = replace(self.values[name], name=again)
-        return again
+    def _add_copy(self, name: str) -> str:
+        copy = f"{name}'"
+        self.copies[name] = copy
+        self.values[copy] = replace(self.values[name], name=copy)
+        return copy
 
-    def _now(self, name: str) -> str:
+    def _current(self, name: str) -> str:
         """The current name of a value: that of its recomputed copy, once there is one."""
         value = self.values[name]
-        if value.base is None or name in self.again:
-            return self.again.get(name, name)
-        base = self._now(value.base)
+        if value.base is None or name in self.copies:
+            return self.copies.get(name, name)
+        base = self._current(value.base)
         if base == value.base:
             return name
-        self.again[name] = f"{name}'"
+        self.copies[name] = f"{name}'"
         self.values[f"{name}'"] = Value(f"{name}'", value.spec, value.region, base, value.tensor)
         return f"{name}'"

@@ -17,7 +17,7 @@ import pytest
 from odt.core.data.columns import Column, array_columns, open_columns
 from odt.core.data.dataset import DataSet, EpochOrder, target_check
 from odt.core.data.sidecar import Sidecar, read_sidecar, sidecar_path
-from odt.core.data.split import split_classes, split_last, unjudged_classes
+from odt.core.data.split import split_classes, split_last, validation_warning
 from odt.errors import DataError, OptionError
 from odt.kernels.losses.sparse_categorical_crossentropy import check_labels
 from odt.kernels.opdef import Array, TensorSpec
@@ -358,7 +358,7 @@ def test_each_class_gives_its_fraction_to_validation() -> None:
     ],
 )
 def test_validation_that_cannot_judge_is_told(validation: list[int], words: str | None) -> None:
-    found = unjudged_classes(np.array([0, 1, 1, 0]), np.array(validation))
+    found = validation_warning(np.array([0, 1, 1, 0]), np.array(validation))
     assert (found is None) if words is None else (found is not None and words in found)
 
 

@@ -10,7 +10,7 @@ from odt.core.datasets.splits import Division, Wanted, select
 from odt.errors import OdtError, OptionError
 from odt.kernels.opdef import Array
 
-TWO = (Wanted("train"), Wanted("test", share=0.2))
+TWO = (Wanted("train"), Wanted("test", fraction=0.2))
 
 
 class GroupedPart(ArrayPart):
@@ -47,7 +47,7 @@ def random_labels(n: int, seed: int) -> Array:
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sample_is_in_two_splits_and_each_class_is_shared_out(seed: int) -> None:
     labels = random_labels(50 + 13 * seed, seed)
-    wanted = (Wanted("a", share=0.5), Wanted("b", share=0.3), Wanted("c"))
+    wanted = (Wanted("a", fraction=0.5), Wanted("b", fraction=0.3), Wanted("c"))
     splits = chosen(source(labels), wanted, Division(seed=seed))
     assert sorted(k for split in splits for k in split) == list(range(len(labels)))
     for split, share in zip(splits, (0.5, 0.3, 0.2), strict=True):
@@ -66,14 +66,14 @@ def test_a_seed_repeats_and_another_differs() -> None:
 
 def test_counts_are_exact() -> None:
     s = source(random_labels(100, 0))
-    wanted = (Wanted("train", share=31), Wanted("test", share=17))
+    wanted = (Wanted("train", fraction=31), Wanted("test", fraction=17))
     splits = chosen(s, wanted)
     assert [len(split) for split in splits] == [31, 17]
 
 
 def test_fractions_of_an_odd_number_fit() -> None:
     s = source(random_labels(7, 0))
-    splits = chosen(s, (Wanted("a", share=0.5), Wanted("b", share=0.5)))
+    splits = chosen(s, (Wanted("a", fraction=0.5), Wanted("b", fraction=0.5)))
     assert sorted(len(split) for split in splits) == [3, 4]
 
 
@@ -120,14 +120,18 @@ def test_shares_divide_all_parts_together() -> None:
     ("wanted", "division", "words"),
     [
         ((Wanted("a"), Wanted("a")), Division(), "names must differ"),
-        ((Wanted("a", share=0.9), Wanted("b", share=0.2)), Division(), "fit into 30"),
-        ((Wanted("a", share=20), Wanted("b", share=20)), Division(), "a=20, b=20"),
-        ((Wanted("a"), Wanted("b"), Wanted("c", share=1)), Division(), "one split left open"),
+        ((Wanted("a", fraction=0.9), Wanted("b", fraction=0.2)), Division(), "fit into 30"),
+        ((Wanted("a", fraction=20), Wanted("b", fraction=20)), Division(), "a=20, b=20"),
+        (
+            (Wanted("a"), Wanted("b"), Wanted("c", fraction=1)),
+            Division(),
+            "one split without a number",
+        ),
         ((Wanted("a"), Wanted("b")), Division(fold=(6, 5)), "but got 6/5"),
         ((Wanted("a"),), Division(fold=(1, 5)), "1 splits"),
         ((Wanted("a"), Wanted("b")), Division(), "comes in one piece"),
         (TWO, Division(group_by="person", stratify=True), "does not go together"),
-        ((Wanted("train", length=29), Wanted("test", share=0.2)), Division(), "24 samples"),
+        ((Wanted("train", length=29), Wanted("test", fraction=0.2)), Division(), "24 samples"),
     ],
 )
 def test_contradictions_are_refused(

@@ -366,5 +366,5 @@ def test_a_model_survives_giving_its_pages_back() -> None:
         return sum(float(np.abs(a.astype(np.float64)).sum()) for a in constants)
 
     before = total()
-    read.give_pages_back()
+    read.release_pages()
     assert total() == before > 0

@@ -112,7 +112,7 @@ def test_activations_are_computed_again_where_that_makes_it_fit() -> None:
         room = t.predicted - arena // 8
     with resnet(room) as t:
         assert t.memory().arena <= arena - arena // 8
-        assert any("again" in line for line in str(t.plan).splitlines())
+        assert any("recomputed" in line for line in str(t.plan).splitlines())
         assert [t.step(samples, BATCH) for _ in range(3)] == losses
 
 

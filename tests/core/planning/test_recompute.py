@@ -73,7 +73,7 @@ def test_no_call_is_made_more_than_twice() -> None:
     }
     less = recompute(plan, backward.intersection(saved))
     labels = [s.label for s in less.entries if isinstance(s, Call)]
-    again = [label for label in labels if label.endswith(" again")]
+    again = [label for label in labels if label.endswith(" recomputed")]
     assert len(again) == len(set(again)) > 3
     assert not faults(less, plan_memory(less))
 
@@ -88,7 +88,7 @@ def test_a_weight_is_delivered_after_all_that_is_made_again_with_it() -> None:
     y = net.add("SELECT_V2", (c, a, b), (1, 40))
     plan = plan_of(net.graph(net.add("TANH", (net.add("MUL", (y, w), (1, 40)),), (1, 40))), 4)
     less = recompute(plan, [f"t{c}"])
-    assert [s.label for s in less.entries if isinstance(s, Call) and "again" in s.label] == [
-        "1 NOT_EQUAL again"
+    assert [s.label for s in less.entries if isinstance(s, Call) and "recomputed" in s.label] == [
+        "1 NOT_EQUAL recomputed"
     ]
     assert not faults(less, plan_memory(less))

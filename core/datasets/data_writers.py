@@ -208,10 +208,10 @@ class Hdf5Output(Output):
         """Reserves disk space for the next write: HDF5 may crash on a full disk."""
         if not hasattr(os, "posix_fallocate") or self._file.temporary is None:
             return
-        room = sum(rows.nbytes for rows in self._rows) + MARGIN
+        nbytes = sum(rows.nbytes for rows in self._rows) + MARGIN
         try:
             with open(self._file.temporary, "r+b") as file:
-                os.posix_fallocate(file.fileno(), self._h5.id.get_filesize(), room)
+                os.posix_fallocate(file.fileno(), self._h5.id.get_filesize(), nbytes)
         except OSError as e:
             raise _refuse(self._file.path, e) from e
 
