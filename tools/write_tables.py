@@ -12,6 +12,7 @@ from list_operators import source
 from write_optimizer_classes import defaults, documentation, summary
 
 from odt.core.datasets.open_source import SOURCE_FORMATS
+from odt.core.model.training_info import TrainingInfo
 from odt.core.training.metrics import METRIC_ROWS
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
@@ -36,12 +37,17 @@ def losses() -> Iterable[tuple[str, ...]]:
 
 def optimizers() -> Iterable[tuple[str, ...]]:
     """A line for each row of kernels/optimizers."""
-    yield "`--optimizer`", "in Python", "update rule", "hyper-parameters with defaults", "source"
+    yield (
+        *("`--optimizer`", "in Python", "update rule", "`--learning-rate`"),
+        *("hyper-parameters with defaults", "source"),
+    )
     for rule in OPTIMIZERS.values():
         values = ", ".join(f"{h.name} {_value(value)}" for h, value in defaults(rule).items())
         update = summary(rule).removesuffix(".")
         origin = source(documentation(rule))
-        yield option(rule.name), f"`odt.{rule.class_name}`", update, values, origin
+        rate = rule.learning_rate if rule.onert is None else TrainingInfo().learning_rate
+        name = f"`odt.{rule.class_name}`"
+        yield option(rule.name), name, update, _value(rate), values, origin
 
 
 def _value(value: float | bool) -> str:

@@ -315,7 +315,7 @@ def _help(users: Mapping[UpdateRule, HyperParameter]) -> str:
         return f"{text}." if every else f"{text} for {_series([r.class_name for r in users])}."
     usual = max(notes, key=lambda note: len(notes[note]))
     others = [f"{note} for {_series(names)}" for note, names in notes.items() if note != usual]
-    return f"{text} ({', '.join([*others, f'{usual} otherwise'])})."
+    return f"{text} ({', '.join([*others, *([f'{usual} otherwise'] if usual else [])])})."
 
 
 def _series(names: Sequence[str]) -> str:

@@ -122,6 +122,7 @@ def test_every_option_of_train_reaches_the_trainer() -> None:
 
 def test_help_of_hyper_parameters_is_put_together_from_the_rows() -> None:
     helps = {str(o.name): str(o.help) for o in train.command.params if isinstance(o, click.Option)}
+    assert not [name for name, text in helps.items() if "  " in text]
     for name, users in shared.hyper_parameters().items():
         for rule, h in users.items():
             assert not h.help.endswith("."), f"{rule.name}: the help of {name} ends in a full stop"
