@@ -81,15 +81,12 @@ def _value(loss: str, option: HyperParameter, text: str) -> float | bool:
     where = f"`{option.name}` of `{loss}`"
     if option.switch:
         if text.lower() not in SWITCH:
-            raise OptionError("loss", f"{where} must be true or false", text or "nothing")
+            raise OptionError("loss", f"{where} must be {option.rule}", text or "nothing")
         return SWITCH[text.lower()]
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    most = math.inf if option.most is None else option.most
-    if not 0 <= value <= most or value == math.inf or (option.below and value == most):
-        end = f"below {most:g}" if option.below else f"at most {most:g}"
-        rule = "a number, 0 or more" + (f" and {end}" if most < math.inf else "")
-        raise OptionError("loss", f"{where} must be {rule}", text or "nothing")
+    if not option.allows(value):
+        raise OptionError("loss", f"{where} must be {option.rule}", text or "nothing")
     return value

@@ -8,9 +8,12 @@ auxiliary values and workspace. In `inputs`, `b?` may be absent, and `xs*` is an
 passed as xs0, xs1, ….
 """
 
+import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from numbers import Real
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -251,6 +254,27 @@ class HyperParameter:
     below: bool = False
     switch: bool = False
     note: str = ""
+
+    @property
+    def rule(self) -> str:
+        """What a value must be."""
+        if self.switch:
+            return "true or false"
+        end = "" if self.most is None else f" and {'below' if self.below else 'at most'}"
+        return f"a number, 0 or more{end}" + (f" {self.most:g}" if end else "")
+
+    def allows(self, value: object) -> bool:
+        """Whether a value is legal."""
+        if self.switch:
+            return isinstance(value, bool | int) and value in (0, 1)
+        most = math.inf if self.most is None else self.most
+        return is_number(value) and 0 <= value <= most and not (self.below and value == most)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a real number that a float can hold."""
+    number: Any = value
+    return isinstance(value, Real) and bool(abs(number) <= sys.float_info.max)
 
 
 WEIGHT_DECAY = HyperParameter("weight_decay", "Weight decay", note="added to the gradient")

@@ -7,6 +7,7 @@ from typing import Any
 
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
+from odt.core.recipe.option_values import check_values, check_word
 from odt.core.recipe.output_losses import ends_in_softmax
 from odt.errors import OptionError
 from odt.kernels.loss_text import parse_loss
@@ -88,19 +89,13 @@ def resolve(
     chosen = {name: value for name, value in hyper_parameters.items() if value is not None}
     same = fields.get("optimizer") == stored.get("optimizer")
     fields["hyper_parameters"] = {**(stored.get("hyper_parameters", {}) if same else {}), **chosen}
-    rule = OPTIMIZERS[fields.get("optimizer", "adam")]
+    optimizer = fields.get("optimizer", TrainingInfo().optimizer)
+    check_word("optimizer", optimizer, OPTIMIZERS)
+    rule = OPTIMIZERS[optimizer]
     if rule.onert is None:  # the others have the default of TrainingInfo, as in onert_train
         fields.setdefault("learning_rate", rule.learning_rate)
     info = TrainingInfo(**fields)
-    if not 0 < info.learning_rate < float("inf"):
-        raise OptionError("learning_rate", "must be a number above 0", f"{info.learning_rate:g}")
-    if info.accumulate < 1:
-        raise OptionError("accumulate", "must be 1 or more", info.accumulate)
-    for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
-        if not 0 <= value < float("inf"):
-            raise OptionError(name, "must be a number above 0, or 0 for no clipping", value)
-    if info.clip_norm and info.clip_value:
-        raise OptionError("clip_norm, clip_value", "must not be given together", "both")
+    check_values(info)
     known = rule.attrs.__annotations__
     for name in chosen:
         if name not in known:

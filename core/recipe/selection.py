@@ -18,6 +18,7 @@ from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
 from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.sparse_filters import filters, strongest
 from odt.errors import OptionError
+from odt.kernels.opdef import is_number
 
 NEAR = 3  # names that a refusal lists
 
@@ -126,6 +127,8 @@ def choose_channels(
     chosen: dict[int, tuple[int, ...]] = {}
     for pattern, fraction in fractions:
         check_pattern("sparse", pattern, names)
+        if not is_number(fraction) or not 0 < fraction <= 1:
+            raise OptionError("sparse", "must be fractions above 0, up to 1", fraction)
         for i, each in names.items():
             if matches(each, pattern):
                 data = lowered.tensors[i].data

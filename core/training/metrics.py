@@ -194,6 +194,9 @@ def fitting_metrics(names: Sequence[str], loss: str, output: TensorSpec) -> dict
     found = {}
     for name in names:
         key = fitting[0] if name == ACCURACY else name
+        if key not in wants:
+            known = ", ".join(f"`{word}`" for word in (ACCURACY, *wants))
+            raise OptionError("metrics", f"must be one of {known}", name)
         if key not in fitting:
             raise OptionError(
                 "metrics",

@@ -14,6 +14,7 @@ from odt.core.checkpoints.resume import Resume, Saver, read_resume
 from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
 from odt.core.planning.budget.forecast import DATA_PAGES
+from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.runtime.parameters import by_name
@@ -120,7 +121,13 @@ class BatchTrainer:
         if isinstance(learning_rate, Schedule):
             schedule = replace(learning_rate, initial_learning_rate=None)
             learning_rate = learning_rate.initial_learning_rate
-        chosen = trainable or Trainable()
+        chosen = Trainable() if trainable is None else trainable
+        if not isinstance(chosen, Trainable):
+            rule = "must be last(…), select(…), freeze(…), bias_only() or Trainable(…)"
+            raise OptionError("trainable", rule, repr(chosen))
+        check_whole("last", chosen.last, -1)
+        check_whole("micro_batch", micro_batch, 1)
+        check_whole("workers", workers, 1)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
         request = Request(
@@ -378,7 +385,8 @@ def _listed(positions: str | Sequence[int] | None) -> str | None:
 
 
 def _nbytes(size: int | str | None) -> int | None:
-    if size is None or isinstance(size, int):
+    if not isinstance(size, str):
+        check_whole("memory_budget", size, 0)
         return size
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)", size)
     unit = UNITS.get(match[2].upper()) if match else None

@@ -13,6 +13,7 @@ from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
 from odt.core.export.exporter import export_model
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
+from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.recipe.resolve import values_used
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
@@ -21,6 +22,7 @@ from odt.fitting import Fit, arrange
 Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
 Logs: TypeAlias = dict[str, float]
+FORMATS = ("tflite", "circle")
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
 
@@ -97,6 +99,14 @@ class Trainer(BatchTrainer):
             OptionError: if arguments contradict each other.
             TrainingError: if the loss is NaN or infinite.
         """
+        for field, value, least in (
+            ("epochs", epochs, 0),
+            ("data_length", data_length, 1),
+            ("seed", seed, 0),
+            ("patience", patience, 1),
+            ("save_every", save_every, 0),
+        ):
+            check_whole(field, value, least)
         self.stop_training = False
         run = Fit(self, callbacks, epochs)
         if is_batches(x, y):
@@ -210,10 +220,12 @@ class Trainer(BatchTrainer):
 
         Raises:
             ModelError: if the file cannot be written.
+            OptionError: if there is no such format.
         """
         trainer, suffix = self.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
         if file_format is None:
-            file_format = suffix if suffix in ("tflite", "circle") else self.model.format
+            file_format = suffix if suffix in FORMATS else self.model.format
+        check_word("file_format", file_format, FORMATS)
         used = values_used(self.recipe.model.graph, trainer.info) if training_info else None
         changed = changed_constants(self.recipe.graph, self._graph)
         weights = {**changed, **trainer.weights()}

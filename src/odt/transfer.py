@@ -1,6 +1,7 @@
 """Transfer learning: models with a new last layer."""
 
 from odt.core.export.replace_head import replace_head as replaced
+from odt.core.recipe.option_values import check_whole
 from odt.model import Model, Path, file_of
 
 
@@ -21,7 +22,8 @@ def replace_head(
 
     Raises:
         ModelError: if the model has no output that the new layer can read.
-        OptionError: if `after` is not the position of an operator.
+        OptionError: if `classes` is below 2, or `after` is not the position of an operator.
         UnsupportedError: if odt cannot compute a remaining operator.
     """
+    check_whole("classes", classes, 2)
     return Model(replaced(file_of(model), classes, after=after, seed=seed))

@@ -1,6 +1,7 @@
 """Arguments that no training can use are refused: one error, never numbers made of nothing."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,58 @@ def test_data_that_cannot_be_used_is_refused(case: str) -> None:
         use(trained)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    "no optimizer": ({"optimizer": "lion2"}, "`optimizer=`: must be one of `sgd`"),
+    "a class": ({"optimizer": odt.SGD}, "`optimizer=`: must be one of `sgd`"),
+    "no reduction": ({"reduction": "mean"}, "`reduction=`: must be one of `sum_over_batch_size`"),
+    "a word for a number": ({"learning_rate": "a"}, "`learning_rate=`: must be a number above 0"),
+    "half a sample": ({"batch_size": 1.5}, "`batch_size=`: must be a whole number of at least 1"),
+    "a micro-batch of words": ({"micro_batch": "a"}, "`micro_batch=`: must be a whole number"),
+    "half a worker": ({"workers": 0.5}, "`workers=`: must be a whole number of at least 1"),
+    "a weight below 0": ({"loss_weights": {"0": -1}}, "`loss_weights=`: must be numbers of at"),
+    "a weight that is NaN": ({"loss_weights": {"0": np.nan}}, "but got 0=nan"),
+    "a decay above 1": ({"hyper_parameters": {"beta_1": 5}}, "`beta_1=`: must be a number, 0 or"),
+    "an epsilon that is NaN": ({"optimizer": odt.Adam(epsilon=np.nan)}, "`epsilon=`: must be"),
+    "momentum of a word": ({"optimizer": odt.SGD(momentum="a")}, "`momentum=`: must be a number"),  # type: ignore[arg-type]
+    "more than all channels": ({"sparse": {"*": 2}}, "`sparse=`: must be fractions above 0, up"),
+    "no channels": ({"sparse": {"*": np.nan}}, "`sparse=`: must be fractions above 0, up to 1"),
+    "no metric": ({"metrics": ["f2"]}, "`metrics=`: must be one of `accuracy`"),
+    "no selection": ({"trainable": "fc*"}, "`trainable=`: must be last(…)"),
+    "a broken number of operators": ({"trainable": odt.last(1.5)}, "`last=`: must be a whole"),  # type: ignore[arg-type]
+    "a broken budget": ({"memory_budget": 1.5}, "`memory_budget=`: must be a whole number"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_that_cannot_be_used_are_refused(case: str) -> None:
+    """Some trained with a value that means nothing, such as a negative weight of the loss."""
+    options, message = OPTIONS[case]
+    with pytest.raises(odt.OptionError) as refused:
+        trainer(**options)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", -1),
+        ("epochs", 1.5),
+        ("data_length", 0),
+        ("data_length", -1),
+        ("seed", -1),
+        ("patience", 0),
+        ("save_every", "step"),
+    ],
+)
+def test_numbers_of_fit_are_whole(name: str, value: object) -> None:
+    with trainer() as trained, pytest.raises(odt.OptionError, match=f"`{name}=`: must be a whole"):
+        trained.fit(X, Y, **{name: value})  # type: ignore[arg-type]
+
+
+def test_formats_and_classes_are_checked(tmp_path: Path) -> None:
+    with trainer() as trained, pytest.raises(odt.OptionError, match="`file_format=`: must be one"):
+        trained.export(tmp_path / "m.onnx", "onnx")
+    with pytest.raises(odt.OptionError, match="`classes=`: must be a whole number of at least 2"):
+        odt.replace_head(MODEL, classes=1)

@@ -201,7 +201,7 @@ def test_gradients_that_are_kept_are_planned() -> None:
     [
         ({"clip_norm": 1.0, "clip_value": 1.0}, "must not be given together"),
         ({"clip_norm": float("nan")}, "`clip_norm=`: must be a number above 0"),
-        ({"accumulate": 0}, "`accumulate=`: must be 1 or more, but got 0"),
+        ({"accumulate": 0}, "`accumulate=`: must be a whole number of at least 1, but got 0"),
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:

@@ -123,7 +123,7 @@ ROWS = {
     "no loss for logits": Bad(TRAIN, "--loss: must be given", use(LOGITS)),
     "an unknown loss": Bad(TRAIN + " --loss hinge", "must be one of", status=2),
     "a misspelt loss": Bad(TRAIN + " --loss categorical-crosentropy", "Did you mean", status=2),
-    "an unknown optimizer": Bad(TRAIN + " --optimizer lion", "must be one of", status=2),
+    "an unknown optimizer": Bad(TRAIN + " --optimizer rprop", "must be one of", status=2),
     "an unknown metric": Bad(TRAIN + " --metric f1", "must be one of", status=2),
     "no inputs": Bad("train {d}/model.circle --load-expected {d}/t.bin", "--load-input"),
     "no targets": Bad("train {d}/model.circle --load-input {d}/x.bin", "--load-expected"),
@@ -178,6 +178,9 @@ ROWS = {
     "fewer operators than none": Bad(TRAIN + " --num-of-trainable-ops -2", "-2", status=2),
     "a learning rate of 0": Bad(TRAIN + " --learning-rate 0", "--learning-rate: must be"),
     "a learning rate of NaN": Bad(TRAIN + " --learning-rate nan", "--learning-rate: must be"),
+    "a decay rate of NaN": Bad(TRAIN + " --beta-1 nan", "--beta-1: must be a number, 0 or more"),
+    "a weight decay of infinity": Bad(TRAIN + " --weight-decay inf", "--weight-decay: must be a"),
+    "a loss weight of NaN": Bad(TRAIN + " --loss-weight 0=nan", "--loss-weight: must be numbers"),
     "Nesterov without momentum": Bad(TRAIN + " --optimizer sgd --nesterov", "--nesterov: needs"),
     "momentum for Adam": Bad(TRAIN + " --momentum 0.9", "adam has no such value"),
     "a loss that explodes": Bad(

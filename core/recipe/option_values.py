@@ -1,0 +1,47 @@
+"""Checks the values of training options, which may come from Python, a checkpoint or a circle+."""
+
+from collections.abc import Iterable
+from numbers import Integral
+
+from odt.core.model.training_info import REDUCTIONS, TrainingInfo
+from odt.errors import OptionError
+from odt.kernels.opdef import is_number
+from odt.kernels.registry import OPTIMIZERS
+
+
+def check_values(info: TrainingInfo) -> None:
+    """Checks all values but the losses, the optimizer's name and the selection of weights.
+
+    Raises:
+        OptionError: if a value is not legal.
+    """
+    check_word("reduction", info.reduction, REDUCTIONS)
+    check_whole("batch_size", info.batch_size, 1)
+    if not is_number(info.learning_rate) or info.learning_rate <= 0:
+        raise OptionError("learning_rate", "must be a number above 0", info.learning_rate)
+    check_whole("accumulate", info.accumulate, 1)
+    for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
+        if not is_number(value) or value < 0:
+            raise OptionError(name, "must be a number above 0, or 0 for no clipping", value)
+    if info.clip_norm and info.clip_value:
+        raise OptionError("clip_norm, clip_value", "must not be given together", "both")
+    for output, weight in info.loss_weights:
+        if not is_number(weight) or weight < 0:
+            raise OptionError("loss_weights", "must be numbers of at least 0", f"{output}={weight}")
+    for option in OPTIMIZERS[info.optimizer].hyper_parameters:
+        given = info.hyper_parameters.get(option.name)
+        if given is not None and not option.allows(given):
+            raise OptionError(option.name, f"must be {option.rule}", given)
+
+
+def check_word(field: str, word: object, words: Iterable[str]) -> None:
+    """Checks that a word is one of several; raises OptionError."""
+    known = tuple(words)
+    if word not in known:
+        raise OptionError(field, f"must be one of {', '.join(f'`{w}`' for w in known)}", word)
+
+
+def check_whole(field: str, value: object, least: int) -> None:
+    """Checks that a value is a whole number, or None; raises OptionError."""
+    if value is not None and not (isinstance(value, Integral) and int(value) >= least):
+        raise OptionError(field, f"must be a whole number of at least {least}", value)
