@@ -232,7 +232,7 @@ def test_forward(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in TRAINS if name not in BATCHES])
-def test_check_says_beforehand_that_it_will_train(name: str) -> None:
+def test_check_predicts_that_it_trains(name: str) -> None:
     path = complete("data", "models", f"{name}.tflite")
     command = ["check", str(path), "--loss", "mean-squared-error", "--batch-size", "2"]
     result = CliRunner().invoke(main, command)
@@ -251,7 +251,7 @@ def test_int8_weights_are_written_both_ways(stored: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_in_the_way_is_listed(name: str) -> None:
+def test_blocking_operators_are_listed(name: str) -> None:
     path = complete("data", "models", *name.split("/"))
     result = CliRunner().invoke(main, ["check", str(path), "--loss", "mean-squared-error"])
     assert result.exit_code == 1

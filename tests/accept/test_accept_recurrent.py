@@ -36,7 +36,7 @@ def test_it_reads_as_many_digits_as_in_litert() -> None:
     assert (outputs.argmax(axis=1) == labels).mean() == pytest.approx(0.97, abs=0.002)
 
 
-def test_it_learns_other_labels() -> None:
+def test_the_model_learns_other_labels() -> None:
     """Each digit is to be called the next one; four rounds of 20 steps."""
     pictures, labels = digits("train", 64 * 20)
     targets = np.eye(10, dtype=np.float32)[(labels + 1) % 10]

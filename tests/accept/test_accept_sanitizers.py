@@ -16,7 +16,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # What calls compiled kernels on arrays of their own, whose bounds are known.
 FILES = (
     *("test_compiled.py", "test_native_accuracy.py", "test_fusion.py", "test_optimizers.py"),
-    *("test_norms.py", "test_windows.py", "test_transpose_conv.py", "test_recurrent.py"),
+    *("test_batch_norms.py", "test_windows.py", "test_transpose_conv.py", "test_recurrent.py"),
 )
 
 

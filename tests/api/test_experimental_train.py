@@ -172,13 +172,13 @@ def test_a_circle_plus_with_sparse_labels_trains_though_onert_has_no_number_for_
     assert native.train_get_loss(0) < before
 
 
-def test_a_model_that_says_nothing_has_zeros() -> None:
+def test_a_model_without_training_info_has_zeros() -> None:
     info = train.session(MLP_SM / "model.circle").train_info
     assert (info.learning_rate, info.batch_size, info.opt, info.loss_info.loss) == (0, 0, 0, 0)
     assert train.traininfo() == train.traininfo(0.001, 1, num_of_trainable_ops=0)
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_errors_name_the_rule_and_the_value() -> None:
     fresh = train.session(MLP_SM / "model.circle")
     x, t = batch()
     with pytest.raises(RuntimeError, match=r"Call compile\(\)"):

@@ -160,7 +160,7 @@ def test_the_command_line_takes_a_schedule_and_tells_it(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_refused(words: tuple[object, ...], message: str, status: int) -> None:
+def test_impossible_calls_are_refused(words: tuple[object, ...], message: str, status: int) -> None:
     assert message in odt_train(*words, status=status).stderr
 
 

@@ -140,7 +140,7 @@ def test_random_values_outside_a_model_s_domain_are_drawn_again(tmp_path: Path) 
     assert result.stdout.endswith("The model can be trained.\n")
 
 
-def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_too_large_to_test_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MOST_WORK", "MOST_WORK_IN_FLOAT32"):
         monkeypatch.setattr(f"odt.core.training.self_test.{name}", 1000)
     result = check(MLP_SM / "model.circle")
@@ -149,7 +149,7 @@ def test_what_is_too_large_to_test_cannot_be_told(monkeypatch: pytest.MonkeyPatc
     assert result.stdout.endswith("Unknown whether the model can be trained.\n")
 
 
-def test_a_test_that_would_take_too_long_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odt.core.training.self_test.MOST_SECONDS", 1e-5)
     result = check(MODELS / "tflm-magic-wand-float.tflite")
     assert result.exit_code == 0
@@ -236,7 +236,7 @@ def test_no_cut_is_named_where_no_weights_are_behind(tmp_path: Path) -> None:
     assert cut == "could train: none, because no weights follow these operators"
 
 
-def test_where_no_gradient_passes_the_weights_in_front_are_named(tmp_path: Path) -> None:
+def test_weights_before_a_blocking_operator_are_named(tmp_path: Path) -> None:
     """A CAST to integers is computed and lets no gradient through."""
     model = ModelBuilder("circle", seed=0)
     first = model.add_dense(model.add_input((1, 4)), 3)
@@ -289,7 +289,7 @@ def test_a_model_that_takes_numbers_of_words_as_floats_passes(tmp_path: Path) ->
     assert result.exit_code == 0, result.output
 
 
-def test_a_gradient_that_rounding_hides_is_not_held_against_the_model() -> None:
+def test_a_gradient_hidden_by_rounding_is_not_a_failure() -> None:
     """Weights of 1e-9 behind a loss near 1: their differences are rounding, and no more."""
     net = Net()
     y = net.dense(net.input(1, 5), 3)

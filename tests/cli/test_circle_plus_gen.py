@@ -35,7 +35,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_without_training_info_says_so() -> None:
+def test_a_model_without_training_info_is_described_as_such() -> None:
     result = run(MLP)
     assert (result.exit_code, result.output) == (0, "No hyperparameters\n")
 
@@ -93,7 +93,7 @@ def test_the_misspelled_word_of_ones_example_is_read_with_a_warning(tmp_path: Pa
     assert json.loads(run(tmp_path / "plus.circle").output) == RECIPE
 
 
-def test_options_say_what_json_says(tmp_path: Path) -> None:
+def test_options_are_equivalent_to_json(tmp_path: Path) -> None:
     output = tmp_path / "plus.circle"
     line = "--optimizer adam --learning-rate 0.001 --loss mean-squared-error --batch-size 8"
     result = run(MLP, output, *line.split(), "--num-of-trainable-ops", "-1")
@@ -130,7 +130,7 @@ def test_options_count_more_than_json_and_json_more_than_the_file(
     assert read["optimizer"] == {"type": "sgd", "args": {"learningRate": 0.01}}
 
 
-def test_the_softmax_says_the_loss(tmp_path: Path) -> None:
+def test_a_final_softmax_determines_the_loss(tmp_path: Path) -> None:
     output = tmp_path / "plus.circle"
     assert run(MLP, output, "--batch-size", "4").exit_code == 0
     loss = json.loads(run(output).output)["loss"]

@@ -40,7 +40,9 @@ def raising(error: BaseException, *options: str) -> click.Group:
 
 
 @pytest.mark.parametrize("command", [[], ["train"]])
-def test_version_says_what_computes(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_shows_the_kernels_in_use(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ODT_KERNELS", "numpy")
     result = CliRunner().invoke(main, [*command, "--version"])
     assert result.exit_code == 0

@@ -69,7 +69,7 @@ def test_sizes_are_bytes(text: str, nbytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "MB", "64 parsecs", "-1MB", "1e3"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="such as 64MB or 64MiB"):
         parse(types.Size(), text)
 

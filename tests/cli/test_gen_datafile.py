@@ -59,7 +59,7 @@ def test_a_length_takes_the_first_samples_and_names_the_files(tmp_path: Path) ->
     assert np.array_equal(x, images[:7].astype(np.float32) / np.float32(255))
 
 
-def test_the_sidecar_says_what_is_in_the_file(tmp_path: Path) -> None:
+def test_the_sidecar_describes_the_file(tmp_path: Path) -> None:
     write_mnist(tmp_path / "d")
     odt("gen-datafile", "fashion_mnist", "--data-dir", tmp_path / "d", "-o", tmp_path / "o")
     sidecar = json.loads((tmp_path / "o/test.input.bin.json").read_text())
@@ -113,7 +113,7 @@ def test_a_folder_without_the_set_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path}/x" in refused("mnist", "--data-dir", tmp_path / "x")
 
 
-def test_a_terminal_gets_a_bar_with_a_rate_and_a_file_none(tmp_path: Path) -> None:
+def test_a_progress_bar_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     write_mnist(tmp_path / "d", 300)
     command = [sys.executable, "-m", "odt", "gen-datafile", "mnist", "--data-dir", "d"]
     ours, theirs = pty.openpty()
@@ -168,7 +168,7 @@ def test_lengths_of_ones_tool(
     assert (found["train"], found["test"]) == lengths
 
 
-def test_former_lengths_of_ones_tool_stand_alone() -> None:
+def test_former_lengths_of_ones_tool_work_alone() -> None:
     words = "--train-length, --test-length: must be given without --split and --length"
     assert words in refused("mnist", "-l", 5, "--length", 5, 5)
     assert words in refused("mnist", "-t", 5, "--split", "train")

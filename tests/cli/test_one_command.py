@@ -151,7 +151,7 @@ def test_a_line_in_one_s_spelling_ends_with_one_s_status(
         ("--validation_split 1.5", 1),
     ],
 )
-def test_other_lines_end_with_odt_s(more: str, status: int, folder: Path) -> None:
+def test_other_command_lines_get_odts_exit_status(more: str, status: int, folder: Path) -> None:
     result = train(f"m.circle --load-input x.bin --load-expected t.bin {more}")
     assert result.exit_code == status, result.stderr
 
@@ -168,7 +168,7 @@ def test_a_missing_model_is_an_argument(folder: Path) -> None:
     assert (result.exit_code, "--load-input" in result.stderr) == (255, True)
 
 
-def test_the_block_says_where_values_come_from(folder: Path) -> None:
+def test_the_block_shows_the_origin_of_each_value(folder: Path) -> None:
     plus = train(f"m.circle {DATA} --epoch 1 --batch_size 8 --export_circleplus p.circle")
     assert plus.exit_code == 0, plus.output
     out = train(f"p.circle {DATA} --epoch 1 --learning_rate 0.5 -v 1").stdout
@@ -184,14 +184,14 @@ def test_the_block_says_where_values_come_from(folder: Path) -> None:
     assert "- num_of_trainable_ops = -1  (default)\n" in out
 
 
-def test_verbose_says_what_computes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbose_shows_the_kernels_in_use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODT_KERNELS", "numpy")
     line = f"m.circle {DATA} --epoch 1"
     assert "\nNumPy kernels only: " in train(f"{line} -v 1").stdout
     assert "kernels" not in train(line).stdout
 
 
-def test_an_exported_circle_plus_says_what_trained_it(folder: Path) -> None:
+def test_an_exported_circle_plus_has_the_training_info_used(folder: Path) -> None:
     line = f"m.circle {DATA} --epoch 1 --batch_size 8 --trainable-ops 0,2 --beta-1 0.5"
     assert train(f"{line} --export_circleplus p.circle --export_circle o.circle").exit_code == 0
     info = stored_training_info(read_model("p.circle"))
@@ -202,7 +202,7 @@ def test_an_exported_circle_plus_says_what_trained_it(folder: Path) -> None:
     assert stored_training_info(read_model("o.circle")) is None
 
 
-def test_what_a_circle_plus_cannot_say_is_refused_before_training(folder: Path) -> None:
+def test_training_info_beyond_circle_plus_is_refused_before_training(folder: Path) -> None:
     result = train(f"m.circle {DATA} --epoch 1 --optimizer adamw --export_circleplus p.circle")
     assert (result.exit_code, "Epoch" in result.stdout) == (255, False)
     assert not Path("p.circle").exists()

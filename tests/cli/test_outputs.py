@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("convert m.circle link.circle", "OUT", "IN"),
     ],
 )
-def test_what_is_read_or_written_besides_is_not_replaced(
+def test_other_inputs_and_outputs_are_not_overwritten(
     line: str, output: str, other: str, folder: Path
 ) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -108,7 +108,7 @@ def test_endings_of_no_format_are_free(folder: Path) -> None:
     assert (folder / "b").read_bytes()[4:8] == b"CIR0"
 
 
-def test_a_checkpoint_that_training_goes_on_from_may_be_replaced(folder: Path) -> None:
+def test_the_resumed_checkpoint_may_be_overwritten(folder: Path) -> None:
     line = f"{TRAIN} --export-checkpoint state.odt"
     assert CliRunner().invoke(main, line.split()).exit_code == 0
     before = (folder / "state.odt").read_bytes()
@@ -126,7 +126,7 @@ def test_a_recipe_is_no_output(folder: Path) -> None:
     assert (folder / "recipe.json").read_text() == RECIPE
 
 
-def test_files_that_are_not_there_yet_are_told_apart(folder: Path) -> None:
+def test_paths_of_new_files_are_compared(folder: Path) -> None:
     check_outputs({"--a": "new", "--b": "other", "--c": None}, {"--d": "m.circle", "--e": None})
     os.symlink("new", folder / "old")
     with pytest.raises(OdtError, match=r"--b old: must not be .* got that of --a"):

@@ -42,7 +42,9 @@ def rows(text: str) -> dict[str, int]:
         ("adafactor", 32, 1),
     ],
 )
-def test_it_says_what_a_trainer_then_holds(optimizer: str, micro_batch: int, workers: int) -> None:
+def test_the_report_agrees_with_the_memory_of_a_trainer(
+    optimizer: str, micro_batch: int, workers: int
+) -> None:
     cut = ("--micro-batch", micro_batch, "--workers", workers)
     result = plan(MNIST, *LOSS, "--batch-size", 32, "--optimizer", optimizer, *cut)
     assert result.exit_code == 0, result.output
@@ -79,7 +81,7 @@ def test_the_fullest_moment_is_listed() -> None:
     assert re.search(rf"^conv1 +{32 * 26 * 26 * 32 * 4:,} +\(32, 26, 26, 32\)", text, re.MULTILINE)
 
 
-def test_what_does_not_train_needs_no_memory() -> None:
+def test_frozen_layers_need_no_memory() -> None:
     cut = ("--micro-batch", 8, "--workers", 1)
     everything = rows(plan(MNIST, *LOSS, *cut).stdout)
     last = rows(plan(MNIST, *LOSS, *cut, "--num-of-trainable-ops", 1).stdout)
@@ -93,7 +95,7 @@ def test_a_model_that_cannot_train_is_refused_in_a_line() -> None:
     assert "--loss: must be given" in result.stderr
 
 
-def test_what_is_saved_adds_up() -> None:
+def test_savings_add_up() -> None:
     """Own memory for each value, less what each way saves, is the arenas."""
     cut = ("--micro-batch", 4, "--workers", 2)
     usual = plan(MNIST, *LOSS, *cut).stdout

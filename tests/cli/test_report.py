@@ -91,7 +91,7 @@ def test_lines_for_one_keep_its_four_decimals() -> None:
     )
 
 
-def test_the_timing_table_goes_on_with_the_epochs() -> None:
+def test_the_timing_table_lists_the_epochs() -> None:
     assert "- Epoch 13      takes 1.0000 ms" in report.timing_table({}, [1.0], first=13)
 
 
@@ -128,7 +128,7 @@ def test_the_memory_block_gives_bytes() -> None:
     assert re.search(r"^- total +=  +6,000 bytes$", text, re.M)
 
 
-def test_the_memory_block_says_why_a_batch_is_not_cut() -> None:
+def test_the_memory_block_says_why_a_batch_is_not_split() -> None:
     memory = MemoryReport(parameters=8, slots=0, gradients=0, arena=8, separate=8)
     text = report.memory_block(memory, Schedule(4, 4, 1, 2, "MEAN (node 3) mixes samples"))
     assert "1 worker, micro-batch 4" in text

@@ -87,7 +87,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "info", "last"), CASES)
-def test_each_goes_on_from_the_other_s_circle_plus(
+def test_each_resumes_from_the_others_circle_plus(
     name: str, info: TrainingInfo, last: int | None, tmp_path: Path
 ) -> None:
     steps, first = (2, 1) if name == "mobilenet" else (3, 3)

@@ -110,7 +110,7 @@ def test_check_knows_the_bias_that_no_loss_depends_on() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_what_torch_trains_trains_by_default(case: dict[str, Any]) -> None:
+def test_the_parameters_of_torch_train_by_default(case: dict[str, Any]) -> None:
     graph = read_model(str(GOLDEN_TORCH / f"{case['name']}.circle")).graph
     lowered = LoweredGraphs(graph).at_file_batch
     trained = trainable_tensors(lowered, {n.origin for n in graph.nodes})

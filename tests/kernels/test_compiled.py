@@ -56,7 +56,7 @@ CASES = cases(small=True)
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc"))), reason="there is no C compiler")
-def test_they_were_built() -> None:
+def test_the_compiled_kernels_were_built() -> None:
     assert SETS, "there is a C compiler, but no library: install odt again (make clean)"
     assert len(CASES) > 50
 
@@ -87,7 +87,9 @@ def test_compiled_agrees_with_numpy(instruction_set: str, info: OpInfo, sample: 
 
 
 @pytest.mark.parametrize(("info", "sample"), CASES)
-def test_aliased_compiled_equals_apart(instruction_set: str, info: OpInfo, sample: Sample) -> None:
+def test_aliased_compiled_kernels_give_equal_bits(
+    instruction_set: str, info: OpInfo, sample: Sample
+) -> None:
     case = make_case(info, sample, np.float32)
     case.forward()
     case.seed_gradients()
@@ -175,7 +177,7 @@ def test_compiled_kernels_that_are_left_out_are_no_missing_compiler(
     assert library.describe_kernels() == "NumPy kernels only: ODT_KERNELS says so"
 
 
-def test_an_installation_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_without_a_compiler_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "load", lambda: None)
     monkeypatch.setattr(library, "instruction_sets", lambda: ())
     monkeypatch.delenv("ODT_KERNELS", raising=False)

@@ -20,7 +20,7 @@ def test_every_range_and_both_signs(dtype: type, rtol: float) -> None:
     np.testing.assert_allclose(out, wanted, rtol=rtol, atol=0)
 
 
-def test_zero_is_zero_and_no_number_stays_none() -> None:
+def test_zeros_stay_zero_and_nan_stays_nan() -> None:
     x = np.array([0.0, -0.0, np.nan])
     out, u, v = (np.empty_like(x) for _ in range(3))
     erf(x, out, u, v, np.zeros(3, bool))

@@ -47,7 +47,7 @@ def test_a_text_is_name_and_hyper_parameters(
         ("huber:delta=0", r"`delta` of `huber` must be above 0, but got 0$"),
     ],
 )
-def test_what_is_no_loss_is_refused(text: str, message: str) -> None:
+def test_invalid_losses_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_loss(text)
 

@@ -74,7 +74,7 @@ def ints(values: Any) -> Array:
     [(0, [[2, 1]], [3, 2, 1, 2, 3, 2]), (1, [[3, 1]], [3, 2, 1, 1, 2, 3, 3])],
     ids=["REFLECT", "SYMMETRIC"],
 )
-def test_a_mirror_stands_on_the_last_value_or_behind_it(
+def test_a_mirror_repeats_the_last_value_or_not(
     mode: int, pads: list[list[int]], wanted: list[int]
 ) -> None:
     x = np.array([1, 2, 3], np.float32)

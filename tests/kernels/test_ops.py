@@ -139,7 +139,7 @@ def test_float32_agrees_with_float64(info: OpInfo, sample: Sample) -> None:
 
 
 @SAMPLES
-def test_what_memory_held_before_does_not_matter(info: OpInfo, sample: Sample) -> None:
+def test_results_do_not_depend_on_old_memory(info: OpInfo, sample: Sample) -> None:
     """Every element is written, none of the workspace is read before."""
     results: list[dict[str, bytes]] = []
     for kind in (0, 1):
@@ -154,7 +154,7 @@ def test_what_memory_held_before_does_not_matter(info: OpInfo, sample: Sample) -
 
 
 @SAMPLES
-def test_aliased_equals_apart(info: OpInfo, sample: Sample) -> None:
+def test_aliased_kernels_give_equal_bits(info: OpInfo, sample: Sample) -> None:
     case = make_case(info, sample)
     case.forward()
     case.seed_gradients()
@@ -200,7 +200,7 @@ def test_a_view_moves_nothing(info: OpInfo, sample: Sample) -> None:
 
 
 @SAMPLES
-def test_samples_apart_equal_samples_together(info: OpInfo, sample: Sample) -> None:
+def test_a_batch_equals_its_samples_computed_one_by_one(info: OpInfo, sample: Sample) -> None:
     """A micro-batch gives its part of the outputs and input gradients, and a term of the others."""
     if not sample.rebatches:
         return
@@ -287,7 +287,7 @@ def test_a_call_allocates_nothing_that_grows(info: OpInfo, sample: Sample) -> No
 
 
 @REFUSALS
-def test_what_does_not_fit_is_refused(info: OpInfo, refusal: Refusal) -> None:
+def test_mismatched_arguments_are_refused(info: OpInfo, refusal: Refusal) -> None:
     row = row_of(info.name)
     specs = {
         n: s if isinstance(s, TensorSpec) else TensorSpec(s, FLOAT32)

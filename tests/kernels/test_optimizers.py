@@ -198,14 +198,14 @@ def test_adams_first_step_shows_the_bias_correction() -> None:
     np.testing.assert_allclose(slots["v"], [0.00025, 0.004])
 
 
-def test_adams_epsilon_stands_outside_the_correction() -> None:
+def test_adams_epsilon_is_added_after_the_root() -> None:
     """A gradient of 1e-7: √v = √0.001 · 1e-7, so ε = 1e-7 dominates; PyTorch's would not."""
     p, _ = train("adam", np.array([[1e-7]]), np.zeros(1))
     root = sqrt(0.001)
     assert p[0] == pytest.approx(-RATE * root / 0.1 * 0.1e-7 / (root * 1e-7 + 1e-7), rel=1e-9)
 
 
-def test_decay_of_adamw_is_apart_from_the_gradient() -> None:
+def test_weight_decay_of_adamw_is_decoupled() -> None:
     """Without a gradient only the decay moves the parameter."""
     p, _ = train("adamw", np.zeros((1, 1)), np.ones(1), weight_decay=0.1)
     assert p[0] == 1 - RATE * 0.1

@@ -161,7 +161,7 @@ def test_a_deep_recurrent_network_trains() -> None:
     ], findings  # fmt: skip
 
 
-def test_its_memory_plan_is_sound_and_its_gates_give_way_to_their_gradients() -> None:
+def test_the_memory_plan_of_an_lstm_overwrites_gates_by_gradients() -> None:
     lowered = lower(deep(), 5)
     (output,) = lowered.outputs
     plan = training_plan(lowered, [Loss("mean_squared_error", output, {})], frozenset(range(9)))

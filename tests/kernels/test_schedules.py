@@ -46,7 +46,7 @@ def test_text_is_parsed_and_printed(text: str) -> None:
         ("exponential:decay-rate=inf", r"^`decay_rate=`: must be from 0 up, but got inf$"),
     ],
 )
-def test_what_is_no_schedule_is_refused(text: str, message: str) -> None:
+def test_invalid_schedules_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_schedule(text)
 
@@ -58,7 +58,7 @@ def test_steps_left_open_are_those_of_the_run_after_the_warmup() -> None:
     assert parse_schedule("cosine-restarts").resolve(0.1, 70).decay_steps == 10  # three periods
 
 
-def test_a_schedule_without_steps_or_rate_says_so() -> None:
+def test_a_schedule_without_steps_or_rate_is_an_error() -> None:
     with pytest.raises(OptionError, match=r"^`decay_steps=`: must be given"):
         CosineDecay(0.1)(0)
     with pytest.raises(OptionError, match=r"^`initial_learning_rate=`: must be given"):

@@ -17,7 +17,7 @@ def forward(op: str, options: dict[str, int], statics: dict[str, Array], **input
 
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (4, 3), (2, 3)])
-def test_it_is_the_adjoint_of_a_convolution(kernel: int, stride: int, padding: int) -> None:
+def test_the_transposed_convolution_is_the_adjoint(kernel: int, stride: int, padding: int) -> None:
     """⟨CONV_2D(a), b⟩ = ⟨a, TRANSPOSE_CONV(b)⟩ for the same filters, stride and padding."""
     rng = np.random.default_rng(0)
     options = {"stride_h": stride, "stride_w": stride, "padding": padding}

@@ -141,7 +141,7 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
     for command in (("check",), ("format", "--check")):
         copy.run("-m", "ruff", *command, "--no-cache", *copy.touched, *GENERATED_CODE)
     lists = [
-        "tests/api/test_public_face.py",
+        "tests/api/test_public_names.py",
         "tests/cli/test_cli_options.py",
         "tests/core/datasets/test_formats.py",
         "tests/core/datasets/test_json_lines.py",

@@ -291,7 +291,7 @@ def test_peers_and_rows_are_chosen_by_short_names() -> None:
         chosen(SYSTEMS, "jax onert")
 
 
-def test_a_failure_gives_what_the_library_said() -> None:
+def test_a_failure_reports_the_message_of_the_library() -> None:
     trace = 'Traceback (most recent call last):\n  File "m.py", line 1\nOnertError: STATUS\n'
     assert reason(f"loading\nUnsupported operation: X\n{trace}") == (
         "Unsupported operation: X; OnertError: STATUS"

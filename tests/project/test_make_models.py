@@ -55,7 +55,7 @@ def test_constants_begin_on_multiples_of_16(tmp_path: Path) -> None:
     ("kind", "name", "shape"),
     [("cnn", "m.pb", "8,8,1"), ("cnn", "m.circle", "28"), ("rnn", "m.circle", "8,8,1")],
 )
-def test_what_cannot_be_is_a_usage_error(kind: str, name: str, shape: str, tmp_path: Path) -> None:
+def test_invalid_values_are_a_usage_error(kind: str, name: str, shape: str, tmp_path: Path) -> None:
     options = [kind, str(tmp_path / name), "--input-shape", shape]
     assert CliRunner().invoke(make_models.main, options).exit_code == 2
     assert not list(tmp_path.iterdir())

@@ -168,7 +168,9 @@ def with_header(data: bytes, change: Callable[[dict[str, Any]], object]) -> byte
         (lambda d: with_header(d, lambda h: h.update(nominal=True)), "must hold 0 bytes"),
     ],
 )
-def test_a_damaged_front_is_told(damage: Callable[[bytes], bytes], words: str, data: bytes) -> None:
+def test_a_damaged_front_is_an_error(
+    damage: Callable[[bytes], bytes], words: str, data: bytes
+) -> None:
     with pytest.raises(ModelError) as e:
         decode(damage(data), "c")
     assert words in str(e.value)
@@ -196,7 +198,9 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, each in WRONG.items() for v in each])
-def test_every_wrong_field_of_the_header_is_told(name: str, value: object, data: bytes) -> None:
+def test_every_invalid_field_of_the_header_is_an_error(
+    name: str, value: object, data: bytes
+) -> None:
     with pytest.raises(ModelError, match="its header must be as odt writes it") as e:
         decode(with_header(data, lambda h: h.update({name: value})), "c")
     assert "\n" not in str(e.value)
@@ -216,12 +220,14 @@ NATURAL = ("step", "epoch", "position", "seed", "samples", "batch", "micro_batch
         ("unknown", 1),
     ],
 )
-def test_every_wrong_field_of_the_progress_is_told(name: str, value: object, data: bytes) -> None:
+def test_every_invalid_field_of_the_progress_is_an_error(
+    name: str, value: object, data: bytes
+) -> None:
     with pytest.raises(ModelError, match="its header must be as odt writes it"):
         decode(with_header(data, lambda h: h["progress"].update({name: value})), "c")
 
 
-def test_a_file_from_before_parts_of_operators_trained_says_that_all_do(data: bytes) -> None:
+def test_an_old_file_without_selection_trains_all_operators(data: bytes) -> None:
     def older(head: dict[str, Any]) -> None:
         del head["progress"]["trainable_tensors"], head["progress"]["sparse"]
 
@@ -233,7 +239,7 @@ def test_a_file_from_before_parts_of_operators_trained_says_that_all_do(data: by
 
 @pytest.mark.parametrize("key", ["optimizer", "hyper_parameters", "progress", "entries",
                                  "properties", "nominal"])  # fmt: skip
-def test_every_missing_field_is_told(key: str, data: bytes) -> None:
+def test_every_missing_field_is_an_error(key: str, data: bytes) -> None:
     with pytest.raises(ModelError, match=f"KeyError: '{key}'"):
         decode(with_header(data, lambda h: h.pop(key)), "c")
 
@@ -271,7 +277,7 @@ def test_another_model_gives_a_table_and_changes_nothing(data: bytes) -> None:
         ("sgd", {"momentum": 0.9}, "optimizer sgd adam"),
     ],
 )
-def test_another_optimizer_is_told(
+def test_another_optimizer_is_an_error(
     optimizer: str, hyper: dict[str, Any], row: str, data: bytes
 ) -> None:
     with trainer(optimizer, **hyper) as t, pytest.raises(ModelError) as e:

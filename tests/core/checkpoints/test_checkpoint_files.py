@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["c.npz", "c.h5", "c.hdf5"])
-def test_there_and_back_is_the_same_file(name: str, made: Path, tmp_path: Path) -> None:
+def test_converting_there_and_back_restores_the_file(name: str, made: Path, tmp_path: Path) -> None:
     odt("checkpoint", "convert", made / "c.odt", tmp_path / name)
     assert (tmp_path / name).read_bytes()[:8] != b"odt ckpt"
     odt("checkpoint", "convert", tmp_path / name, tmp_path / "again.odt")
@@ -77,7 +77,9 @@ def test_odt_s_becomes_onert_s(made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 @pytest.mark.parametrize("last", [-1, 2])
-def test_onert_s_becomes_odt_s_and_goes_on(optimizer: str, last: int, tmp_path: Path) -> None:
+def test_an_onert_checkpoint_converted_to_odts_format_resumes(
+    optimizer: str, last: int, tmp_path: Path
+) -> None:
     rule = ("--optimizer", optimizer, "--num-of-trainable-ops", last, "--learning-rate", 0.001)
     through, half, own, rest = (
         tmp_path / name for name in ("through.circle", "half.ckpt", "half.odt", "rest.circle")
@@ -119,7 +121,7 @@ def test_nominal_ones_have_names_and_shapes_only(name: str, made: Path, tmp_path
     assert not (tmp_path / "c").exists()
 
 
-def test_what_cannot_be_converted_is_told(made: Path, tmp_path: Path) -> None:
+def test_models_that_cannot_be_converted_are_an_error(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     convert = ("checkpoint", "convert")
     assert "--model: must be given" in refused(*convert, made / "c.odt", out)
@@ -160,7 +162,7 @@ def npz(change: Callable[[dict[str, np.ndarray]], object], data: bytes) -> bytes
         (lambda a: a.update({"m/fc1_b": np.zeros(128)}), "but got (128,) float64"),
     ],
 )
-def test_arrays_that_do_not_fit_the_header_are_told(
+def test_arrays_that_contradict_the_header_are_an_error(
     change: Callable[[dict[str, np.ndarray]], object], words: str, made: Path, tmp_path: Path
 ) -> None:
     odt("checkpoint", "convert", made / "c.odt", tmp_path / "c.npz")

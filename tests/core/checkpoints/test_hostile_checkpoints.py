@@ -169,7 +169,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         assert "must be a checkpoint, but got: a device or pipe" in refused(*command)
 
 
-def test_what_is_shown_of_a_file_is_printable_and_short(tmp_path: Path) -> None:
+def test_texts_from_a_file_are_printable_and_short(tmp_path: Path) -> None:
     name = ESCAPE + "x" * 10**6
     entries = [Entry(name + str(k), "weight", (1,), "float32") for k in range(5)]
     found = Checkpoint(

@@ -69,7 +69,7 @@ def test_adam_adds_two_sections_of_moments() -> None:
         np.testing.assert_array_equal(moments, [*m[w].ravel(), *m[b]])
 
 
-def test_what_does_not_train_has_no_moments() -> None:
+def test_frozen_tensors_have_no_moments() -> None:
     with trainer("adam", trainable_ops=()) as t:
         data = written(t)
         assert HEADER.unpack_from(data)[3:6] == (0x34, 0x3C, 0x44)
@@ -85,7 +85,7 @@ def test_a_checkpoint_continues_bit_for_bit(optimizer: str) -> None:
         assert written(second) == written(whole)
 
 
-def test_tensors_in_another_order_are_told_by_their_sizes() -> None:
+def test_tensors_in_another_order_are_identified_by_size() -> None:
     blobs = [RECORDED[28:44], RECORDED[44:52]]
     swapped = (
         RECORDED[:20] + bytes([28, 0, 0, 0, 36, 0, 0, 0]) + blobs[1] + blobs[0] + RECORDED[52:]
@@ -147,7 +147,7 @@ def test_the_footer_holds_the_step() -> None:
         assert FOOTER.unpack(written(t)[-8:]) == (3, 0)
 
 
-def test_what_was_trained_is_not_dropped_where_it_does_not_train() -> None:
+def test_a_checkpoint_with_other_frozen_weights_is_refused() -> None:
     with trainer() as all_of_it, trainer(trainable_ops=()) as none:
         decode(written(all_of_it), "c", none.graph, none.parameters)  # nothing was trained yet
         train(all_of_it)

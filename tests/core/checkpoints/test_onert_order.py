@@ -33,7 +33,7 @@ def test_the_order_of_a_chain_is_the_one_onert_was_seen_to_write() -> None:
     assert checkpoint_order(chain) == [1, 2, 10, 11, 5, 8, 4]
 
 
-def test_shared_constants_stand_once_for_each_use() -> None:
+def test_shared_constants_appear_once_for_each_use() -> None:
     net = Net()
     x = net.input(1, 4)
     w, b = net.weight(4, 4), net.weight(4)

@@ -119,7 +119,7 @@ def test_another_batch_starts_at_the_same_sample() -> None:
         ),
     ],
 )
-def test_values_that_cannot_be_are_told(
+def test_invalid_values_are_an_error(
     progress: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     own = checkpoint.Checkpoint("sgd", {"learning_rate": 0.1}, Progress(**progress), ())
@@ -150,7 +150,7 @@ def weights(path: Path) -> dict[str, Array | None]:
     return {t.name: t.data for t in read_model(str(path)).graph.tensors}
 
 
-def test_odt_s_checkpoint_says_how_training_goes_on(tmp_path: Path) -> None:
+def test_odts_checkpoint_restores_the_options(tmp_path: Path) -> None:
     through, half, rest = (
         tmp_path / name for name in ("through.circle", "half.odt", "rest.circle")
     )
@@ -166,7 +166,7 @@ def test_odt_s_checkpoint_says_how_training_goes_on(tmp_path: Path) -> None:
     assert through.read_bytes() != (MLP_SM / "model.circle").read_bytes()
 
 
-def test_what_is_given_wins_over_the_checkpoint_and_is_told(tmp_path: Path) -> None:
+def test_options_override_the_checkpoint_with_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "c.odt"
     odt(*SETTINGS, "--epochs", 1, "--export-checkpoint", path)
     result = odt("--checkpoint", path, "--epochs", 2, "--seed", 5, "--learning-rate", 0.5)
@@ -178,7 +178,7 @@ def test_what_is_given_wins_over_the_checkpoint_and_is_told(tmp_path: Path) -> N
     assert "batch 16, now 4" in result.stderr
 
 
-def test_onert_s_format_goes_on_too(tmp_path: Path) -> None:
+def test_an_onert_checkpoint_resumes(tmp_path: Path) -> None:
     through, half, rest = (tmp_path / name for name in ("through.ckpt", "half.ckpt", "rest.ckpt"))
     odt("--epochs", 4, "--export-checkpoint", through)
     odt("--epochs", 2, "--export-checkpoint", half)
@@ -237,7 +237,7 @@ def test_properties_stay_and_change(tmp_path: Path) -> None:
         (("--checkpoint", "none.odt"), "none.odt: must be a checkpoint, but got: no such file"),
     ],
 )
-def test_what_cannot_be_is_refused_before_training(
+def test_invalid_requests_are_refused_before_training(
     arguments: tuple[object, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

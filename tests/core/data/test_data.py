@@ -60,7 +60,7 @@ def test_a_tensor_may_begin_at_an_odd_byte(tmp_path: Path) -> None:
     assert np.array_equal(read(b, np.array([2, 0])), numbers(3, 6)[[2, 0]])
 
 
-def test_bytes_that_are_no_whole_sample_are_ignored_and_said(tmp_path: Path) -> None:
+def test_trailing_bytes_are_ignored_with_a_warning(tmp_path: Path) -> None:
     path = raw(tmp_path / "x.bin", numbers(2, 6), np.zeros(5, np.uint8))
     (column,) = open_columns(path, [PIXELS], "input", ignore_rest=True)
     assert column.length == 2
@@ -124,7 +124,7 @@ def test_every_format_gives_the_same_samples(tmp_path: Path, kind: str, samples:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.uint8, ">f8"])
-def test_smaller_and_larger_kinds_are_converted_and_said(tmp_path: Path, dtype: Any) -> None:
+def test_smaller_and_larger_dtypes_are_converted_with_a_warning(tmp_path: Path, dtype: Any) -> None:
     np.save(tmp_path / "x.npy", numbers(5, 6).astype(dtype))
     (column,) = open_columns(str(tmp_path / "x.npy"), [PIXELS], "input")
     assert np.array_equal(read(column, np.array([4, 0])), numbers(5, 6)[[4, 0]])
@@ -179,7 +179,7 @@ def test_values_beyond_float32_are_infinite_without_a_warning(tmp_path: Path) ->
     assert np.isinf(read(column, slice(None))).all()
 
 
-def test_a_damaged_file_is_told_when_it_is_read(tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error_when_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.h5"
     with h5py.File(path, "w") as f:
         f.create_dataset("value/0", data=numbers(4, 6), chunks=(4, 6), compression="gzip")
@@ -198,7 +198,7 @@ def test_floats_are_never_made_labels(tmp_path: Path) -> None:
         open_columns(str(tmp_path / "y.npy"), [LABEL], "expected output")
 
 
-def test_a_sidecar_says_what_the_bytes_are(tmp_path: Path) -> None:
+def test_a_sidecar_describes_the_bytes(tmp_path: Path) -> None:
     path = raw(tmp_path / "x.bin", numbers(4, 6).astype(np.uint8))
     pixels = TensorSpec((2, 3), np.dtype(np.uint8))
     sidecar = Sidecar((pixels,), 4, ("cat", "dog"), "00", {"source": {"name": "mnist"}})
@@ -357,7 +357,7 @@ def test_each_class_gives_its_fraction_to_validation() -> None:
         ([1, 1], "of class 1 only, training of 2 classes"),
     ],
 )
-def test_validation_that_cannot_judge_is_told(validation: list[int], words: str | None) -> None:
+def test_validation_with_missing_classes_warns(validation: list[int], words: str | None) -> None:
     found = validation_warning(np.array([0, 1, 1, 0]), np.array(validation))
     assert (found is None) if words is None else (found is not None and words in found)
 

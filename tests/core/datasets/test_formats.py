@@ -9,5 +9,5 @@ def test_suffixes_and_places_belong_to_one_format() -> None:
     assert FORMATS[:3] == ("auto", "images", "wav")
 
 
-def test_every_format_says_what_it_holds() -> None:
+def test_every_format_describes_its_contents() -> None:
     assert [row.name for row in SOURCE_FORMATS.values() if not row.contents] == []

@@ -252,7 +252,7 @@ CASES: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_cannot_be_used_is_one_line(tmp_path: Path, case: str) -> None:
+def test_unusable_input_is_one_line(tmp_path: Path, case: str) -> None:
 
     make, words = CASES[case]
     (tmp_path / "s").mkdir()
@@ -262,7 +262,7 @@ def test_what_cannot_be_used_is_one_line(tmp_path: Path, case: str) -> None:
     assert not list(tmp_path.rglob("executed"))
 
 
-def test_skipping_goes_on_and_lists_what_it_left_out(tmp_path: Path) -> None:
+def test_skipping_continues_and_lists_skipped_samples(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s", 12)
     for k in range(11):
         (tmp_path / f"s/a/bad{k}.png").write_bytes(b"x")
@@ -311,7 +311,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, output: str)
     assert files(tmp_path / "o") == []
 
 
-def test_what_a_killed_run_left_is_cleaned_up(tmp_path: Path) -> None:
+def test_temporary_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s")
     (tmp_path / "o").mkdir()
     (tmp_path / "o/.odt-abcdefgh").write_bytes(b"half")

@@ -254,7 +254,7 @@ def test_many_empty_folders_in_a_zip_cost_no_time(tmp_path: Path) -> None:
         ("18446744073709551616", "0"),
     ],
 )
-def test_classes_that_numbers_cannot_tell_apart_stay_words(
+def test_classes_beyond_float64_integers_stay_words(
     tmp_path: Path, first: str, second: str
 ) -> None:
     lines = [f"{k},{second if k % 2 else first}\n" for k in range(20)]

@@ -170,7 +170,9 @@ def test_flatten_comes_last() -> None:
         (Targets(), np.array([2.5, 3]), [2.5, 3.0]),
     ],
 )
-def test_targets_stand_as_asked(targets: Targets, target: Array, expected: object) -> None:
+def test_targets_are_encoded_as_requested(
+    targets: Targets, target: Array, expected: object
+) -> None:
     assert targets.apply(target).tolist() == expected
 
 

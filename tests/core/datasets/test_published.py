@@ -183,6 +183,6 @@ def test_damaged_pickles_are_refused() -> None:
             assert str(e).startswith("x: ")  # noqa: PT017  # either outcome is right
 
 
-def test_a_variant_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_variant_is_refused(tmp_path: Path) -> None:
     line = refused("emnist", "--variant", "big", "--data-dir", tmp_path)
     assert "emnist has balanced, byclass" in line

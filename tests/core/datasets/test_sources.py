@@ -283,7 +283,7 @@ def test_a_function_without_parts_is_divided(tmp_path: Path, module: str) -> Non
     assert len(pieces[0]) == 7
 
 
-def test_functions_that_are_none_are_refused(module: str) -> None:
+def test_names_of_no_function_are_refused(module: str) -> None:
     assert "must be a function" in refused("--source", f"{module}:nothing")
     assert "must be (x, y)" in refused("--source", f"{module}:bad", "--split", "train=1.0")
     assert "No module named" in refused("--source", "no_such_module:f")

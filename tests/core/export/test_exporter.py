@@ -145,7 +145,7 @@ def test_an_export_that_reads_back_otherwise_does_not_take_its_name(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "out", "whole"]
 
 
-def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_a_failed_write_is_one_line(tmp_path: Path) -> None:
     model = read_model(CIRCLE)
     (tmp_path / "file").touch()
     for path, reason in (
@@ -170,7 +170,7 @@ def test_tflite_to_circle_and_back_is_the_same_file(name: str, tmp_path: Path) -
     assert back.read_bytes() == source.read_bytes()
 
 
-def test_what_tflite_has_no_place_for_is_listed(tmp_path: Path) -> None:
+def test_losses_of_a_conversion_to_tflite_are_listed(tmp_path: Path) -> None:
     built = ModelBuilder()
     x = built.add_input((1, 4, 4, 2))
     scale = [built.add_constant([1.0, 2.0]) for _ in range(2)]

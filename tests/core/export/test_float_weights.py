@@ -61,7 +61,7 @@ def test_hybrid_weights_become_float_constants(tmp_path: Path) -> None:
     assert difference(odt(out, [x])[0], litert(out, [x])[0]) < 1e-5
 
 
-def test_what_does_not_train_is_float_too_and_computes_the_same(tmp_path: Path) -> None:
+def test_frozen_weights_become_float_with_equal_results(tmp_path: Path) -> None:
     model, out = half_model(tmp_path / "half.tflite"), tmp_path / "out.tflite"
     export_model(model, {}, out, float_weights=True)
     x = np.random.default_rng(2).standard_normal((3, 6), np.float32)

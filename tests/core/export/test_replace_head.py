@@ -90,7 +90,7 @@ def test_new_weights_are_drawn_from_the_seed(tmp_path: Path) -> None:
     assert not np.array_equal(w, other)
 
 
-def test_what_only_the_old_layer_needed_is_gone(tmp_path: Path) -> None:
+def test_tensors_of_the_old_layer_are_removed(tmp_path: Path) -> None:
     """So are an input of its own, the signature and the metadata."""
     model, x, y = classifier()
     model.graph.outputs = [y]
@@ -193,7 +193,7 @@ def test_options_that_cannot_be_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_left_out_is_asked_for() -> None:
+def test_missing_options_are_requested() -> None:
     result = CliRunner().invoke(main, ["replace-head", str(RESNET), "--output", "a.tflite"])
     assert (result.exit_code, "--classes: must be given" in result.stderr) == (1, True)
 
@@ -225,7 +225,7 @@ def test_features_that_are_no_floats_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_what_odt_cannot_compute_is_refused(tmp_path: Path) -> None:
+def test_unsupported_operators_are_refused(tmp_path: Path) -> None:
     model = ModelBuilder("tflite")
     y = model.add_operator("CUSTOM:Magic", (model.add_input((1, 4)),), (1, 4))
     message = refusal(model, model.add_dense(y, 2), tmp_path)
@@ -255,7 +255,7 @@ def test_features_that_are_not_one_row_a_sample_are_refused(tmp_path: Path) -> N
     assert "(1, 16) float32" in result.stderr
 
 
-def test_what_the_other_format_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_contents_unknown_to_the_other_format_are_refused(tmp_path: Path) -> None:
     model = ModelBuilder("circle")
     y = model.add_dense(model.add_input((1, 4)), 4)
     one = model.add_constant(np.ones(4, np.float32))

@@ -112,7 +112,7 @@ MOVED: dict[str, Callable[[], SampleGraph]] = {
 
 
 @pytest.mark.parametrize("kind", MOVED)
-def test_a_moved_or_folded_batch_axis_keeps_samples_apart(kind: str, tmp_path: Path) -> None:
+def test_a_moved_or_merged_batch_axis_keeps_samples_independent(kind: str, tmp_path: Path) -> None:
     check(MOVED[kind](), tmp_path)
 
 

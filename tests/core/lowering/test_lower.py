@@ -94,7 +94,9 @@ def test_any_other_variable_is_refused() -> None:
 
 
 @pytest.mark.parametrize("target", [(1, 12), (-1, 12), (1, -1)])
-def test_a_reshape_written_for_one_sample_keeps_the_samples_apart(target: tuple[int, ...]) -> None:
+def test_a_reshape_written_for_one_sample_keeps_samples_independent(
+    target: tuple[int, ...],
+) -> None:
     net = Net()
     x = net.input(1, 3, 4)
     y = net.add("RESHAPE", (x, net.constant(target, np.int32)), (1, 12))
@@ -236,7 +238,7 @@ def factors(graph: Graph) -> list[Array]:
     return [a for a in found if a is not None]
 
 
-def test_where_no_axis_is_the_batch_the_file_has_one_sample() -> None:
+def test_a_model_without_batch_axis_has_one_sample() -> None:
     graph = no_batch_axis()
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(3, 10)), rng.normal(size=(3, 4))
@@ -300,7 +302,7 @@ def picked_rows(batch: int) -> tuple[Graph, int]:
     return net.graph(net.add("MUL", (y, picked), (batch, 3, 4))), picked
 
 
-def test_rows_of_a_table_keep_samples_apart_and_rows_of_a_batch_do_not() -> None:
+def test_selecting_rows_of_a_batch_mixes_samples_and_of_a_table_does_not() -> None:
     graph, picked = picked_rows(2)
     (node,) = mixing_nodes(lower(graph, 2))
     assert node.outputs == (picked,)

@@ -136,7 +136,7 @@ def test_a_constant_that_is_not_aligned_is_copied() -> None:
     np.testing.assert_array_equal(weights[0], weights[1])
 
 
-def test_a_tensor_open_in_its_batch_has_1_there_and_says_so() -> None:
+def test_a_dynamic_batch_axis_has_length_1_and_is_marked() -> None:
     for shape, signature in (((1, 3), (-1, 3)), ((-1, 3), None)):
         built = ModelBuilder()
         built.add_input(shape, signature=signature)
@@ -340,7 +340,7 @@ def test_bytes_that_are_no_model() -> None:
     refused(b"\xff\xff\xff\xff" + data[4:], "root: must begin within")
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_missing_and_special_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for name, words in (
         ("missing", "must be a file to read, but got: no such file or directory"),

@@ -60,7 +60,7 @@ def test_damaged_models_at_length(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda p: p.name)
-def test_what_is_left_of_damaged_models_is_lowered_or_refused(path: Path) -> None:
+def test_damaged_models_are_lowered_or_refused(path: Path) -> None:
     for data in mutations(path.read_bytes(), 100, seed=2):
         with suppress(OdtError):
             lower(parse_model(memoryview(data), "damaged").graph, 2)

@@ -213,7 +213,7 @@ def run(name: str, count: int, seed: int, out: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_what_is_changed_is_answered_before(name: str, tmp_path: Path) -> None:
+def test_unchanged_structures_give_a_result(name: str, tmp_path: Path) -> None:
     for file_format in ("circle", "tflite"):
         answer(base(name, file_format), tmp_path / "out")
 

@@ -72,7 +72,7 @@ def test_tied_weights_train_as_one_and_stay_tied(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tflite", "circle", "circle+"])
-def test_tensors_of_one_buffer_train_and_are_exported_apart(kind: str, tmp_path: Path) -> None:
+def test_tensors_of_one_buffer_are_separate_weights(kind: str, tmp_path: Path) -> None:
     """Converters store equal constants, such as zero biases, once."""
     model, out = tied(tmp_path / "tied.tflite", two_tensors=True), tmp_path / "out"
     weights = train(model)
@@ -177,9 +177,7 @@ def test_integers_of_one_buffer_have_scales_of_their_own(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("float_weights", [False, True])
-def test_integers_of_one_buffer_train_and_are_exported_apart(
-    float_weights: bool, tmp_path: Path
-) -> None:
+def test_integers_of_one_buffer_are_separate_weights(float_weights: bool, tmp_path: Path) -> None:
     model, out = hybrid(tmp_path / "m.tflite"), tmp_path / "out.tflite"
     weights = train(model)
     assert len(weights) == 2
@@ -255,7 +253,7 @@ def test_an_older_onert_checkpoint_of_one_weight_fills_all_tensors_of_its_buffer
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_checkpoints_keep_tensors_of_one_buffer_apart(optimizer: str, tmp_path: Path) -> None:
+def test_checkpoints_keep_tensors_of_one_buffer_separate(optimizer: str, tmp_path: Path) -> None:
     model = tied(tmp_path / "m.tflite", two_tensors=True)
     info = TrainingInfo(loss=INFO.loss, optimizer=optimizer, batch_size=4)
     with Trainer(model.graph, info) as trainer:

@@ -63,7 +63,7 @@ def test_the_numbers_are_those_of_the_schema() -> None:
         assert ("NONE", *re.findall(r"\w+", body)) == kinds
 
 
-def test_what_onert_writes_is_read() -> None:
+def test_files_of_onert_can_be_read() -> None:
     assert read(FROM_ONERT) == StoredInfo(
         optimizer="sgd",
         hyper_parameters={},
@@ -91,13 +91,13 @@ def test_what_onert_writes_is_read() -> None:
         TrainingInfo(loss="mean_squared_error", trainable_ops=()),
     ],
 )
-def test_what_is_written_is_read(info: TrainingInfo) -> None:
+def test_written_files_can_be_read(info: TrainingInfo) -> None:
     stored = read(encode_training_info(info, 3), 3)
     ops = (0, 1, 2) if info.trainable_ops is None else tuple(sorted(info.trainable_ops))
     assert TrainingInfo(**stored.given()) == replace(info, trainable_ops=ops)
 
 
-def test_an_empty_table_says_the_first_of_all_values_and_nothing_else() -> None:
+def test_an_empty_table_has_the_defaults_of_the_schema() -> None:
     assert read(table({})).given() == {
         "optimizer": "sgd",
         "hyper_parameters": {},
@@ -165,7 +165,7 @@ def test_every_truncation_and_every_changed_byte_gives_info_or_one_error() -> No
         ),
     ],
 )
-def test_what_a_circle_plus_cannot_say_is_refused(info: TrainingInfo, words: str) -> None:
+def test_training_info_beyond_circle_plus_is_refused(info: TrainingInfo, words: str) -> None:
     with pytest.raises(OptionError, match=words) as e:
         encode_training_info(info, 1)
     assert isinstance(e.value, OdtError)

@@ -139,7 +139,7 @@ def test_fine_tuning_is_all_none_or_the_last(last: int, trainable: tuple[int, ..
         ({"trainableOps": [1], "fineTuning": 1}, "trainableOps: must be a list, without"),
     ],
 )
-def test_what_cannot_be_is_one_line(changes: dict[str, Any], words: str) -> None:
+def test_impossible_options_are_one_line(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(OdtError, match=words) as e:
         parse(recipe(**changes))
     assert str(e.value).startswith("r.json: ")
@@ -161,7 +161,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trainable", [None, (), (3, 4), (0, 2)])
-def test_what_is_printed_is_read(trainable: tuple[int, ...] | None) -> None:
+def test_printed_training_info_can_be_read(trainable: tuple[int, ...] | None) -> None:
     info = TrainingInfo(
         loss="categorical_crossentropy",
         from_logits=True,

@@ -50,7 +50,7 @@ def data() -> ArrayData:
 @pytest.mark.parametrize(
     ("budget", "text"), [(10, "10B"), (99_999, "99999B"), (100_000, "0.1MB"), (199_999, "0.1MB")]
 )
-def test_what_is_too_little_is_told_as_it_was_given(budget: int, text: str) -> None:
+def test_a_budget_that_is_too_small_is_quoted_as_given(budget: int, text: str) -> None:
     with pytest.raises(OptionError, match=f"must be at least .*, but got {text}$"):
         trainer(budget)
 

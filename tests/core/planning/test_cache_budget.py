@@ -143,7 +143,7 @@ def rows(text: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("where", ["ram", "disk"])
 @pytest.mark.parametrize("budget", ["1GB", "16MB"])
-def test_a_plan_says_what_the_command_then_does(tmp_path: Path, where: str, budget: str) -> None:
+def test_a_plan_agrees_with_the_command(tmp_path: Path, where: str, budget: str) -> None:
     """In the first epoch, and in later ones, when the frozen part has been computed."""
     model, last, n, *given = map(str, files(tmp_path, 64))
     options = ("--memory-budget", budget, "--cache-frozen", where)

@@ -53,7 +53,7 @@ def trained(graph: Graph, selection: Selection, info: TrainingInfo = INFO) -> se
         (Selection(freeze=("x8",), bias_only=True), {"x2", "x6"}),
     ],
 )
-def test_what_is_selected_trains(selection: Selection, expected: set[str]) -> None:
+def test_the_selected_weights_train(selection: Selection, expected: set[str]) -> None:
     assert trained(network(), selection) == expected
 
 
@@ -98,7 +98,7 @@ def test_a_selection_of_whole_operators_is_one_of_operators() -> None:
         encode_training_info(some, 4)
 
 
-def test_what_a_model_says_trains_gives_way_to_trainable_but_not_to_freeze() -> None:
+def test_trainable_overrides_the_training_info_and_freeze_does_not() -> None:
     last = replace(INFO, trainable_ops=(2, 3))
     assert trained(network(), Selection(("x1",)), last) == {"x1"}
     assert trained(network(), Selection(freeze=("x6",)), last) == {"x5", "x8"}
@@ -116,7 +116,7 @@ def test_a_weight_is_not_selected_by_a_tensor_of_its_buffer() -> None:
         trained(graph, Selection(("other",)))
 
 
-def test_a_bias_that_something_multiplies_is_none() -> None:
+def test_a_multiplied_constant_is_not_a_bias() -> None:
     net = Net()
     x, w, b = net.input(1, 3), net.weight(3, 3), net.weight(3)
     y = net.add("FULLY_CONNECTED", [x, w, b], (1, 3))
@@ -162,7 +162,7 @@ def test_an_export_differs_in_the_selected_tensors_only(tmp_path: Path) -> None:
     assert [n for n in before if not np.array_equal(before[n], after[n])] == [name]
 
 
-def test_training_goes_on_with_what_was_selected(tmp_path: Path) -> None:
+def test_resumed_training_has_the_same_selection(tmp_path: Path) -> None:
     first = tmp_path / "one.odt"
     through, rest = tmp_path / "through.circle", tmp_path / "rest.circle"
     odt("train", MODEL, *DATA, "--bias-only", "--epochs", 2, "--export-circle", through)

@@ -233,7 +233,7 @@ def weights(path: Path) -> dict[str, Array]:
     return {t.name: t.data for t in tensors if t.data is not None and t.spec.dtype.kind == "f"}
 
 
-def test_training_goes_on_with_the_same_channels(tmp_path: Path) -> None:
+def test_resumed_training_has_the_same_channels(tmp_path: Path) -> None:
     through, rest, half = (tmp_path / name for name in ("through", "rest", "half.odt"))
     few = ("--sparse", "CONV_2D=0.25", "--sparse", "FULLY_CONNECTED=.5", "--batch-size", 8)
     for arguments in (
@@ -259,7 +259,7 @@ def test_onert_s_checkpoints_have_no_place_for_channels(tmp_path: Path) -> None:
     assert "only channels train. Give a name that ends in .odt." in result.stderr
 
 
-def test_plan_says_what_a_trainer_then_holds() -> None:
+def test_the_plan_agrees_with_the_memory_of_a_trainer() -> None:
     few = ("--sparse", "CONV_2D=0.25", "--batch-size", 8, "--micro-batch", 2, "--workers", 1)
     result = odt("plan", *few, "--loss", "categorical-crossentropy")
     assert result.exit_code == 0, result.output

@@ -37,7 +37,7 @@ def test_the_order_is_that_of_the_workers() -> None:
     assert sums((0, 0.02)) == sums((0.02, 0)) == wanted
 
 
-def test_nobody_waits_for_a_worker_that_failed() -> None:
+def test_workers_do_not_wait_for_a_failed_worker() -> None:
     totals = Totals({7: np.empty(1, np.float32)}, 2)
     totals.start(2)
 

@@ -50,7 +50,7 @@ def test_a_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o640
 
 
-def test_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "none" / "a", tmp_path / "folder"):
         with pytest.raises(DataError, match=f"{path}: must be a file that can be written"):

@@ -364,7 +364,7 @@ def test_the_command_with_a_cache_exports_the_same_bytes(tmp_path: Path) -> None
     assert cached.read_bytes() == rest.read_bytes()
 
 
-def test_the_command_says_what_the_cache_takes() -> None:
+def test_the_command_shows_the_size_of_the_cache() -> None:
     result = odt("--epochs", 1, "--cache-frozen", "--cache-dtype", "float16")
     assert result.exit_code == 0, result.output
     assert "\nfrozen layers: cache of 96 samples × " in result.stdout

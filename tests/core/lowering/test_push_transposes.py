@@ -158,7 +158,7 @@ def probabilities(op: str, between: str, perm: tuple[int, ...]) -> Graph:
 @pytest.mark.parametrize(
     ("between", "perm"), [("RELU", (0, 3, 1, 2)), ("RELU", (0, 1, 2, 3)), ("", (0, 3, 1, 2))]
 )
-def test_what_a_loss_reads_in_place_of_the_output_is_kept(
+def test_logits_that_a_loss_reads_are_kept(
     op: str, loss: str, between: str, perm: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, rng = probabilities(op, between, perm), np.random.default_rng(2)

@@ -42,7 +42,7 @@ def test_channels_first_is_found_behind_a_transpose() -> None:
     assert norm_constants(lower(net.graph(y), 1)) == {a, b}
 
 
-def test_what_is_no_batch_norm_is_not_taken_for_it() -> None:
+def test_other_scales_are_not_batch_norms() -> None:
     """A bias, a factor for the whole, one behind an activation, a product of activations."""
     net = Net()
     x = net.input(1, 5)
@@ -54,7 +54,7 @@ def test_what_is_no_batch_norm_is_not_taken_for_it() -> None:
     assert norm_constants(lower(net.graph(both), 1)) == set()
 
 
-def test_frozen_constants_stay_and_the_others_move_as_ever() -> None:
+def test_frozen_constants_stay_and_others_train_unchanged() -> None:
     graph, constants = normalised()
     rng = np.random.default_rng(0)
     data = ArrayData([rng.normal(size=(4, 5))], [rng.normal(size=(4, 3))])
@@ -71,7 +71,7 @@ def test_frozen_constants_stay_and_the_others_move_as_ever() -> None:
         np.testing.assert_array_equal(a, affine[i])
 
 
-def test_it_is_refused_where_there_is_none() -> None:
+def test_a_cache_without_frozen_layers_is_refused() -> None:
     net = Net()
     graph = net.graph(net.dense(net.input(1, 5), 3))
     with pytest.raises(OptionError, match="`freeze_norm=`: there must be a MUL by one constant"):

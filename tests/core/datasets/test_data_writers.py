@@ -48,7 +48,7 @@ def test_every_format_reads_back_the_same(tmp_path: Path, output: str) -> None:
 
 @pytest.mark.parametrize("output", ["raw", "hdf5", "npz"])
 @pytest.mark.parametrize("scale", [(), ("--scale", "0..1"), ("--scale", "-1..1")])
-def test_bytes_are_read_as_the_floats_they_stand_for(
+def test_uint8_files_are_read_as_scaled_floats(
     tmp_path: Path, output: str, scale: tuple[str, ...]
 ) -> None:
     picture_folder(tmp_path / "s")
@@ -195,7 +195,7 @@ def test_train_takes_what_a_model_makes_of_random_inputs(tmp_path: Path, name: s
     assert "Epoch 1/1" in result.stdout
 
 
-def test_show_says_what_is_in_a_file_and_draws_it(tmp_path: Path) -> None:
+def test_show_describes_a_file_and_draws_its_samples(tmp_path: Path) -> None:
     picture_folder(tmp_path / "s")
     made("--source", tmp_path / "s", "-o", tmp_path / "o")
     sheet = tmp_path / "sheet.png"
@@ -278,7 +278,7 @@ def fetch(url: str, folder: Path, md5: str = hashlib.md5(CONTENT).hexdigest()) -
     return steps
 
 
-def test_a_download_goes_on_where_it_was_cut_off(tmp_path: Path, server: str) -> None:
+def test_an_interrupted_download_resumes(tmp_path: Path, server: str) -> None:
     Handler.cut = True
     with pytest.raises(DataError, match=r"cannot be fetched.*what is there is kept"):
         fetch(f"{server}/cut", tmp_path)

@@ -77,7 +77,7 @@ def test_a_signal_ends_after_the_step_and_exports(name: str, tmp_path: Path) -> 
 
 
 @posix
-def test_what_nohup_ignores_stays_ignored() -> None:
+def test_signals_ignored_by_nohup_stay_ignored() -> None:
     process = start(*TRAIN, "--epochs", "1000000", ignored=signal.SIGHUP)
     wait_for(process, "Epoch 1/")
     process.send_signal(signal.SIGHUP)
@@ -89,7 +89,7 @@ def test_what_nohup_ignores_stays_ignored() -> None:
 
 
 @posix
-def test_a_second_signal_is_as_ever() -> None:
+def test_a_second_signal_terminates_the_process() -> None:
     seen: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     try:
@@ -103,7 +103,7 @@ def test_a_second_signal_is_as_ever() -> None:
 
 
 @posix
-def test_training_goes_on_when_its_reader_goes(tmp_path: Path) -> None:
+def test_training_continues_when_stdout_is_closed(tmp_path: Path) -> None:
     through, out, state = (tmp_path / name for name in ("a.circle", "b.circle", "c.odt"))
     subprocess.run(
         [*TRAIN, "--epochs", "3", "--export-circle", str(through)], check=True, capture_output=True
@@ -116,7 +116,7 @@ def test_training_goes_on_when_its_reader_goes(tmp_path: Path) -> None:
 
 
 @full
-def test_training_goes_on_when_its_output_is_full(tmp_path: Path) -> None:
+def test_training_continues_when_stdout_is_full(tmp_path: Path) -> None:
     out = tmp_path / "out.circle"
     with FULL.open("wb") as nowhere:
         done = subprocess.run(

@@ -131,7 +131,7 @@ def test_integers_have_no_loss() -> None:
         ({"loss": None}, '`loss=`: must be given for tensor 10 \\("x10"\\)'),
     ],
 )
-def test_what_cannot_be_is_refused(given: dict[str, object], message: str) -> None:
+def test_invalid_requests_are_refused(given: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         output_losses(LoweredGraphs(two_heads()), TrainingInfo(**{"loss": MSE, **given}))  # type: ignore[arg-type]
 

@@ -91,7 +91,9 @@ def ways(sample: Sample, names: Collection[str]) -> list[frozenset[str]]:
 
 
 @SAMPLES
-def test_samples_stacked_equal_samples_apart(info: OpInfo, sample: Sample) -> None:
+def test_a_batched_graph_equals_its_samples_computed_one_by_one(
+    info: OpInfo, sample: Sample
+) -> None:
     row = row_of(info.name)
     draws = [draw(info, sample, np.float32, seed) for seed in range(COUNT)]
     for grows in ways(sample, draws[0]):
@@ -147,7 +149,7 @@ def token() -> Graph:
 
 
 @pytest.mark.parametrize("network", [unrolled, token])
-def test_it_trains_the_same_together_and_one_by_one(network: Callable[[], Graph]) -> None:
+def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) -> None:
     graph, rng = network(), np.random.default_rng(4)
     data = ArrayData(
         [rng.normal(size=(8, 3, 4)).astype("f4")], [rng.normal(size=(8, 2)).astype("f4")]

@@ -141,7 +141,7 @@ def test_contradictions_are_refused(
         select(source(random_labels(30, 0)), wanted, division)
 
 
-def test_what_has_no_classes_cannot_be_stratified() -> None:
+def test_data_without_classes_cannot_be_stratified() -> None:
     part = ArrayPart([np.arange(9)], [np.linspace(0, 1, 9)], False)
     s = Source("s", "features", {"all": part})
     with pytest.raises(OptionError, match="needs classes"):

@@ -47,7 +47,7 @@ def test_training_without_an_export_warns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--num-of-trainable-ops", 0), ("--trainable-ops", 2)])
-def test_training_in_which_nothing_trains_says_so(words: tuple[object, ...]) -> None:
+def test_training_without_trainable_weights_warns(words: tuple[object, ...]) -> None:
     """A warning, for onert_train takes 0 as well; operator 2 is the SOFTMAX."""
     assert notes(*words).startswith("Warning: nothing trains: the selected operators have")
 
@@ -77,7 +77,7 @@ def test_an_option_that_does_nothing_alone_is_refused(
     assert result.stderr == f"Error: {option}: must come with {other}, but got it alone\n"
 
 
-def test_a_checkpoint_that_has_had_its_epochs_says_so(tmp_path: Path) -> None:
+def test_a_checkpoint_with_all_epochs_completed_gives_a_message(tmp_path: Path) -> None:
     state = tmp_path / "state.odt"
     train("--export-checkpoint", state, "--epochs", 3)
     result = train("--checkpoint", state, "--epochs", 2)
@@ -147,13 +147,13 @@ def test_small_losses_have_digits_but_in_ones_spelling(
         ),
     ],
 )
-def test_samples_that_fill_no_batch_are_told(
+def test_samples_that_fill_no_batch_give_a_warning(
     samples: int, batch: int, shuffle: bool, text: str | None
 ) -> None:
     assert incomplete_batch(samples, batch, shuffle) == text
 
 
-def test_samples_that_are_left_out_are_told_at_the_start() -> None:
+def test_an_incomplete_batch_is_warned_of_before_training() -> None:
     words = ("--data-length", 60, "--drop-last")
     for shuffle in (False, True):
         text = spell(incomplete_batch(60, 32, shuffle) or "")

@@ -56,14 +56,14 @@ def operators(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("graph", SPLIT.values(), ids=SPLIT)
-def test_slices_apart_become_one_split(graph: Graph) -> None:
+def test_disjoint_slices_become_one_split(graph: Graph) -> None:
     found = operators(graph)
     assert found.count("SPLIT_V") == 1
     assert not {"SLICE", "STRIDED_SLICE"}.intersection(found)
 
 
 @pytest.mark.parametrize("graph", KEPT.values(), ids=KEPT)
-def test_others_stay(graph: Graph) -> None:
+def test_other_graphs_stay_unchanged(graph: Graph) -> None:
     assert "SPLIT_V" not in operators(graph)
 
 
