@@ -123,6 +123,15 @@ UPDATES: dict[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] 
         {"optimizer": "lion", "learning_rate": 0.001, "hyper_parameters": {"weight_decay": 0.1}},
         lambda p: pytorch_optimizer.Lion(p, 0.001, weight_decay=0.1),
     ),
+    "adam, another rate for one weight": (
+        {
+            "optimizer": "adam",
+            "learning_rate": 0.01,
+            "hyper_parameters": {"epsilon": 0.0},
+            "learning_rate_of": {"tico::p_0_weight": 0.25},
+        },
+        lambda p: optim.Adam([{"params": p[:1], "lr": 0.0025}, {"params": p[1:]}], 0.01, eps=0.0),
+    ),
     "adafactor": (
         {"optimizer": "adafactor", "learning_rate": 0.05},
         lambda p: optim.Adafactor(p, 0.05, eps=(2.0**-23, 1e-3)),

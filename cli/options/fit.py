@@ -3,7 +3,7 @@
 import click
 
 from odt.cli.options.sections import DATA, EXPORT, ONE, OPTIMIZER, VALIDATION, combine, option
-from odt.cli.options.types import ScheduleText
+from odt.cli.options.types import Duration, GlobFactor, ScheduleText
 
 fit_options = combine(
     option(
@@ -13,6 +13,20 @@ fit_options = combine(
         default=5,
         show_default=True,
         help="Number of epochs: passes over the training data.",
+    ),
+    option(
+        DATA,
+        "--max-steps",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Stop after step N, counted from the first epoch.",
+    ),
+    option(
+        DATA,
+        "--max-time",
+        type=Duration(),
+        metavar="TIME",
+        help="Stop after the step in which TIME has passed: seconds, or such as 90s, 30m, 1h30m.",
     ),
     option(
         DATA,
@@ -73,6 +87,15 @@ fit_options = combine(
 )
 
 rate_options = combine(
+    option(
+        OPTIMIZER,
+        "--learning-rate-of",
+        multiple=True,
+        type=GlobFactor(),
+        metavar="GLOB=FACTOR",
+        help="Multiply the learning rate of weights whose name or operator matches GLOB. "
+        "Repeatable.",
+    ),
     option(
         OPTIMIZER,
         "--schedule",

@@ -128,6 +128,28 @@ class Size(click.ParamType[int]):
         return int(float(match[1]) * unit)
 
 
+class Duration(click.ParamType[float]):
+    """Seconds, or hours, minutes and seconds such as 1h30m, 45m or 90s."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parses the text of a value."""
+        if isinstance(value, float):
+            return value
+        text = str(value).strip().lower()
+        match = re.fullmatch(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9}(?:\.\d{1,6})?)s?)?", text)
+        hours, minutes, seconds = (
+            (float(part or 0) for part in match.groups()) if match else (0,) * 3
+        )
+        total = 3600 * hours + 60 * minutes + seconds
+        if not total:
+            self.fail(f"must be a time above 0 such as 90s, 30m or 1h30m, but got {value}.")
+        return total
+
+
 class Interval(click.ParamType[int]):
     """Checkpoint interval: step, epoch or a number of steps, as a number of steps; 0 for epoch."""
 
@@ -185,6 +207,24 @@ class GlobFraction(click.ParamType[tuple[str, float]]):
         if not glob or not 0 < fraction <= 1:
             self.fail(f"must be GLOB=FRACTION, with a fraction above 0, up to 1, but got {value}.")
         return glob, fraction
+
+
+class GlobFactor(click.ParamType[tuple[str, float]]):
+    """GLOB=FACTOR, a pattern of names and a number above 0."""
+
+    name = "factor"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """Parses the text of a value."""
+        if isinstance(value, tuple):
+            return value
+        glob, _, text = str(value).rpartition("=")
+        factor = float(text) if re.fullmatch(r"\d{0,9}\.?\d{1,9}(e[+-]?\d)?", text) else 0.0
+        if not glob or not factor:
+            self.fail(f"must be GLOB=FACTOR, with a factor above 0, but got {value}.", param, ctx)
+        return glob, factor
 
 
 class OfOutput(click.ParamType[tuple[str, Any]]):

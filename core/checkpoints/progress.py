@@ -21,6 +21,7 @@ ADDED: Mapping[str, Any] = {
     "accumulate": 1,
     "clip_norm": 0.0,
     "clip_value": 0.0,
+    "rates": (),
 }
 
 
@@ -48,6 +49,7 @@ class Progress:
         plateau: state of a ReduceOnPlateau schedule.
         accumulate: batches in a step; `position` counts steps.
         clip_norm, clip_value: gradient clipping.
+        rates: factors of the learning rate, by tensor.
     """
 
     step: int = 0
@@ -74,6 +76,7 @@ class Progress:
     accumulate: int = 1
     clip_norm: float = 0.0
     clip_value: float = 0.0
+    rates: tuple[tuple[int, float], ...] = ()
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
@@ -123,5 +126,6 @@ TUPLES: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "trainable_ops": _naturals,
     "trainable_tensors": _naturals,
     "sparse": lambda value: tuple((natural(i), _naturals(c)) for i, c in value),
+    "rates": lambda value: tuple((natural(i), _finite(factor)) for i, factor in value),
     "plateau": lambda value: tuple(map(_finite, value)),
 }

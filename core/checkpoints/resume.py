@@ -86,6 +86,7 @@ class Resume:
             "trainable_ops": progress.trainable_ops,
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
+            "rates": progress.rates,
         }
         fields |= {"loss": progress.loss} if progress.loss else {}
         return fields | self._schedule(progress.schedule)
@@ -247,6 +248,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         trainable_ops=trainer.info.trainable_ops,
         trainable_tensors=trainer.info.trainable_tensors,
         sparse=trainer.info.sparse,
+        rates=trainer.info.rates,
         kernels=kernels_in_use(),
         schedule=str(trainer.info.schedule or ""),
         schedule_steps=trainer.schedule_steps,

@@ -47,6 +47,7 @@ class TrainingInfo:
         accumulate: batches in a step, whose gradients are accumulated.
         clip_norm, clip_value: largest norm of all gradients together, and largest magnitude of a
             gradient's values; 0 for no clipping.
+        rates: factors of the learning rate of single weights, by tensor.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: filters, by tensor, of which only the given output channels train.
@@ -68,6 +69,7 @@ class TrainingInfo:
     accumulate: int = 1
     clip_norm: float = 0.0
     clip_value: float = 0.0
+    rates: tuple[tuple[int, float], ...] = ()
 
     @property
     def step_samples(self) -> int:

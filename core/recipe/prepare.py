@@ -14,7 +14,7 @@ from odt.core.planning.autodiff import Loss
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
-from odt.core.recipe.selection import Selection, choose_channels, select
+from odt.core.recipe.selection import Selection, choose_channels, choose_rates, select
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
 from odt.kernels.schedules import ConstantRate, Schedule
@@ -33,6 +33,7 @@ class Request:
         operators: positions of the operators that train, as numbers and ranges: 0-3,7.
         selection: selection of the weights that train.
         sparse: patterns of filters, and the fraction of their output channels that trains.
+        rates: patterns of weights, and the factors of their learning rate.
     """
 
     loss: str | None = None
@@ -52,6 +53,7 @@ class Request:
     operators: str | None = None
     selection: Selection = field(default_factory=Selection)
     sparse: Sequence[tuple[str, float]] = ()
+    rates: Sequence[tuple[str, float]] = ()
 
     def given(self, graph: Graph) -> dict[str, Any]:
         """Fields of TrainingInfo that are set.
@@ -161,4 +163,5 @@ def prepare(
     among = request.last is not None or request.operators is not None
     chosen = select(graphs, resolved, request.selection, among=among)
     chosen = choose_channels(graphs, chosen, request.sparse)
+    chosen = choose_rates(graphs, chosen, request.rates)
     return Recipe(lowered, chosen, where)

@@ -140,6 +140,35 @@ def choose_channels(
     )
 
 
+def choose_rates(
+    graphs: LoweredGraphs, info: TrainingInfo, factors: Sequence[tuple[str, float]]
+) -> TrainingInfo:
+    """Sets factors of the learning rate of some weights.
+
+    Args:
+        graphs: the lowered graphs of the file.
+        info: resolved training info.
+        factors: patterns and factors; later ones take precedence.
+
+    Raises:
+        OptionError: if a pattern matches no weight that trains, or a factor is no number above 0.
+    """
+    if not factors:
+        return info
+    lowered, operators = graphs.at_file_batch, trainable_operators(graphs.graph, info)
+    trained = trainable_tensors(lowered, operators, info.trainable_tensors)
+    names = {i: each for i, each in weight_names(graphs).items() if i in trained}
+    chosen: dict[int, float] = {}
+    for pattern, factor in factors:
+        if not 0 < factor < float("inf"):
+            raise OptionError(
+                "learning_rate_of", "factors must be above 0", factor, "Freeze with `freeze=`."
+            )
+        check_pattern("learning_rate_of", pattern, names)
+        chosen |= {i: factor for i, each in names.items() if matches(each, pattern)}
+    return replace(info, rates=tuple(sorted(chosen.items())))
+
+
 def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:
     """Trainable weights, with the names and operators that patterns can match for each."""
     graph, lowered = graphs.graph, graphs.at_file_batch

@@ -70,6 +70,7 @@ class Parameters:
         trained: Sequence[int] = (),
         optimizer: Optimizer | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
+        rates: Sequence[tuple[int, float]] = (),
     ) -> None:
         """Copies the constants.
 
@@ -78,6 +79,7 @@ class Parameters:
             trained: tensor indices of the constants that train.
             optimizer: optimizer whose state to allocate.
             sparse: tensors of which only the given rows train.
+            rates: factors of the learning rate, by tensor.
         """
         self.tensors: dict[int, Array] = {}
         for i in trained:
@@ -91,6 +93,7 @@ class Parameters:
         self.optimizer = optimizer
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
+        self._rates = dict(rates)
         self._compiled: dict[int, Update] = {}
         rule = optimizer.rule if optimizer else None
         if optimizer and rule and rule.compiled and is_available():
@@ -124,7 +127,8 @@ class Parameters:
 
     def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
-        rule, rate = self.optimizer.rule, self.optimizer.rate(self.step)
+        rule = self.optimizer.rule
+        rate = self.optimizer.rate(self.step) * self._rates.get(i, 1.0)
         if i in self._compiled:
             self._compiled[i](rate, self.step, gradient)
             return

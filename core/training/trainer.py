@@ -1,5 +1,7 @@
 """Trains a model: epochs of steps over data, with validation after each."""
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -73,15 +75,19 @@ class Epoch:
 
 @dataclass(slots=True)
 class Watch:
-    """Callbacks of a training run.
+    """Callbacks and limits of a training run.
 
     Attributes:
         step: called after each step with the number of the epoch, of the step in it, and the loss.
         stop: called after each step; True ends training.
+        max_steps: number of updates, from the first epoch, after which training ends.
+        max_seconds: time after which training ends.
     """
 
     step: Callable[[int, int, float], None] = lambda epoch, step, loss: None
     stop: Callable[[], bool] = lambda: False
+    max_steps: float = math.inf
+    max_seconds: float = math.inf
 
 
 class SampleOrders(Protocol):
@@ -159,7 +165,7 @@ class Trainer(Closing):
         reserves = {"a cache": reserve, "a copy of the best weights": copies}
         way = fit_budget(plans, runs, info, budget, micro_batch, workers, reserves=reserves)
         self.predicted = None if budget is None else way.peak
-        self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse)
+        self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse, info.rates)
         self.runtime = Runtime(
             way.plans, runs, self.parameters, way.schedule, keep_gradients=info.keeps_gradients
         )
@@ -207,31 +213,37 @@ class Trainer(Closing):
         """
         watch = watch or Watch()
         reduction, batch = self.info.reduction, self.info.step_samples
-        for number in range(start, epochs + 1):
+        deadline = time.monotonic() + watch.max_seconds
+
+        def ended() -> bool:
+            """Whether a limit is reached."""
+            return self.parameters.step >= watch.max_steps or time.monotonic() >= deadline
+
+        for number in range(start, 1 if ended() else epochs + 1):
             order = orders.order(number)
             run = Pass(self._training, data, order, reduction, self.metrics)
             end = len(order) // batch * batch if drop_last else len(order)
             at, stopped = batch * skip if number == start else 0, False
-            while at < end and not stopped:
+            while at < end and not stopped and not ended():
                 samples = min(batch, end - at)
                 loss = run.step(at, samples)
                 at += samples
                 watch.step(number, -(-at // batch), loss)
                 stopped = watch.stop()
             complete, checked = at >= end, None
-            if len(validation) and complete:
+            if len(validation) and (complete or not stopped):
                 rest = not drop_last or held is not None
                 checked = self.evaluate(held or data, validation, rest=rest)
             epoch = Epoch(number, run.result(), checked)
-            if complete:
-                self._compare(epoch)
+            if not stopped or complete:
+                self._compare(epoch, complete=complete)
             yield epoch
-            if stopped or (patience is not None and self.best.waited >= patience):
+            if stopped or ended() or (patience is not None and self.best.waited >= patience):
                 return
 
-    def _compare(self, epoch: Epoch) -> None:
+    def _compare(self, epoch: Epoch, *, complete: bool) -> None:
         """Compares the epoch with those before, if the monitored value is there."""
-        if self.plateau:
+        if self.plateau and complete:
             assert self.parameters.optimizer is not None
             self.plateau.see(epoch.logs, self.parameters.optimizer)
         if self.best.monitor.name in epoch.logs:

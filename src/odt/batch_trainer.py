@@ -60,6 +60,7 @@ class BatchTrainer:
         metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
         sparse: Pairs[float] | None = None,
+        learning_rate_of: Pairs[float] | None = None,
         reduction: str | None = None,
         output_losses: Pairs[str | Loss] | None = None,
         loss_weights: Pairs[float] | None = None,
@@ -91,6 +92,7 @@ class BatchTrainer:
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 docs/training.md lists them.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
+            learning_rate_of: pattern of weight names or operators → factor of the learning rate.
             sparse: pattern of filter names → fraction of the output channels that trains, those
                 with the largest norm; a mapping or pairs.
             hyper_parameters: hyper-parameters of an optimizer that is given by name.
@@ -153,6 +155,7 @@ class BatchTrainer:
                 chosen.freeze_norm,
             ),
             sparse=_pairs(sparse),
+            rates=_pairs(learning_rate_of),
         )
         self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
         self.samples = self.recipe.samples

@@ -1,5 +1,6 @@
 """The loop of `Trainer.fit`: epochs, validation, callbacks, checkpoints."""
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -107,7 +108,16 @@ def arrange(
 class Fit:
     """One call of `Trainer.fit`."""
 
-    def __init__(self, trainer: "Trainer", callbacks: Sequence[Callback], epochs: int) -> None:
+    def __init__(
+        self,
+        trainer: "Trainer",
+        callbacks: Sequence[Callback],
+        epochs: int,
+        max_steps: int | None = None,
+        max_time: float | None = None,
+    ) -> None:
+        self.max_steps = math.inf if max_steps is None else max_steps
+        self.max_time = math.inf if max_time is None else max_time
         self.history = History()
         callbacks = [self.history, *callbacks]
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
@@ -164,7 +174,8 @@ class Fit:
             numbers = [p for p in (order.samples, samples.validation) if isinstance(p, range)]
             numbers = numbers if len(numbers) == 2 else [range(data.length)]
             source = trainer.cache = core.frozen(data, data.without_inputs(), numbers)
-        core.start_schedule(max(steps * (self.epochs - first + 1) - done, 0))
+        left = max(steps * (self.epochs - first + 1) - done, 0)
+        core.start_schedule(int(min(left, max(self.max_steps - core.parameters.step, 0))))
         self._begin(steps)
         self._warn(samples, validation, check_data)
 
@@ -191,7 +202,7 @@ class Fit:
                 epochs=self.epochs,
                 validation=samples.validation if validation is None else range(validation.length),
                 held=validation,
-                watch=Watch(step, lambda: trainer.stop_training),
+                watch=Watch(step, lambda: trainer.stop_training, self.max_steps, self.max_time),
                 start=first,
                 skip=done,
                 patience=patience,
@@ -219,6 +230,8 @@ class Fit:
             raise OptionError(
                 "accumulate", "must be left out with an iterable of batches", core.info.accumulate
             )
+        if min(self.max_steps, self.max_time) < math.inf:
+            raise OptionError("max_steps, max_time", "must be left out with an iterable of batches")
         validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin(None)

@@ -45,6 +45,8 @@ class Trainer(BatchTrainer):
         y: Any = None,
         *,
         epochs: int = 1,
+        max_steps: int | None = None,
+        max_time: float | None = None,
         validation_split: float = 0.0,
         validation_data: Any = None,
         shuffle: bool | None = None,
@@ -67,6 +69,9 @@ class Trainer(BatchTrainer):
                 a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader.
             y: targets (N, …) in the form of x; left out with a DataSet or an iterable.
             epochs: number of epochs, including those before a resumed checkpoint.
+            max_steps: number of steps, including those before a resumed checkpoint, after which
+                training ends.
+            max_time: seconds after which training ends.
             validation_split: fraction of the samples used for validation; see `stratify`.
             validation_data: (x, y) or a DataSet for validation.
             shuffle: whether to shuffle the samples anew in each epoch. Default: the value in the
@@ -108,7 +113,7 @@ class Trainer(BatchTrainer):
         ):
             check_whole(field, value, least)
         self.stop_training = False
-        run = Fit(self, callbacks, epochs)
+        run = Fit(self, callbacks, epochs, max_steps, max_time)
         if is_batches(x, y):
             run.batches(x, validation_data)
             return run.history

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -10,6 +11,7 @@ from support.paths import MLP_SM
 
 import odt
 from odt.cli.main import main
+from odt.cli.options.types import Duration
 
 MODEL = MLP_SM / "model.circle"
 RNG = np.random.default_rng(1)
@@ -20,6 +22,7 @@ FILES = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expe
 
 # Options of the trainer that a checkpoint holds.
 LOOPS: dict[str, dict[str, Any]] = {
+    "rates": {"learning_rate_of": {"*": 0.5}},
     "accumulation": {"batch_size": 4, "accumulate": 4},
     "clipping by norm": {"clip_norm": 0.5, "micro_batch": 8, "workers": 2},
     "clipping by value": {"clip_value": 0.01},
@@ -187,6 +190,43 @@ def test_accumulated_batches_are_one_large_batch(samples: int) -> None:
         assert accumulated[name] == pytest.approx(values, rel=1e-5)
     for name, a in weights.items():
         np.testing.assert_allclose(others[name], a, rtol=1e-4, atol=1e-6)
+
+
+def test_training_ends_after_its_steps_or_time() -> None:
+    with trainer() as trained:
+        history = trained.fit(X, Y, epochs=9, max_steps=8, validation_data=(X[:32], Y[:32]))
+        assert trained.build().parameters.step == 8
+        assert len(history.history["val_loss"]) == 2
+        trained.fit(X, Y, epochs=9, max_steps=8)
+        assert trained.build().parameters.step == 8
+    with trainer() as trained:
+        trained.fit(X, Y, epochs=10**6, max_time=0.05)
+        assert trained.build().parameters.step > 0
+    with trainer(learning_rate=odt.PolynomialDecay(0.1)) as trained:
+        trained.fit(X, Y, epochs=9, max_steps=8)
+        assert trained.learning_rate == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("2m", 120), ("1h30m", 5400), ("1h1s", 3601)]
+)
+def test_times_are_seconds_or_have_units(text: str, seconds: float) -> None:
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "h", "1d", "-5", "1s1h"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="must be a time above 0 such as 90s"):
+        Duration().convert(text, None, None)
+
+
+def test_the_command_line_takes_rates_and_limits() -> None:
+    words = ("--epochs", 9, "--max-time", "1h", "--max-steps", 4)
+    out = odt_train(*words, "--learning-rate-of", "FULLY_CONNECTED=0.5").stdout
+    assert out.count("\nEpoch ") - out.count("\nEpoch 0") == 2  # three steps an epoch
+    error = odt_train("--learning-rate-of", "FULL=0.5", status=1).stderr
+    assert "--learning-rate-of: must match the name or the operator of a weight" in error
+    assert "must be GLOB=FACTOR" in odt_train("--learning-rate-of", "*=-1", status=2).stderr
 
 
 def test_gradients_that_are_kept_are_planned() -> None:
