@@ -1,6 +1,6 @@
-"""A loss with its hyper-parameters as one text, NAME or NAME:OPTION=VALUE,…, such as huber:delta=2.
+"""Text form of a loss and its hyper-parameters: NAME or NAME:OPTION=VALUE,…: huber:delta=2.
 
-Command line, Python, recipes and checkpoints hold a loss in this form.
+The command line, Python, recipes and checkpoints use this form.
 """
 
 import math

@@ -184,10 +184,10 @@ def train(
 def file_gradients(
     constants: Mapping[str, Array], parameters: Sequence[Array], of: Sequence[Array]
 ) -> dict[str, Array]:
-    """Torch's gradients where the file has their parameters: transposed, cut or joined.
+    """Arranges PyTorch's gradients like the parameters in the file: transposed, split or joined.
 
     Raises:
-        ValueError: if a number of the file is none of torch's, or a parameter is not in the file.
+        ValueError: if a parameter of the file is not in PyTorch, or the reverse.
     """
     values = np.concatenate([p.ravel() for p in parameters])
     gradients = np.concatenate([g.ravel() for g in of])

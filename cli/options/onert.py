@@ -95,7 +95,7 @@ class OneCommand(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parses the words, with onert_train's translated."""
+        """Parses a command line after translating onert_train's option names."""
         words, spelled = translate(args, self._flags())
         if not spelled:
             return super().make_context(info_name, words, parent, **extra)

@@ -76,7 +76,7 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
 
 
 def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
-    """The options that a function has an argument of the same name for."""
+    """Returns the options whose names are arguments of a function."""
     accepted = inspect.signature(function).parameters
     return {name: value for name, value in options.items() if name in accepted}
 

@@ -109,7 +109,7 @@ class Output:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Handles a standard output or standard error that is closed within.
+    """Handles a standard output or standard error that is closed inside the `with` block.
 
     Raises:
         OutputError: if standard output failed, at once or, after `keep_going`, at the end.

@@ -10,7 +10,7 @@ SampleOrder = Sequence[int]
 
 
 class Data(Protocol):
-    """Samples by number. Several threads may read at once."""
+    """A source of samples, read by number; several threads may read at once."""
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each.

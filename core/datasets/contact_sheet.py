@@ -55,7 +55,7 @@ def write_sheet(path: Path, column: Column, labels: Sequence[str]) -> None:
 def picture(row: Array, shape: tuple[int, ...]) -> Array:
     """Draws one sample, a picture, a spectrogram or a curve, as bytes (H, W, 3).
 
-    The least value of the sample becomes black, the greatest white.
+    The smallest value of the sample becomes black, the largest white.
     """
     x = np.nan_to_num(row.astype(np.float64))
     least, most = x.min(), x.max()

@@ -13,13 +13,13 @@ class Best:
     """The epoch with the best monitored value, the first of equal ones.
 
     Attributes:
-        epoch: its number; 0 before the first validation.
-        monitor: its value.
-        waited: number of epochs since.
+        epoch: number of the best epoch; 0 before the first validation.
+        monitor: the monitored value.
+        waited: number of epochs after the best one.
 
     Args:
-        tensors: weights to copy in that epoch; none to keep the number alone.
-        monitor: name of the value.
+        tensors: weights to copy in the best epoch; empty to store its number only.
+        monitor: name of the monitored value.
     """
 
     def __init__(self, tensors: Mapping[int, Array], monitor: str = "val_loss") -> None:

@@ -1,7 +1,7 @@
-"""Figures over all samples of a pass. A metric sees outputs y and targets t, batch after batch.
+"""Metrics, accumulated over the batches of a pass from outputs y and targets t.
 
-The last axis counts classes, as in the losses. ROWS of them are looked at together, so that
-scratch does not grow with the batch.
+The last axis counts classes, as in the losses. ROWS rows are processed at a time, so that scratch
+memory does not grow with the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ ROWS = 1024
 
 
 class Metric(Protocol):
-    """A figure that grows with each batch."""
+    """Base class of metrics."""
 
     def update(self, y: Array, t: Array) -> None: ...
 
@@ -27,7 +27,7 @@ class Metric(Protocol):
 
 
 def _blocks(y: Array, t: Array, width: int) -> Iterator[tuple[Array, Array]]:
-    """Rows of width values of y, and as many rows of t."""
+    """Yields blocks of rows of `width` values of y, with the rows of t."""
     y = y.reshape(-1, width, copy=False)
     t = t.reshape(len(y), -1, copy=False)
     for at in range(0, len(y), ROWS):
@@ -44,9 +44,9 @@ class _Mean:
 
 
 class CategoricalAccuracy(_Mean):
-    """Share of positions whose greatest output, along the last axis, is where the target's is.
+    """Fraction of positions whose largest output is at the index of the largest target.
 
-    The first of equals wins.
+    Along the last axis; of equal values the first counts.
     """
 
     def update(self, y: Array, t: Array) -> None:
@@ -56,7 +56,7 @@ class CategoricalAccuracy(_Mean):
 
 
 class SparseCategoricalAccuracy(_Mean):
-    """Share of positions whose greatest output, along the last axis, is at the target's label."""
+    """Fraction of positions whose largest output, along the last axis, is at the target's label."""
 
     def update(self, y: Array, t: Array) -> None:
         for a, b in _blocks(y, t, y.shape[-1]):
@@ -65,7 +65,7 @@ class SparseCategoricalAccuracy(_Mean):
 
 
 class BinaryAccuracy(_Mean):
-    """Share of values on the same side of 0.5 as their target, which is 0 or 1."""
+    """Fraction of values on the same side of 0.5 as their target, which is 0 or 1."""
 
     def update(self, y: Array, t: Array) -> None:
         for a, b in _blocks(y, t, 1):
@@ -121,16 +121,16 @@ class R2:
 
 @dataclass(frozen=True, slots=True)
 class MetricDef:
-    """One metric: one row that says all that the rest of odt asks of it.
+    """The row of a metric.
 
     Attributes:
-        name: as on the command line, with underscores.
-        make: makes one at the beginning of a pass.
-        formula: of a pass, for the documentation.
-        fits: which targets it can be meant for, words of kernels/lossdef.py.
-        several: of targets that are plain values, only those with several to a row.
-        wants: what the targets must be, for messages.
-        onert: the number that onert_train has for it.
+        name: name on the command line, with underscores.
+        make: creates the metric at the beginning of a pass.
+        formula: formula of the metric over a pass, for the documentation.
+        fits: forms of targets that it supports, words of kernels/lossdef.py.
+        several: whether targets that are plain values must have several values per row.
+        wants: description of the supported targets, for messages.
+        onert: number of the metric in onert_train.
     """
 
     name: str
@@ -143,7 +143,7 @@ class MetricDef:
 
 
 _FLOATS = frozenset((DISTRIBUTIONS, FRACTIONS, VALUES))
-# For the targets of each loss, accuracy is the first that fits.
+# The metric `accuracy` is the first of these that supports the targets of the loss.
 METRIC_ROWS = (
     MetricDef(
         "categorical_accuracy",
@@ -177,15 +177,15 @@ ACCURACY = "accuracy"  # the one that fits, as in Keras
 
 
 def fitting_metrics(names: Sequence[str], loss: str, output: TensorSpec) -> dict[str, type[Metric]]:
-    """Metrics by name, if they can be meant for the targets of this loss.
+    """Selects metrics by name, and checks that they support the targets of a loss.
 
     Args:
-        names: of METRICS, or accuracy.
-        loss: as in kernels/losses.
-        output: one sample of the output that the loss is on.
+        names: names in METRICS, or accuracy.
+        loss: name of the loss.
+        output: spec of one sample of the output that has the loss.
 
     Raises:
-        OptionError: if a metric is for other targets; names those that are not.
+        OptionError: if a metric does not support the targets; names those that do.
     """
     targets = LOSSES[loss].targets
     single = targets == VALUES and output.shape[-1:] in ((), (1,))

@@ -6,16 +6,16 @@ from odt.core.runtime.parameters import Optimizer
 from odt.errors import OptionError
 from odt.kernels.schedules import ReduceOnPlateau
 
-LOWER_IS_BETTER = ("loss", "error")  # how names of such values end
+LOWER_IS_BETTER = ("loss", "error")  # suffixes of names of such values
 
 
 class Monitor:
-    """Compares the values of one entry of logs.
+    """Follows one value of the logs and remembers the best.
 
     Attributes:
-        name: of the entry.
+        name: name of the value.
         is_max: whether a larger value is better.
-        best: the best value so far; None before the first.
+        best: best value so far; None before the first.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Monitor:
         """Begins without a value.
 
         Args:
-            name: of the entry, such as val_loss.
+            name: name of the value, such as val_loss.
             mode: min, max, or auto: max unless the name ends in loss or error.
             min_delta: smallest change that counts as an improvement.
             best: the best value of earlier epochs.
@@ -39,10 +39,10 @@ class Monitor:
         self.name, self.min_delta, self.best = name, abs(min_delta), best
 
     def improves(self, logs: Mapping[str, float]) -> bool:
-        """Whether the value is better than the best one, which it then is.
+        """Whether the value in logs is better than the best so far; updates the best.
 
         Raises:
-            OptionError: if logs have no such entry.
+            OptionError: if logs have no value of that name.
         """
         if self.name not in logs:
             raise OptionError(
@@ -84,7 +84,7 @@ class Plateau:
             self._waited, self._cooldown = int(value[1]), int(value[2])
 
     def see(self, logs: Mapping[str, float], optimizer: Optimizer) -> None:
-        """Compares an epoch with those before, and reduces the optimizer's rate if it is time."""
+        """Compares an epoch with those before it, and reduces the learning rate after a plateau."""
         self._waited = 0 if self._monitor.improves(logs) else self._waited + 1
         if self._cooldown:
             self._cooldown -= 1

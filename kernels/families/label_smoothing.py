@@ -1,9 +1,9 @@
-"""Label smoothing: a part ε of each target is spread evenly over the classes.
+"""Label smoothing: a fraction ε of each target is distributed evenly over the classes.
 
 t ← t (1 − ε) + ε / K
 
 Source: Szegedy et al. (2016), Rethinking the Inception Architecture; K as in Keras: the number of
-classes, and 2 for a unit that is true or false by itself.
+classes, and 2 for an independent binary output.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ LABEL_SMOOTHING = HyperParameter(
 
 
 def smoothing_workspace(attrs: Attrs, s: Specs) -> Specs:
-    """Workspace for the smoothed targets, if there are any."""
+    """Returns the workspace for smoothed targets; empty without label smoothing."""
     return {"smooth": s["t"]} if attrs.label_smoothing else {}
 
 
 def smoothed(t: Array, part: float, classes: int, smooth: Array | None) -> Array:
-    """The smoothed targets, in `smooth`; t itself where this is None."""
+    """Computes the smoothed targets in `smooth`; returns t itself if `smooth` is None."""
     if smooth is None:
         return t
     np.multiply(t, 1 - part, out=smooth)

@@ -45,7 +45,7 @@ def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 
 def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
-    """Also the mean of the logarithms for label smoothing."""
+    """Workspace of forward: with label smoothing, also the mean of the logarithms."""
     found = scratch(attrs, s)
     if not attrs.label_smoothing:
         return found

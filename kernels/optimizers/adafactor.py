@@ -1,4 +1,4 @@
-"""Adafactor: a second moment of matrices that is stored by rows and columns.
+"""Adafactor: the second moment of a matrix is stored as row and column means.
 
 s = t^−γ                              t = 1 on the first step, decay_exponent γ
 r ← r + s (meanⱼ g²ᵢⱼ − r)            c ← c + s (meanᵢ g²ᵢⱼ − c)
@@ -7,7 +7,7 @@ u = g / √max(v, ε²)
 p ← p − lr λ p                        decoupled weight decay λ
 p ← p − α u / max(1, rms(u) / d)      α = max(ε₂, rms(p)) min(lr, 1 / √t), clip_threshold d
 
-rms(p) is that of before the decay. A tensor of more than two dimensions is a matrix whose columns
+rms(p) is computed before the decay. A tensor of more than two dimensions is a matrix whose columns
 are its last axis: the state of an (O, KH, KW, I) filter is O·KH·KW + I values.
 
 Source: Shazeer and Stern 2018, as in torch.optim.Adafactor, with its defaults;

@@ -1,4 +1,4 @@
-"""RMSprop: the gradient by the root of its mean square, also with momentum.
+"""RMSprop: divides the gradient by the root of its mean square; optionally with momentum.
 
 g ← g + λ p                          weight decay λ
 v ← ρ v + (1 − ρ) g²

@@ -73,7 +73,7 @@ def samples_of(
 
 
 def _swapped(x: Any, y: Any, model: SampleSpecs | Runtime) -> bool:
-    """Whether the file of the inputs holds the targets, and the other way round."""
+    """Whether the files of inputs and targets are swapped."""
     if not (isinstance(x, str | os.PathLike) and isinstance(y, str | os.PathLike)):
         return False
     try:

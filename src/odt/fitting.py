@@ -265,7 +265,7 @@ class Fit:
             callback.on_train_end(logs)
 
     def _warn(self, samples: Samples, validation: DataSet | None, check_data: bool) -> None:
-        """Warns of what training will not do, and checks the values of the samples if asked."""
+        """Issues the warnings before training; checks all samples if requested."""
         trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
         data, order = samples.data, samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
@@ -283,7 +283,7 @@ class Fit:
             trainer.warn(message)
 
     def _untrained(self, data: Data, samples: Samples, held: DataSet | None) -> Epoch:
-        """Epoch 0: results before the first step, of some training and all validation samples."""
+        """Computes epoch 0: results before the first step on training and validation samples."""
         core, chosen = self.trainer.build(), _some(samples)
         training, validation = core.evaluate(data, chosen, rest=True), None
         rest = not samples.order.drop_last
@@ -294,7 +294,7 @@ class Fit:
         return Epoch(0, training, validation)
 
     def _fine_tune(self, samples: Samples, loss: float) -> None:
-        """Lowers a learning rate that nobody chose if the model is already trained."""
+        """Lowers the default learning rate if the model is already trained."""
         trainer, core = self.trainer, self.trainer.build()
         chosen = trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule
         if chosen or trainer.resume.path:
@@ -311,7 +311,7 @@ class Fit:
             )
 
     def _unjudged(self, samples: Samples, validation: DataSet | None) -> str | None:
-        """Warns of validation data that cannot judge the training."""
+        """Warns of validation data without some of the training classes."""
         losses = self.trainer.samples.losses
         labels = samples.labels
         if labels is None and validation is not None:

@@ -82,7 +82,7 @@ class AdamW(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class RMSprop(Optimizer):
-    """RMSprop: the gradient by the root of its mean square, also with momentum.
+    """RMSprop: divides the gradient by the root of its mean square; optionally with momentum.
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
@@ -136,7 +136,7 @@ class Lion(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class Adafactor(Optimizer):
-    """Adafactor: a second moment of matrices that is stored by rows and columns.
+    """Adafactor: the second moment of a matrix is stored as row and column means.
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.

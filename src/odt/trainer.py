@@ -92,8 +92,8 @@ class Trainer(BatchTrainer):
             save_to: path of a checkpoint, saved after each epoch.
             save_every: number of steps after which the checkpoint is saved instead.
             properties: user metadata to store in the checkpoint.
-            fine_tune: whether a learning rate that nobody chose is a tenth of the default if the
-                model is already trained, judged by its loss before the first step.
+            fine_tune: whether to use a tenth of the default learning rate, if none is given, for a
+                model that is already trained, as shown by its loss before the first step.
 
         Returns:
             Loss and metrics of each epoch.
