@@ -4,6 +4,7 @@ A command still writes the files that were asked for, whichever of them it gets.
 """
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -115,6 +116,9 @@ def printing() -> Iterator[None]:
         OutputError: if standard output failed, at once or, after `keep_going`, at the end.
         OSError: at once, if standard output is a closed pipe.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # Windows pipes lack →; a "?" ends no command
+            stream.reconfigure(errors="replace")
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for one that was closed before
         out = Output(sys.stdout or nowhere, go_on=False)
         err = Output(sys.stderr or nowhere, go_on=True)

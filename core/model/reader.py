@@ -20,7 +20,7 @@ from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Node, 
 from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options, tensor_type
 from odt.core.model.topological_order import topological_order
-from odt.core.storage.mapped_files import MappedFile, mapped_file
+from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.errors import ModelError, one_line
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -120,7 +120,9 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     if os.path.isdir(name):
         name, kind = packaged_model(name)
     try:
-        handle = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        handle = os.open(
+            name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
@@ -128,13 +130,13 @@ def read_model(path: str | os.PathLike[str]) -> Model:
                 raise ModelError(f"{name}: a model must be a file, but got {kind}")
             if not status.st_size:
                 raise ModelError(f"{name}: a model must have 8 bytes or more, but got 0")
-            mapped = MappedFile(handle, name)
+            data = map_or_read(handle, name)
         finally:
             os.close(handle)
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a file to read, but got: {reason.lower()}") from e
-    model = parse_model(memoryview(mapped), name)
+    model = parse_model(memoryview(data), name)
     model.check_file()
     if kind not in (None, model.format):
         raise ModelError(

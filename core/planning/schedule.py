@@ -64,7 +64,9 @@ class Schedule:
 
 def available_cores() -> int:
     """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batch: int) -> int:

@@ -76,7 +76,8 @@ class AtomicFile:
         target = self._target()
         try:
             self._file.flush()
-            os.fchmod(self._file.fileno(), _mode(target))
+            if hasattr(os, "fchmod"):  # Windows has it from Python 3.13 on
+                os.fchmod(self._file.fileno(), _mode(target))
             os.fsync(self._file.fileno())
             self._file.close()
             os.replace(self.temporary, target)

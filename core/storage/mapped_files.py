@@ -18,6 +18,8 @@ from odt.errors import LostFileError
 from odt.kernels.native.mapped_files import forget_mapped, watch_mapped
 from odt.kernels.opdef import Array
 
+MAPPED_CAN_BE_REPLACED = os.name != "nt"
+
 
 class MappedFile(mmap.mmap):
     """A whole file, mapped read-only.
@@ -64,6 +66,19 @@ class MappedFile(mmap.mmap):
             f"{self.name}: must not change while it is read, but it {problem}. "
             "Replace a file in use by renaming another to its name."
         )
+
+
+def map_or_read(handle: int, name: str | os.PathLike[str]) -> MappedFile | bytes:
+    """Maps a file, or reads it where a mapped file could not be replaced.
+
+    Args:
+        handle: file descriptor of a file that is not empty; may be closed afterwards.
+        name: the file's name in messages.
+    """
+    if MAPPED_CAN_BE_REPLACED:
+        return MappedFile(handle, name)
+    with open(handle, "rb", closefd=False) as f:
+        return f.read()
 
 
 def mapped_file(a: Any) -> MappedFile | None:

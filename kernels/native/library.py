@@ -19,7 +19,7 @@ from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs
 
 NOT_BUILT = "No kernels were compiled when odt was installed"
 CHOSEN = "ODT_KERNELS says so"
-REMEDY = "install with a C compiler for faster training"
+REMEDY = "for faster training install a C compiler, then odt again without pip's cache"
 
 
 class LibraryError(OdtError):

@@ -181,13 +181,12 @@ def test_an_installation_without_a_compiler_is_described(monkeypatch: pytest.Mon
     monkeypatch.setattr(library, "load", lambda: None)
     monkeypatch.setattr(library, "instruction_sets", lambda: ())
     monkeypatch.delenv("ODT_KERNELS", raising=False)
-    assert library.describe_kernels() == (
-        "NumPy kernels only: install with a C compiler for faster training"
-    )
+    assert library.describe_kernels() == (f"NumPy kernels only: {library.REMEDY}")
     monkeypatch.setenv("ODT_KERNELS", "avx2")
     with pytest.raises(OptionError) as caught:
         library.kernels_in_use()
     assert str(caught.value) == (
         "`ODT_KERNELS=`: must be numpy, but got avx2. No kernels were compiled when odt was "
-        "installed: install with a C compiler for faster training."
+        "installed: for faster training install a C compiler, then odt again without pip's "
+        "cache."
     )
