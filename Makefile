@@ -29,7 +29,7 @@ test: .venv/test
 		tests/core/runtime/test_engine.py tests/core/checkpoints/test_resume.py \
 		tests/judges/test_golden.py tests/cli/test_train_command.py
 
-accept: .venv/test .venv/references
+accept: .venv/test .venv/references .venv/wheels
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 bench: .venv/test
