@@ -14,6 +14,11 @@ from odt.kernels.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
 SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")  # a distribution stays a distribution
+# Operators that move or select values of their first input.
+MOVING = (
+    *("TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "REVERSE_V2", "TILE", "CONCATENATION"),
+    *("PACK", "UNPACK", "SPLIT_V", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"),
+)
 
 
 def producer(graph: Graph, tensor: int) -> Node | None:
@@ -27,6 +32,16 @@ def producing_operator(graph: Graph, output: int) -> Node | None:
     while node is not None and node.op in SHAPE_ONLY:
         node = producer(graph, node.inputs[0])
     return node
+
+
+def moved_activation(graph: Graph, output: int) -> Node | None:
+    """The SOFTMAX or LOGISTIC whose values an output holds, moved by other operators; or None."""
+    makers = {i: node for node in graph.nodes for i in node.outputs}
+    node, moved = makers.get(output), False
+    while node is not None and node.op in (*SHAPE_ONLY, *MOVING) and node.inputs:
+        moved = moved or node.op in MOVING
+        node = makers.get(node.inputs[0])
+    return node if moved and node is not None and node.op in PROBABILITIES else None
 
 
 def final_logits(graph: Graph) -> list[int]:

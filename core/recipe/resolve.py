@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from odt.core.lowering.final_activation import moved_activation
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import STORABLE_LOSSES, TrainingInfo
 from odt.core.recipe.option_values import check_values, check_word
@@ -126,6 +127,16 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
             f"but {info.loss.replace('_', '-')} takes each by itself. Use "
             "categorical-crossentropy, or a model that ends in LOGISTIC."
         )
+    if info.loss is not None and LOSSES[parse_loss(info.loss)[0]].probabilities:
+        for output in graph.outputs:
+            node = moved_activation(graph, output)
+            if node is not None:
+                return (
+                    f"{graph.name}: {graph.label(output)} holds values of {node.op} (node "
+                    f"{node.origin}) that later operators move, but "
+                    f"{info.loss.replace('_', '-')} takes them as logits. Use a model that ends "
+                    f"in {node.op}, or mean-squared-error."
+                )
     if info.from_logits is None or not _of_softmax(info):
         return None
     for output in graph.outputs:

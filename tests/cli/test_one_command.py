@@ -233,3 +233,16 @@ def test_logits_called_probabilities_are_logits() -> None:
         assert (warning is None) == (words is None)
         assert words is None or words in str(warning)
     assert contradiction(graph, TrainingInfo(loss="mean_squared_error", from_logits=False)) is None
+
+
+@pytest.mark.parametrize("last", ["SOFTMAX", "LOGISTIC"])
+def test_probabilities_that_are_moved_before_the_output_are_named(last: str) -> None:
+    """The loss takes them as logits, as it does every output that ends in neither."""
+    net = Net()
+    options = {"beta": 1.0} if last == "SOFTMAX" else {}
+    y = net.add(last, (net.dense(net.input(1, 3), 4),), (1, 4), **options)
+    y = net.add("REVERSE_V2", (y, net.constant([1])), (1, 4))
+    graph = net.graph(net.add("RESHAPE", (y, net.constant([1, 4])), (1, 4), new_shape=[1, 4]))
+    warning = str(contradiction(graph, TrainingInfo(loss="categorical_crossentropy")))
+    assert f"holds values of {last} (node 1) that later operators move" in warning
+    assert contradiction(graph, TrainingInfo(loss="mean_squared_error")) is None
