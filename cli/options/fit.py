@@ -101,7 +101,7 @@ rate_options = combine(
         "--schedule",
         type=ScheduleText(),
         help="Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
-        "--learning-rate is the rate at first, of one-cycle the highest. docs/training.md lists "
+        "--learning-rate is the initial rate (highest for one-cycle). docs/training.md lists "
         "the fields.",
     ),
     option(

@@ -58,11 +58,11 @@ def leave(caught: Sequence[int]) -> None:
 
 
 class Output:
-    """A text stream whose reader may close it.
+    """A text stream that may be closed by its reader, such as a pipe.
 
     Attributes:
         go_on: whether the program continues after the stream is closed, because it has files to
-            write. Later output is then dropped; else the error is raised at once.
+            write. Later output is then dropped; otherwise the error is raised immediately.
         lost: the error that closed it.
     """
 

@@ -216,7 +216,7 @@ def _delimiter(path: Path, text: IO[str]) -> str:
 
 
 def _counts(first: list[str], second: list[str]) -> bool:
-    """Whether the first line is `samples,features,class,class,…` and the second a sample."""
+    """Whether the first line has the form `samples,features,class,class,…` and a sample follows."""
     words = len(first) > 2 and not any(_is_number(c) for c in first[2:])
     whole = words and first[0].isdecimal() and first[1].isdecimal()
     return whole and int(first[1]) == len(second) - 1 and all(_is_number(c) for c in second)

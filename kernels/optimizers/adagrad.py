@@ -1,4 +1,4 @@
-"""Adagrad: the gradient by the root of the sum of its squares so far.
+"""Adagrad: divides the gradient by the root of the sum of all squared gradients so far.
 
 g ← g + λ p                          weight decay λ
 v ← v + g²

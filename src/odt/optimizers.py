@@ -102,7 +102,7 @@ class RMSprop(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class Adagrad(Optimizer):
-    """Adagrad: the gradient by the root of the sum of its squares so far.
+    """Adagrad: divides the gradient by the root of the sum of all squared gradients so far.
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.

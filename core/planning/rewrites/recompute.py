@@ -194,7 +194,7 @@ def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
 
 
 class _Rewriter:
-    """Makes the plan of a replay."""
+    """Makes the plan whose entries are those of a replay."""
 
     def __init__(self, plan: Plan) -> None:
         self.old = plan
