@@ -12,6 +12,7 @@ from odt.cli.options.shared import (
     metric_option,
     model_argument,
     open_data,
+    sample_weight_option,
     schedule_options,
 )
 from odt.cli.output import report
@@ -20,6 +21,7 @@ from odt.core.model.reader import read_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
+from odt.data import weights_of
 
 
 @click.command(cls=Command)
@@ -28,6 +30,7 @@ from odt.core.training.metrics import fitting_metrics
 @check_data_option
 @loss_options
 @metric_option
+@sample_weight_option
 @schedule_options
 def command(
     model: str,
@@ -35,6 +38,7 @@ def command(
     load_expected: str | None,
     check_data: bool,
     metric: tuple[str, ...],
+    sample_weight: str | None,
     micro_batch: int | None,
     workers: int | None,
     **options: Any,
@@ -42,10 +46,16 @@ def command(
     """Evaluate MODEL: loss and metrics over all samples of the data files."""
     recipe = prepare(lower_model(read_model(model)), Request(**options))
     with Evaluator(
-        recipe.graphs, recipe.info, micro_batch=micro_batch, workers=workers
+        recipe.graphs,
+        recipe.info,
+        micro_batch=micro_batch,
+        workers=workers,
+        weighted=sample_weight is not None,
     ) as evaluator:
         metrics = fitting_metrics(metric, *evaluator.runtime.losses[0])
         data = open_data(load_input, load_expected, evaluator.runtime)
+        if sample_weight is not None:
+            data = data.weighted(weights_of(sample_weight, data.length))
         if check_data:
             data.check_all()
         result = evaluator.run(data, range(data.length), metrics)

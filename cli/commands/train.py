@@ -76,7 +76,9 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
         trainer = trainer_of(source, options)
     data, fit = open_samples(trainer, options)
     with stages.stage("PREPARE"):
-        trainer.build(options["data_length"] or data.length)
+        weighted = options["sample_weight"] is not None or options["class_weight"] is not None
+        weighted = weighted or bool(trainer.resume.progress.class_weight)
+        trainer.build(options["data_length"] or data.length, weighted=weighted)
     if exports:
         floats = options["export_weights"] == "float"
         trainer.check_export(float_weights=floats, training_info="circle+" in exports)

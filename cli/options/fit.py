@@ -2,8 +2,18 @@
 
 import click
 
-from odt.cli.options.sections import DATA, EXPORT, ONE, OPTIMIZER, VALIDATION, combine, option
-from odt.cli.options.types import Duration, GlobFactor, ScheduleText
+from odt.cli.options.sections import (
+    DATA,
+    EXPORT,
+    LOSS,
+    ONE,
+    OPTIMIZER,
+    VALIDATION,
+    combine,
+    option,
+)
+from odt.cli.options.shared import sample_weight_option
+from odt.cli.options.types import ClassWeights, Duration, GlobFactor, ScheduleText
 
 fit_options = combine(
     option(
@@ -46,6 +56,14 @@ fit_options = combine(
         "--drop-last/--no-drop-last",
         default=None,
         help="Leave out a last batch that is not full; by default it trains too.",
+    ),
+    sample_weight_option,
+    option(
+        LOSS,
+        "--class-weight",
+        type=ClassWeights(),
+        help="Class weights: factors of the losses of training samples by class, 1 if left out. "
+        "balanced gives every class the same total weight.",
     ),
     option(
         VALIDATION,

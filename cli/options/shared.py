@@ -222,6 +222,14 @@ loss_options = combine(
     ),
 )
 
+sample_weight_option = option(
+    DATA,
+    "--sample-weight",
+    type=click.Path(),
+    metavar="FILE",
+    help="Sample weights: a factor of each sample's loss, in the formats of --load-input.",
+)
+
 last_operators_option = option(
     SELECTION,
     "--num-of-trainable-ops",

@@ -66,7 +66,8 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
     written = {"--export-checkpoint": options["export_checkpoint"]}
     written |= {names[kind]: path for kind, path in exports.items()}
-    read = {f"--{n.replace('_', '-')}": options[n] for n in ("load_input", "load_expected")}
+    files = ("load_input", "load_expected", "sample_weight")
+    read = {f"--{n.replace('_', '-')}": options[n] for n in files}
     read |= {"MODEL": model.path, "--checkpoint": options["checkpoint"]}
     itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
     replaces = [(f"--export-{kind}", "MODEL") for kind in itself]

@@ -1,6 +1,7 @@
 """Click types of option values: words, sizes, intervals, NAME=VALUE."""
 
 import difflib
+import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import click
 
 from odt.cli.output.spelling import spell
+from odt.core.data.sample_weights import BALANCED
+from odt.core.storage.reading import read_input, reading
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss, find_loss
 from odt.kernels.registry import LOSSES, Rows
@@ -225,6 +228,36 @@ class GlobFactor(click.ParamType[tuple[str, float]]):
         if not glob or not factor:
             self.fail(f"must be GLOB=FACTOR, with a factor above 0, but got {value}.", param, ctx)
         return glob, factor
+
+
+class ClassWeights(click.ParamType[str | dict[int, float]]):
+    """balanced, CLASS=WEIGHT,…, or a JSON file with weights by class."""
+
+    name = "class weight"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return "[balanced|CLASS=WEIGHT,…|FILE]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | dict[int, float]:
+        """Parses the text of a value."""
+        if not isinstance(value, str) or value == BALANCED:
+            return value  # type: ignore[no-any-return]
+        pairs: Any = [item.partition("=")[::2] for item in value.split(",")]
+        if "=" not in value:
+            with reading(value, "must be a JSON object of weights by class"):
+                pairs = list(json.loads(read_input(value, "weights by class")).items())
+        try:
+            return {int(label): float(weight) for label, weight in pairs}
+        except (TypeError, ValueError):
+            self.fail(
+                f"must be {BALANCED}, CLASS=WEIGHT,… such as 0=1,1=5, or a JSON file, but got "
+                f"{value}.",
+                param,
+                ctx,
+            )
 
 
 class OfOutput(click.ParamType[tuple[str, Any]]):

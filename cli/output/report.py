@@ -11,7 +11,7 @@ from odt.core.storage.usage import Usage
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
-from odt.core.training.trainer import MemoryReport
+from odt.core.training.results import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.schedules import Schedule as LearningRate
 

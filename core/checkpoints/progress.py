@@ -22,6 +22,8 @@ ADDED: Mapping[str, Any] = {
     "clip_norm": 0.0,
     "clip_value": 0.0,
     "rates": (),
+    "class_weight": (),
+    "sample_weight": "",
 }
 
 
@@ -50,6 +52,8 @@ class Progress:
         accumulate: batches in a step; `position` counts steps.
         clip_norm, clip_value: gradient clipping.
         rates: factors of the learning rate, by tensor.
+        class_weight: weights of classes.
+        sample_weight: checksum of the weights of single samples; empty for none.
     """
 
     step: int = 0
@@ -77,6 +81,8 @@ class Progress:
     clip_norm: float = 0.0
     clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
+    class_weight: tuple[tuple[int, float], ...] = ()
+    sample_weight: str = ""
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:
@@ -109,6 +115,12 @@ def _finite(value: Any) -> float:
     return float(value)
 
 
+def _weight(value: Any) -> float:
+    if _finite(value) < 0:
+        raise ValueError(f"{printable(repr(value))} instead of a weight")
+    return float(value)
+
+
 def string(value: Any) -> str:
     """Checks a string; raises TypeError."""
     if not isinstance(value, str):
@@ -127,5 +139,6 @@ TUPLES: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "trainable_tensors": _naturals,
     "sparse": lambda value: tuple((natural(i), _naturals(c)) for i, c in value),
     "rates": lambda value: tuple((natural(i), _finite(factor)) for i, factor in value),
+    "class_weight": lambda value: tuple((natural(c), _weight(w)) for c, w in value),
     "plateau": lambda value: tuple(map(_finite, value)),
 }

@@ -255,6 +255,8 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         accumulate=trainer.info.accumulate,
         clip_norm=trainer.info.clip_norm,
         clip_value=trainer.info.clip_value,
+        class_weight=trainer.weighting.classes,
+        sample_weight=trainer.weighting.samples,
     )
 
 

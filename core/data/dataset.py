@@ -30,12 +30,14 @@ class DataSet:
 
     Attributes:
         length: number of samples.
+        weights: weight of each sample; None for 1.
         notes: warnings about the files for the user.
 
     Args:
         inputs: one column for each model input.
         targets: one column for each loss; none for prediction.
         checks: one check of values for each column of targets.
+        weights: weight of each sample; None for 1.
 
     Raises:
         DataError: if the columns differ in length, or hold no samples.
@@ -46,7 +48,9 @@ class DataSet:
         inputs: Sequence[Column],
         targets: Sequence[Column] = (),
         checks: Sequence[Check] = (),
+        weights: Array | None = None,
     ) -> None:
+        self.weights = weights
         self.inputs = tuple(inputs)
         self.targets = tuple(targets)
         self._checks = (check_finite,) * len(self.inputs) + (
@@ -105,7 +109,12 @@ class DataSet:
 
     def without_inputs(self) -> "DataSet":
         """The data set with its targets alone."""
-        return DataSet((), self.targets, self._checks[len(self.inputs) :])
+        return DataSet((), self.targets, self._checks[len(self.inputs) :], self.weights)
+
+    def weighted(self, weights: Array | None) -> "DataSet":
+        """The data set with a weight for each sample."""
+        checks = self._checks[len(self.inputs) :]
+        return DataSet(self.inputs, self.targets, checks, weights)
 
     def limit_mapped(self, nbytes: int) -> None:
         """Limits the bytes of each file that are mapped at a time."""

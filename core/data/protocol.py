@@ -12,6 +12,10 @@ SampleOrder = Sequence[int]
 class Data(Protocol):
     """A source of samples, read by number; several threads may read at once."""
 
+    @property
+    def weights(self) -> Array | None:
+        """The weight of each sample by its number; None for 1."""
+
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         """Reads samples into the arrays, one row each.
 

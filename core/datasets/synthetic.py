@@ -30,6 +30,8 @@ class Randomness:
 class SyntheticData:
     """Random inputs by number, independent of the batch in which they are read."""
 
+    weights: Array | None = None
+
     def __init__(self, specs: Sequence[TensorSpec], randomness: Randomness) -> None:
         self._specs = specs
         self._randomness = randomness

@@ -32,6 +32,7 @@ class Loss:
         options: options from which the row computes its attributes.
         weight: factor of the loss in the sum of losses.
         output: position of the output among the model's outputs.
+        weighted: whether each sample has a scale of its own.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Loss:
     options: Mapping[str, object] = field(hash=False)  # a mapping has no hash; equality counts it
     weight: float = 1.0
     output: int = 0
+    weighted: bool = False
 
 
 def _zero(attrs: Attrs, *, y: Array) -> None:
@@ -259,9 +261,9 @@ class _Builder:
         row = LOSSES[loss.name].op
         x = self.graph.tensors[loss.tensor].spec
         attrs = row.attrs(loss.options, {})
-        arrays = self._loss_arrays(k, loss)
+        arrays, rows = self._loss_arrays(k, loss), x.shape[0] if loss.weighted else 1
         self._new(arrays["t"], LOSSES[loss.name].target(x), Region.INPUT)
-        self._new(arrays["scale"], TensorSpec((1,), x.dtype), Region.INPUT)
+        self._new(arrays["scale"], TensorSpec((rows,), x.dtype), Region.INPUT)
         specs = {n: self.values[arrays[n]].spec for n in ("x", "t", "scale")}
         self._new(arrays["loss"], row.infer(attrs, specs)["loss"])
         specs["loss"] = self.values[arrays["loss"]].spec

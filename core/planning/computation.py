@@ -38,6 +38,10 @@ class Computation:
     begin: tuple[int, ...] = ()
     end: tuple[int, ...] = ()
 
+    def weighted(self) -> "Computation":
+        """The same computation of samples with weights."""
+        return replace(self, losses=tuple(replace(loss, weighted=True) for loss in self.losses))
+
     def plan(self, lowered: LoweredGraph) -> Plan:
         """Makes the plan of a graph that was lowered for the size of a micro-batch."""
         if self.end:

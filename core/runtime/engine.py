@@ -14,7 +14,8 @@ from odt.core.runtime.program import Deliver, Program
 from odt.core.runtime.workers import Team
 from odt.kernels.opdef import Array
 
-# Fills a program's inputs and targets with samples [first, first + count) of the batch.
+# Fills a program's inputs and targets with samples [first, first + count) of the batch, and
+# multiplies its scales by the weights of these samples.
 Fill = Callable[[Program, int, int], None]
 # Sees a program's outputs and targets after its forward phase; arguments as of Fill.
 Look = Callable[[Program, int, int], None]
@@ -245,20 +246,23 @@ def _task(
     fill: Fill,
     look: Look | None,
 ) -> Callable[[], None]:
+    def begin(program: Program, at: int, count: int) -> None:
+        for array, scale in zip(program.scales, scales, strict=True):
+            array.fill(scale)
+        fill(program, at, count)
+
     @np.errstate(all="ignore")  # what is not finite is found by its loss, and named
     def run() -> None:
         np.setbufsize(UFUNC_BUFFER)  # until run ends, as the error state
         worker.losses.clear()
         for worker.round, (at, count) in enumerate(part):
             program = worker.program(count)
-            fill(program, at, count)
-            for array, scale in zip(program.scales, scales, strict=True):
-                array.fill(scale)
+            begin(program, at, count)
             program.forward()
             worker.engine.plans.check_files()
             loss = sum(float(a[0]) for a in program.losses)
             if not math.isfinite(loss):
-                fill(program, at, count)
+                begin(program, at, count)
                 raise NotFiniteError(program.first_bad() or "the sum of losses")
             worker.losses.append(loss)
             if look is not None:

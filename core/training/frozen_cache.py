@@ -146,6 +146,7 @@ class FrozenCache(Closing):
     ) -> None:
         self.data = data
         self.targets = targets
+        self.weights = targets.weights
         self.policy = policy
         self._parts = tuple(parts)
         self._schedule = schedule

@@ -17,7 +17,7 @@ from odt.kernels.opdef import Array
 
 
 class Evaluator(Closing):
-    """Evaluates a model on data.
+    """Evaluates a model on data, which has weights only if `weighted`.
 
     Attributes:
         loss: name of the first loss.
@@ -31,12 +31,14 @@ class Evaluator(Closing):
         *,
         micro_batch: int | None = None,
         workers: int | None = None,
+        weighted: bool = False,
     ) -> None:
         plans = Plans(graph)
         losses = output_losses(plans.graphs, info)
         self.loss = losses[0].name
         self._reduction = info.reduction
         computation = Computation(losses, outputs=True)
+        computation = computation.weighted() if weighted else computation
         self.runtime = _runtime(plans, computation, info.batch_size, micro_batch, workers)
 
     def run(self, data: Data, order: SampleOrder, metrics: Metrics) -> Result:

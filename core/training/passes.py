@@ -216,6 +216,12 @@ def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
     def fill(program: Program, at: int, count: int) -> None:
         inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]
         targets = [a.reshape(count, -1, copy=False) for a in program.targets]
-        data.read(order[first + at : first + at + count], inputs, targets)
+        numbers = order[first + at : first + at + count]
+        data.read(numbers, inputs, targets)
+        if data.weights is not None:
+            weights = data.weights[np.asarray(numbers)][:, np.newaxis]
+            for scale in program.scales:
+                rows = scale.reshape(count, -1, copy=False)
+                np.multiply(rows, weights, out=rows)
 
     return fill

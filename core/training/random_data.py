@@ -46,6 +46,7 @@ class RandomData:
     draws: Sequence[Draw]
     seed: int = 0
     floats: str = "normal"
+    weights: Array | None = None
 
     def others(self) -> "list[RandomData]":
         """Random data of the same shapes with other seeds and distributions."""

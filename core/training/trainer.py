@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.sample_weights import Weighting
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
@@ -24,53 +25,11 @@ from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.monitor import Plateau
 from odt.core.training.passes import Metrics, Pass, Result, evaluate, predict
+from odt.core.training.results import Epoch, MemoryReport
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedules import ReduceOnPlateau
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryReport:
-    """Memory allocated for training, in bytes.
-
-    Attributes:
-        parameters: copies of the weights that train.
-        slots: optimizer state.
-        gradients: arrays in which micro-batches add gradients up; 0 for immediate updates.
-        arena: arenas of all workers.
-        separate: bytes of the arenas' values without reuse of memory.
-        best: copy of the best epoch's weights.
-    """
-
-    parameters: int
-    slots: int
-    gradients: int
-    arena: int
-    separate: int
-    best: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.parameters + self.slots + self.gradients + self.arena + self.best
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """Results of one epoch; `number` counts from 1."""
-
-    number: int
-    training: Result
-    validation: Result | None
-
-    @property
-    def logs(self) -> dict[str, float]:
-        """Loss and metrics by name; those of validation begin with `val_`."""
-        found = {"loss": self.training.loss, **self.training.metrics}
-        if self.validation:
-            held = {"loss": self.validation.loss, **self.validation.metrics}
-            found |= {f"val_{name}": value for name, value in held.items()}
-        return found
 
 
 @dataclass(slots=True)
@@ -108,6 +67,8 @@ class Trainer(Closing):
         best: the best epoch so far, if there is validation.
         schedule_steps: updates over which a schedule without steps of its own extends; 0 if not
             known.
+        weighted: whether samples may have weights.
+        weighting: identifies the weights of the samples, for checkpoints.
         predicted: bytes by which the process grows at most, if a budget was given.
     """
 
@@ -124,6 +85,7 @@ class Trainer(Closing):
         keep: CachePolicy | None = None,
         keep_best: bool = False,
         monitor: str = "val_loss",
+        weighted: bool = False,
     ) -> None:
         """Plans and allocates.
 
@@ -139,6 +101,7 @@ class Trainer(Closing):
                 no cache.
             keep_best: keep the best epoch's weights.
             monitor: name of the value by which epochs are compared.
+            weighted: plan for samples with weights.
 
         Raises:
             UnsupportedError: if the model has unsupported operators.
@@ -162,20 +125,46 @@ class Trainer(Closing):
         plan = plans.at(computation, plans.graphs.file_batch)[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
-        reserves = {"a cache": reserve, "a copy of the best weights": copies}
-        way = fit_budget(plans, runs, info, budget, micro_batch, workers, reserves=reserves)
-        self.predicted = None if budget is None else way.peak
+        self._reserves = {"a cache": reserve, "a copy of the best weights": copies}
         self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse, info.rates)
-        self.runtime = Runtime(
-            way.plans, runs, self.parameters, way.schedule, keep_gradients=info.keeps_gradients
-        )
-        self._training, self._validation = self.runtime.engines
-        self._accumulating: Engine | None = None
-        self._predicting: Engine | None = None
+        self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
+        self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.tensors if keep_best else {}, monitor)
         self.schedule_steps = 0
         schedule = info.schedule
         self.plateau = Plateau(schedule, monitor) if isinstance(schedule, ReduceOnPlateau) else None
+
+    def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
+        """Chooses plans and schedule, and binds programs to memory."""
+        training, validation = (r.weighted() if self.weighted else r for r in self._runs)
+        runs, budget = (training, validation), self._budget
+        way = fit_budget(
+            self._plans, runs, self.info, budget, micro_batch, workers, reserves=self._reserves
+        )
+        self.predicted = None if budget is None else way.peak
+        keep = self.info.keeps_gradients
+        self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule, keep_gradients=keep)
+        self._training, self._validation = self.runtime.engines
+        self._accumulating: Engine | None = None
+        self._predicting: Engine | None = None
+        self._weighing: Engine | None = None  # validates samples with weights
+
+    def weigh(self) -> None:
+        """Plans for samples with weights; the parameters stay.
+
+        Raises:
+            OptionError: if gradients are accumulated.
+        """
+        if self.weighted:
+            return
+        if self.gradients:
+            raise OptionError(
+                "sample_weight", "must be given when no gradients are accumulated", "some"
+            )
+        schedule = self.runtime.schedule
+        self.runtime.close()
+        self.weighted = True
+        self._allocate(schedule.micro_batch, schedule.workers)
 
     def fit(
         self,
@@ -311,7 +300,7 @@ class Trainer(Closing):
 
     def batch(self, data: Data, samples: int, *, update: bool) -> Result:
         """Loss and metrics of the first samples of data, and a training step if `update`."""
-        engine = self._training if update else self._validation
+        engine = self._training if update else self._evaluating(data)
         run = Pass(engine, data, range(samples), self.info.reduction, self.metrics)
         run.step(0, samples)
         return run.result()
@@ -364,7 +353,16 @@ class Trainer(Closing):
                 unless it is the only one.
         """
         rest = rest or len(order) < self.info.batch_size
-        return evaluate(self._validation, data, order, self.info.reduction, self.metrics, rest=rest)
+        engine = self._evaluating(data)
+        return evaluate(engine, data, order, self.info.reduction, self.metrics, rest=rest)
+
+    def _evaluating(self, data: Data) -> Engine:
+        """The engine of validation, with weights if the samples have some."""
+        if data.weights is None or self.weighted:
+            return self._validation
+        if self._weighing is None:
+            self._weighing = self.runtime.engine(self._validation.computation.weighted())
+        return self._weighing
 
     @property
     def plan(self) -> Plan:

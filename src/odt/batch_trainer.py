@@ -1,12 +1,11 @@
 """Training batch by batch: the base class of `odt.Trainer`, for loops written by hand."""
 
 import os
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -22,23 +21,20 @@ from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import Result
-from odt.data import samples_of
+from odt.core.training.results import Epoch
+from odt.data import class_weighted, samples_of, weights_of
 from odt.errors import DataError, OdtWarning, OptionError
 from odt.kernels.schedules import Schedule
 from odt.loss import Loss
 from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer
+from odt.option_forms import Pairs, listed_of, nbytes, pairs_of, words_of
 from odt.trainable import Trainable
 from odt.weights import Arrays
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Path: TypeAlias = str | os.PathLike[str]
 Logs: TypeAlias = dict[str, float]
-T = TypeVar("T")
-Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
-
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 class BatchTrainer:
@@ -134,8 +130,8 @@ class BatchTrainer:
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
         request = Request(
             loss=None if loss is None else str(loss),
-            output_losses=tuple((k, str(v)) for k, v in _pairs(output_losses)) or None,
-            loss_weights=_pairs(loss_weights) or None,
+            output_losses=tuple((k, str(v)) for k, v in pairs_of(output_losses)) or None,
+            loss_weights=pairs_of(loss_weights) or None,
             reduction=reduction,
             optimizer=optimizer,
             learning_rate=learning_rate,
@@ -147,22 +143,22 @@ class BatchTrainer:
             clip_value=clip_value,
             hyper_parameters=values,
             last=chosen.last,
-            operators=_listed(chosen.operators),
+            operators=listed_of(chosen.operators),
             selection=Selection(
-                _words(chosen.patterns),
-                _words(chosen.freeze),
+                words_of(chosen.patterns),
+                words_of(chosen.freeze),
                 chosen.bias_only,
                 chosen.freeze_norm,
             ),
-            sparse=_pairs(sparse),
-            rates=_pairs(learning_rate_of),
+            sparse=pairs_of(sparse),
+            rates=pairs_of(learning_rate_of),
         )
         self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
         self.samples = self.recipe.samples
-        names = _words(metrics)
+        names = words_of(metrics)
         self.metrics = fitting_metrics(names, *self.samples.losses[0])
         self._asked = dict(zip(self.metrics, names, strict=False))
-        self.memory_budget = _nbytes(memory_budget)
+        self.memory_budget = nbytes(memory_budget)
         self.stop_training = False
         self._micro_batch, self._workers = micro_batch, workers
         self._cache = cache_policy(cache_frozen, cache_dtype)
@@ -171,17 +167,20 @@ class BatchTrainer:
         self._saver: Saver | None = None
         self._order = EpochOrder(range(0))
         self._graph = self.recipe.graph
-        self.epoch: engine.Epoch | None = None
+        self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
 
     # ---- data and memory
 
-    def open(self, x: Any, y: Any = None, *, targets: bool = True) -> dataset.DataSet:
+    def open(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True
+    ) -> dataset.DataSet:
         """Checks samples against the model.
 
         Args:
             x: inputs: arrays (N, …), the path of a data file, or a DataSet.
             y: targets: arrays (N, …) or the path of a data file; None with a DataSet.
+            sample_weight: weights (N,) or the path of a data file; None for 1.
             targets: whether targets are needed; False for prediction.
 
         Raises:
@@ -196,20 +195,23 @@ class BatchTrainer:
                 data.limit_mapped(DATA_PAGES)
         if targets and not data.targets:
             raise DataError("y: must be given to train or evaluate, but got None.")
+        if sample_weight is not None:
+            data = data.weighted(weights_of(sample_weight, data.length))
         return data
 
-    def open_batch(self, x: Any, y: Any) -> dataset.DataSet:
+    def open_batch(self, x: Any, y: Any, sample_weight: Any = None) -> dataset.DataSet:
         """Checks the samples of one step against the model.
 
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
+            sample_weight: weights (N,); None for 1.
 
         Raises:
             DataError: if shapes or dtypes do not match the model, or there are more samples than
                 the batch size.
         """
-        data, most = self.open(x, y), self.recipe.info.batch_size
+        data, most = self.open(x, y, sample_weight), self.recipe.info.batch_size
         if data.length > most:
             raise DataError(
                 f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
@@ -217,11 +219,12 @@ class BatchTrainer:
             )
         return data
 
-    def build(self, samples: int = 0) -> engine.Trainer:
+    def build(self, samples: int = 0, *, weighted: bool = False) -> engine.Trainer:
         """Plans and allocates the memory of training; later calls return the same engine.
 
         Args:
             samples: number of samples that `cache_frozen` caches.
+            weighted: whether samples have weights.
 
         Raises:
             UnsupportedError: if the model cannot be trained.
@@ -242,31 +245,48 @@ class BatchTrainer:
                 keep=self._cache and replace(self._cache, samples=samples),
                 keep_best=self._keep_best,
                 monitor=self._core_name(self._monitor),
+                weighted=weighted,
             )
             self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:
                 self.resume.restore(self._engine.graph, self._engine.parameters)
             if self._engine.plateau:
                 self._engine.plateau.state = self.resume.progress.plateau
+        if weighted:
+            self._engine.weigh()
         return self._engine
 
-    def train_on_batch(self, x: Any, y: Any) -> Logs:
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+    ) -> Logs:
         """Runs one training step; returns loss and metrics before the update.
 
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
+            sample_weight: weights of the samples' losses (N,).
+            class_weight: class → weight of its samples' losses.
         """
-        return self._batch(x, y, update=True)
+        data = self.open_batch(x, y, sample_weight)
+        if class_weight:
+            data, _ = class_weighted(data, self.samples.losses, class_weight)
+        core = self.build(weighted=data.weights is not None)
+        return self.logs(core.batch(data, data.length, update=True))
 
-    def test_on_batch(self, x: Any, y: Any) -> Logs:
+    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
         """Returns loss and metrics of a batch without an update.
 
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
+            sample_weight: weights of the samples' losses (N,).
         """
-        return self._batch(x, y, update=False)
+        data = self.open_batch(x, y, sample_weight)
+        return self.logs(self.build().batch(data, data.length, update=False))
 
     def forward_backward(self, x: Any, y: Any, scale: float = 1.0) -> float:
         """Adds the gradients of a batch to `gradients`, for custom training loops.
@@ -363,36 +383,3 @@ class BatchTrainer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-    def _batch(self, x: Any, y: Any, *, update: bool) -> Logs:
-        data = self.open_batch(x, y)
-        return self.logs(self.build().batch(data, data.length, update=update))
-
-
-def _pairs(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
-    """Keys and values of a mapping, or of a sequence of pairs."""
-    pairs = given.items() if isinstance(given, Mapping) else given or ()
-    return tuple((key, value) for key, value in pairs)
-
-
-def _words(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One word or several, as a tuple."""
-    return (given,) if isinstance(given, str) else tuple(given)
-
-
-def _listed(positions: str | Sequence[int] | None) -> str | None:
-    """Positions of operators as text: 0-3,7."""
-    if positions is None or isinstance(positions, str):
-        return positions
-    return ",".join(map(str, positions))
-
-
-def _nbytes(size: int | str | None) -> int | None:
-    if not isinstance(size, str):
-        check_whole("memory_budget", size, 0)
-        return size
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)", size)
-    unit = UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None:
-        raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
-    return int(float(match[1]) * unit)

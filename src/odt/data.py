@@ -9,6 +9,14 @@ import numpy as np
 
 from odt.core.data import dataset
 from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.data.protocol import SampleOrder
+from odt.core.data.sample_weights import (
+    WEIGHT,
+    ClassWeights,
+    class_weights,
+    read_weights,
+    weigh_classes,
+)
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import reading
@@ -16,6 +24,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec
 
 Array: TypeAlias = np.ndarray[Any, Any]
+ClassWeight: TypeAlias = str | Mapping[int, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +112,56 @@ def is_batches(x: Any, y: Any) -> bool:
     return not hasattr(x, "__array__") and hasattr(x, "__iter__") | hasattr(x, "__getitem__")
 
 
-def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple[Any, Any]]:
-    """Yields batches (x, y) from an iterable of batches or a map-style data set of samples.
+def weights_of(sample_weight: Any, samples: int) -> Array:
+    """Opens the weights of samples.
+
+    Args:
+        sample_weight: an array (N,) or the path of a data file.
+        samples: number of samples.
+
+    Raises:
+        DataError: if there is not one weight for each sample, or a weight is not legal.
+    """
+    (column,) = _columns(sample_weight, [WEIGHT], "sample_weight", "sample weight", False)
+    if column.length != samples:
+        raise DataError(
+            f"{column.name}: must have a weight for each of the {samples} samples, but got "
+            f"{column.length}."
+        )
+    return read_weights(column)
+
+
+def class_weighted(
+    data: dataset.DataSet,
+    losses: Sequence[tuple[str, TensorSpec]],
+    class_weight: ClassWeight,
+    training: SampleOrder | None = None,
+) -> tuple[dataset.DataSet, ClassWeights]:
+    """Multiplies the weights of training samples by those of their classes.
+
+    Args:
+        data: the samples.
+        losses: name of each loss, and the spec of one sample of its output.
+        class_weight: weights by class, or "balanced".
+        training: numbers of the training samples; None for all.
+
+    Returns:
+        The samples with weights, and the weights of the classes.
+
+    Raises:
+        OptionError: if a weight is not legal, or the targets are no classes.
+    """
+    labels = data.labels(losses)
+    numbers = range(data.length) if training is None else training
+    weights = class_weights(class_weight, labels, numbers, max(2, *losses[0][1].shape[-1:]))
+    assert labels is not None
+    return data.weighted(weigh_classes(data.weights, weights, labels, numbers)), weights
+
+
+def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple[Any, ...]]:
+    """Yields batches from an iterable of batches or a map-style data set of samples.
+
+    Batches are (x, y) or (x, y, sample_weight).
 
     Args:
         data: an iterable of batches, or an object with __len__ and __getitem__ whose items are
@@ -113,23 +170,25 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
         batch_size: number of samples that are stacked to a batch.
 
     Raises:
-        DataError: if an item is no pair.
+        DataError: if an item has other parts.
     """
     if hasattr(data, "__iter__"):
-        yield from map(_pair, data)
+        yield from map(_parts, data)
         return
-    first = _pair(data[0])[0] if len(data) else ()
+    first = _parts(data[0])[0] if len(data) else ()
     if len(model.input_specs) > 1 or np.size(first) != model.input_specs[0].size:
-        yield from (_pair(data[k]) for k in range(len(data)))
+        yield from (_parts(data[k]) for k in range(len(data)))
         return
     for at in range(0, len(data), batch_size):
-        pairs = [_pair(data[k]) for k in range(at, min(at + batch_size, len(data)))]
-        x, y = (np.stack([np.asarray(v) for v in each]) for each in zip(*pairs, strict=True))
-        yield x, y
+        pairs = [_parts(data[k]) for k in range(at, min(at + batch_size, len(data)))]
+        yield tuple(np.stack([np.asarray(v) for v in each]) for each in zip(*pairs, strict=True))
 
 
-def _pair(item: Any) -> tuple[Any, Any]:
-    if not isinstance(item, tuple | list) or len(item) != 2:
+def _parts(item: Any) -> tuple[Any, ...]:
+    if not isinstance(item, tuple | list) or len(item) not in (2, 3):
         got = f"{len(item)} values" if isinstance(item, tuple | list) else type(item).__name__
-        raise DataError(f"x: must give pairs (x, y) of inputs and targets, but got {got}.")
-    return item[0], item[1]
+        raise DataError(
+            "x: must give inputs and targets (x, y), also with weights (x, y, sample_weight), but "
+            f"got {got}."
+        )
+    return tuple(item)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from odt.core.checkpoints.resume import Resume
-from odt.core.training.trainer import Epoch, Trainer
+from odt.core.training.results import Epoch
+from odt.core.training.trainer import Trainer
 
 WORSE = 1.5  # times the loss before training
 

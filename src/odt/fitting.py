@@ -12,10 +12,12 @@ from odt.callbacks import Callback, History
 from odt.core.checkpoints.resume import Saver
 from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.sample_weights import BALANCED
 from odt.core.data.split import split_classes, split_last, validation_warning
 from odt.core.recipe.resolve import contradiction
-from odt.core.training.trainer import Epoch, Watch
-from odt.data import batches_of
+from odt.core.training.results import Epoch
+from odt.core.training.trainer import Watch
+from odt.data import ClassWeight, batches_of, class_weighted
 from odt.default_rate import FINE_TUNING, TRAINED, constant_loss
 from odt.errors import DataError, OptionError
 from odt.fit_warnings import warnings_before_training, worse_than_untrained
@@ -221,7 +223,7 @@ class Fit:
         for callback in self.callbacks:
             callback.on_train_end(logs)
 
-    def batches(self, data: Any, validation_data: Any) -> None:
+    def batches(self, data: Any, validation_data: Any, class_weight: ClassWeight | None) -> None:
         """Trains on an iterable of batches."""
         trainer = self.trainer
         core = trainer.build()
@@ -239,10 +241,10 @@ class Fit:
             self._epoch_begin(number)
             sums: dict[str, float] = {}
             total = 0
-            for k, (x, y) in enumerate(batches_of(data, trainer.samples, batch_size)):
+            for k, batch in enumerate(batches_of(data, trainer.samples, batch_size)):
                 for callback in self._batch_begin if k else ():
                     callback.on_train_batch_begin(k, {})
-                samples = trainer.open_batch(x, y)
+                samples = self._open(batch, class_weight)
                 batch_logs = trainer.logs(core.batch(samples, samples.length, update=True))
                 for name, value in batch_logs.items():
                     sums[name] = sums.get(name, 0.0) + value * samples.length
@@ -310,6 +312,20 @@ class Fit:
                 f"{rate / FINE_TUNING:g}; `learning_rate=` sets another."
             )
 
+    def _open(self, batch: Sequence[Any], class_weight: ClassWeight | None) -> DataSet:
+        """Opens a batch of an iterable, with the weights of its samples."""
+        if class_weight == BALANCED:
+            raise OptionError(
+                "class_weight",
+                "must be weights by class for an iterable of batches",
+                f"{BALANCED}, which needs all samples",
+            )
+        samples = self.trainer.open_batch(*batch)
+        if class_weight:
+            samples, _ = class_weighted(samples, self.trainer.samples.losses, class_weight)
+        self.trainer.build(weighted=samples.weights is not None)
+        return samples
+
     def _unjudged(self, samples: Samples, validation: DataSet | None) -> str | None:
         """Warns of validation data without some of the training classes."""
         losses = self.trainer.samples.losses
@@ -351,11 +367,12 @@ def _some(samples: Samples) -> Any:
 
 
 def _pair(data: Any) -> tuple[Any, ...]:
-    """The arguments of Trainer.open for data given as (x, y) or as one object."""
+    """The arguments of Trainer.open for data given as a tuple or as one object."""
     if not isinstance(data, tuple | list):
         return (data,)
-    if len(data) != 2:
+    if len(data) not in (2, 3):
         raise DataError(
-            f"validation_data: must be (x, y) or a DataSet, but got {len(data)} values."
+            "validation_data: must be (x, y), (x, y, sample_weight) or a DataSet, but got "
+            f"{len(data)} values."
         )
     return tuple(data)

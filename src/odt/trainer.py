@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,13 +11,14 @@ from odt.batch_trainer import BatchTrainer
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
+from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.export.exporter import export_model
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.recipe.resolve import values_used
-from odt.data import batches_of, is_batches
-from odt.errors import DataError
+from odt.data import ClassWeight, batches_of, class_weighted, is_batches
+from odt.errors import DataError, OptionError
 from odt.fitting import Fit, arrange
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -61,6 +63,8 @@ class Trainer(BatchTrainer):
         save_every: int | None = None,
         properties: Mapping[str, str | int | float] | None = None,
         fine_tune: bool = True,
+        class_weight: ClassWeight | None = None,
+        sample_weight: Any = None,
     ) -> History:
         """Trains for a number of epochs.
 
@@ -73,7 +77,7 @@ class Trainer(BatchTrainer):
                 training ends.
             max_time: seconds after which training ends.
             validation_split: fraction of the samples used for validation; see `stratify`.
-            validation_data: (x, y) or a DataSet for validation.
+            validation_data: (x, y), (x, y, sample_weight) or a DataSet for validation.
             shuffle: whether to shuffle the samples anew in each epoch. Default: the value in the
                 checkpoint, or True.
             seed: random seed of `shuffle` and of the validation split. Default: the value in the
@@ -94,6 +98,10 @@ class Trainer(BatchTrainer):
             properties: user metadata to store in the checkpoint.
             fine_tune: whether to use a tenth of the default learning rate, if none is given, for a
                 model that is already trained, as shown by its loss before the first step.
+            class_weight: class → weight of its samples' losses in training, 1 for others; or
+                "balanced" for n / (K · n_c). Default: the weights in the checkpoint, or none.
+            sample_weight: weights of the samples' losses (N,), or the path of a data file. An
+                iterable gives them in its batches: (x, y, sample_weight).
 
         Returns:
             Loss and metrics of each epoch.
@@ -115,9 +123,15 @@ class Trainer(BatchTrainer):
         self.stop_training = False
         run = Fit(self, callbacks, epochs, max_steps, max_time)
         if is_batches(x, y):
-            run.batches(x, validation_data)
+            if sample_weight is not None:
+                raise OptionError(
+                    "sample_weight",
+                    "must be in the batches (x, y, sample_weight) of an iterable",
+                    "it as an argument",
+                )
+            run.batches(x, validation_data, class_weight)
             return run.history
-        data = self.open(x, y)
+        data = self.open(x, y, sample_weight)
         before = self.resume.progress if self.resume.own else NEW_RUN
         samples = arrange(
             data,
@@ -131,7 +145,15 @@ class Trainer(BatchTrainer):
             drop_last=before.drop_last if drop_last is None else drop_last,
         )
         self._order = samples.order
-        trainer = self.build(data_length or data.length)
+        classes: ClassWeights = ()
+        given = checksum(data.weights)
+        class_weight = dict(before.class_weight) if class_weight is None else class_weight
+        if class_weight:
+            losses, training = self.samples.losses, samples.order.samples
+            data, classes = class_weighted(data, losses, class_weight, training)
+            samples = replace(samples, data=data)
+        trainer = self.build(data_length or data.length, weighted=data.weights is not None)
+        trainer.weighting = Weighting(classes, given)
         self._saver = Saver(
             os.fspath(save_to) if save_to is not None else None,
             trainer,
@@ -143,12 +165,13 @@ class Trainer(BatchTrainer):
         run.samples(samples, self._saver, validation_data, patience, check_data, fine_tune)
         return run.history
 
-    def evaluate(self, x: Any, y: Any = None) -> Logs:
+    def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
         """Computes loss and metrics on samples.
 
         Args:
             x: inputs, as in `fit`.
             y: targets (N, …), as in `fit`.
+            sample_weight: weights of the samples' losses, as in `fit`; metrics are not weighted.
 
         Returns:
             Loss and metrics by name.
@@ -156,7 +179,7 @@ class Trainer(BatchTrainer):
         trainer = self.build()
         if is_batches(x, y):
             return self._evaluate_batches(x)
-        data = self.open(x, y)
+        data = self.open(x, y, sample_weight)
         return self.logs(trainer.evaluate(data, range(data.length), rest=True))
 
     def predict(self, x: Any) -> Any:
@@ -278,8 +301,8 @@ class Trainer(BatchTrainer):
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
         sums: Logs = {}
         total = 0
-        for x, y in batches_of(batches, self.samples, self.recipe.info.batch_size):
-            data = self.open_batch(x, y)
+        for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
+            data = self.open_batch(*batch)
             logs = self.logs(self.build().batch(data, data.length, update=False))
             for name, value in logs.items():
                 sums[name] = sums.get(name, 0.0) + value * data.length

@@ -24,9 +24,9 @@ DATA: dict[str, tuple[Use, str]] = {
     "evaluation without targets": (lambda t: t.evaluate(X), "y: must be given"),
     "evaluation of no batches": (lambda t: t.evaluate([]), "x: must give batches"),
     "validation without targets": (lambda t: t.fit(X, Y, validation_data=X), "y: must be given"),
-    "validation data of three": (
-        lambda t: t.fit(X, Y, validation_data=(X, Y, Y)),
-        "validation_data: must be (x, y) or a DataSet, but got 3 values.",
+    "validation data of four": (
+        lambda t: t.fit(X, Y, validation_data=(X, Y, Y[:, 0], Y)),
+        "validation_data: must be (x, y), (x, y, sample_weight) or a DataSet, but got 4 values.",
     ),
     "validation of no samples": (
         lambda t: t.fit(X, Y, validation_data=(X[:0], Y[:0])),
@@ -35,7 +35,7 @@ DATA: dict[str, tuple[Use, str]] = {
     "training on no samples": (lambda t: t.fit(X[:0], Y[:0]), "x: must hold samples"),
     "evaluation of no samples": (lambda t: t.evaluate(X[:0], Y[:0]), "x: must hold samples"),
     "prediction of no samples": (lambda t: t.predict(X[:0]), "x: must hold samples"),
-    "batches of inputs alone": (lambda t: t.fit([(X[:8],)]), "must give pairs (x, y)"),
+    "batches of inputs alone": (lambda t: t.fit([(X[:8],)]), "must give inputs and targets (x, y)"),
     "batches that are none": (lambda t: t.evaluate([1, 2]), "but got int."),
     # They were cut, and each part updated the weights.
     "batches above the batch size": (

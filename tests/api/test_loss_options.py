@@ -61,3 +61,11 @@ def test_the_command_line_takes_and_shows_hyper_parameters(tmp_path: Path) -> No
     assert "{loss = huber:delta=0.5, reduction = sum over batch size}" in done.output
     refused = CliRunner().invoke(main, [*words, "huber:gamma=2"])
     assert "--loss: huber has the options delta, but got gamma=2\n" in refused.output
+
+
+def test_a_small_loss_alone_does_not_mean_that_a_model_is_trained() -> None:
+    """The focal loss of an untrained model is far below the entropy of its targets."""
+    with odt.Trainer(MODEL, loss="categorical_focal_crossentropy") as trainer:
+        assert trainer.evaluate(X, Y)["loss"] < 0.75 * np.log(10)
+        trainer.fit(X, Y)
+        assert trainer.learning_rate == 0.001

@@ -12,7 +12,7 @@ from odt.core.planning.schedule import Schedule
 from odt.core.storage import usage as phases
 from odt.core.storage.usage import StageTimer, Usage
 from odt.core.training.passes import Result
-from odt.core.training.trainer import MemoryReport
+from odt.core.training.results import MemoryReport
 from odt.errors import OptionError
 from odt.text import size, table
 

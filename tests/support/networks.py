@@ -61,6 +61,7 @@ class ArrayData:
 
     def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         self.inputs, self.targets = inputs, targets
+        self.weights: Array | None = None
 
     def read(
         self, samples: Sequence[int], inputs: Sequence[Array], targets: Sequence[Array]

@@ -28,6 +28,7 @@ class OneBatch:
 
     def __init__(self, x: Array, y: Array) -> None:
         self.x, self.y = x, y
+        self.weights: Array | None = None
 
     def read(self, samples: Any, inputs: Any, targets: Any) -> None:
         here = slice(samples[0], samples[-1] + 1)

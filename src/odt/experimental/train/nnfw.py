@@ -229,6 +229,7 @@ class _Arrays:
 
     def __init__(self, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         self.columns = (inputs, targets)
+        self.weights: Array | None = None
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
         for column, outs in zip(self.columns, (inputs, targets), strict=True):

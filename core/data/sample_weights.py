@@ -1,0 +1,115 @@
+"""Weights of samples: factors of their losses, given for each sample or for each class.
+
+As in Keras, the loss of a batch is Σ weight · loss / number of samples: weights do not change the
+divisor. Metrics are not weighted.
+"""
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.data.columns import Column
+from odt.core.data.protocol import SampleOrder
+from odt.errors import DataError, OptionError
+from odt.kernels.opdef import Array, TensorSpec
+
+BALANCED = "balanced"
+WEIGHT = TensorSpec((), np.dtype(np.float32))  # of one sample
+ClassWeights = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """Identifies the weights of a training run, for checkpoints.
+
+    Attributes:
+        classes: weight of each class that has one; others have weight 1.
+        samples: checksum of the weights of single samples; empty if none were given.
+    """
+
+    classes: ClassWeights = ()
+    samples: str = ""
+
+
+def read_weights(column: Column) -> Array:
+    """Reads the weights of all samples.
+
+    Raises:
+        DataError: if a weight is negative or not finite.
+    """
+    weights = np.empty((column.length, 1), WEIGHT.dtype)
+    column.read(slice(0, column.length), weights)
+    valid = (weights >= 0) & np.isfinite(weights)
+    if not valid.all():
+        bad = int(np.argmin(valid))
+        raise DataError(
+            f"{column.name}: sample {bad}: weights must be finite and 0 or more, but got "
+            f"{float(weights[bad, 0]):g}."
+        )
+    return weights[:, 0]
+
+
+def checksum(weights: Array | None) -> str:
+    """The CRC-32 of weights; empty for none."""
+    return "" if weights is None else f"{zlib.crc32(np.ascontiguousarray(weights).data):08x}"
+
+
+def class_weights(
+    given: str | Mapping[int, float], labels: Array | None, training: SampleOrder, classes: int
+) -> ClassWeights:
+    """Resolves and checks class weights.
+
+    Args:
+        given: weights by class, or balanced: n / (K · n_c) for class c, which n_c of the n training
+            samples have, K being the number of classes among them (as in scikit-learn).
+        labels: class of each sample; None if the targets are no classes.
+        training: numbers of the training samples.
+        classes: number of classes of the model.
+
+    Raises:
+        OptionError: if a weight or class is not legal.
+    """
+    if not isinstance(given, str):
+        for label, weight in given.items():
+            if label not in range(classes):
+                raise OptionError("class_weight", f"classes must be 0 … {classes - 1}", label)
+            if not 0 <= weight < math.inf:
+                got = f"{weight:g} for class {label}"
+                raise OptionError("class_weight", "weights must be finite and 0 or more", got)
+    elif given != BALANCED:
+        raise OptionError("class_weight", f"must be {BALANCED} or weights", given)
+    if labels is None:
+        raise OptionError(
+            "class_weight",
+            "must come with targets that are one class for each sample",
+            "others",
+            "Give `sample_weight=`.",
+        )
+    if not isinstance(given, str):
+        return tuple(sorted((int(label), float(weight)) for label, weight in given.items()))
+    found, counts = np.unique(labels[np.asarray(training)], return_counts=True)
+    balanced = counts.sum() / (len(found) * counts)
+    return tuple(zip(found.tolist(), balanced.tolist(), strict=True))
+
+
+def weigh_classes(
+    weights: Array | None, classes: ClassWeights, labels: Array, training: SampleOrder
+) -> Array:
+    """Multiplies the weights of the training samples by those of their classes.
+
+    Args:
+        weights: weights of all samples; None for 1. They stay as they are.
+        classes: weights of classes.
+        labels: class of each sample.
+        training: numbers of the training samples; validation is not weighted by classes.
+    """
+    numbers = np.asarray(training)
+    found = np.ones(len(labels), WEIGHT.dtype) if weights is None else weights.copy()
+    table = np.ones(int(max(labels.max(), *(c for c, _ in classes))) + 1, WEIGHT.dtype)
+    for label, weight in classes:
+        table[label] = weight
+    found[numbers] *= table[labels[numbers]]
+    return found

@@ -1,0 +1,48 @@
+"""What a trainer reports: memory, and the results of epochs."""
+
+from dataclasses import dataclass
+
+from odt.core.training.passes import Result
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Memory allocated for training, in bytes.
+
+    Attributes:
+        parameters: copies of the weights that train.
+        slots: optimizer state.
+        gradients: arrays in which micro-batches add gradients up; 0 for immediate updates.
+        arena: arenas of all workers.
+        separate: bytes of the arenas' values without reuse of memory.
+        best: copy of the best epoch's weights.
+    """
+
+    parameters: int
+    slots: int
+    gradients: int
+    arena: int
+    separate: int
+    best: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.parameters + self.slots + self.gradients + self.arena + self.best
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Results of one epoch; `number` counts from 1."""
+
+    number: int
+    training: Result
+    validation: Result | None
+
+    @property
+    def logs(self) -> dict[str, float]:
+        """Loss and metrics by name; those of validation begin with `val_`."""
+        found = {"loss": self.training.loss, **self.training.metrics}
+        if self.validation:
+            held = {"loss": self.validation.loss, **self.validation.metrics}
+            found |= {f"val_{name}": value for name, value in held.items()}
+        return found

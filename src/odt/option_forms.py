@@ -1,0 +1,44 @@
+"""Forms that arguments of Python callers may have."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from odt.core.recipe.option_values import check_whole
+from odt.errors import OptionError
+
+T = TypeVar("T")
+Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
+    """Keys and values of a mapping, or of a sequence of pairs."""
+    pairs = given.items() if isinstance(given, Mapping) else given or ()
+    return tuple((key, value) for key, value in pairs)
+
+
+def words_of(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One word or several, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def listed_of(positions: str | Sequence[int] | None) -> str | None:
+    """Positions of operators as text: 0-3,7."""
+    if positions is None or isinstance(positions, str):
+        return positions
+    return ",".join(map(str, positions))
+
+
+def nbytes(size: int | str | None) -> int | None:
+    """Bytes of a size such as 64MB."""
+    if not isinstance(size, str):
+        check_whole("memory_budget", size, 0)
+        return size
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)", size)
+    unit = UNITS.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
+    return int(float(match[1]) * unit)

@@ -1,0 +1,1 @@
+../../src/odt/option_forms.py
