@@ -8,12 +8,15 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
+from support.base_packages import BASE
 from support.paths import FOLDERS, ROOT
 
+MOST_INSTALLED = 4 * 10**6  # bytes
 FILES = ["pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"]
 MUST_NOT_SHIP = {"tests", "tools", "examples", "typings", "docs"}
 
@@ -70,6 +73,18 @@ def test_the_wheel_holds_the_package_and_nothing_else(dist: Path) -> None:
     assert names - info - compiled == sources()
     assert len(compiled) == any(map(shutil.which, ("cc", "gcc")))
     assert any(n.endswith("licenses/LICENSE") for n in info)
+
+
+def test_an_installation_takes_at_most_4_mb_beside_numpy(dist: Path) -> None:
+    """Counted as the files named in RECORD, without .pyc."""
+    with zipfile.ZipFile(wheel_of(dist)) as wheel:
+        sizes = [entry.file_size for entry in wheel.infolist()]
+    for name in BASE - {"odt", "numpy"}:
+        for file in distribution(name).files or ():
+            path = Path(str(file.locate()))
+            if file.suffix != ".pyc" and path.is_file():
+                sizes.append(path.stat().st_size)
+    assert sum(sizes) <= MOST_INSTALLED
 
 
 def test_the_source_distribution_ships_no_tests(dist: Path) -> None:
