@@ -19,6 +19,6 @@ cache_options = combine(
         "--cache-dtype",
         type=click.Choice(["float32", "float16"]),
         show_default="float32",
-        help="Type of the cached values; float16 halves the cache and rounds.",
+        help="Type of the cached values; float16 rounds them and halves the size of the cache.",
     ),
 )

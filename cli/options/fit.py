@@ -55,7 +55,7 @@ fit_options = combine(
         DATA,
         "--drop-last/--no-drop-last",
         default=None,
-        help="Leave out a last batch that is not full; by default it trains too.",
+        help="Drop the last batch if it is smaller than --batch-size; by default it is used.",
     ),
     sample_weight_option,
     option(
@@ -77,8 +77,8 @@ fit_options = combine(
         VALIDATION,
         "--stratify/--no-stratify",
         default=None,
-        help="Draw --validation-split from each class, by --seed; otherwise, and for targets that "
-        "are no classes, it takes the last samples. On by default.",
+        help="Stratified split: draw the validation samples at random from each class, by --seed. "
+        "Without it, or if the targets are not classes, the last samples are used. On by default.",
     ),
     option(
         VALIDATION,

@@ -1,4 +1,4 @@
-"""Messages in the spelling of the command line.
+"""Rewrites messages of the Python API for the command line.
 
 Messages and warnings name options as the Python API does, in backticks: `micro_batch=1` becomes
 --micro-batch 1, `keep_best=True` --keep-best, `mean_squared_error` mean-squared-error.
@@ -26,7 +26,7 @@ REFERENCE = re.compile(rf"`(?:({'|'.join(map(re.escape, TEXTS))})|(\w+)=([^`]*)|
 
 
 def spell(message: str) -> str:
-    """Translates what a message has in backticks to options, values and commands."""
+    """Replaces Python names in backticks by options, values and commands."""
     return REFERENCE.sub(_spelled, message)
 
 

@@ -212,7 +212,7 @@ def decode(data: bytes, where: str) -> Checkpoint:
     """Decodes and checks a checkpoint.
 
     Raises:
-        ModelError: if the bytes are no checkpoint, of another version, or damaged.
+        ModelError: if the bytes are not a checkpoint, of another version, or damaged.
     """
     if len(data) < FRONT.size + CRC.size or data[: len(MAGIC)] != MAGIC:
         raise ModelError(
@@ -257,7 +257,7 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
     """Parses a header; returns the checkpoint without arrays, and whether it is nominal.
 
     Raises:
-        ModelError: if the text is no header.
+        ModelError: if the text is not a header.
     """
     try:
         head = json.loads(text)

@@ -38,16 +38,16 @@ class Progress:
         shuffle, seed: determine the order of samples, together with the epoch.
         samples: number of training samples.
         batch, micro_batch, workers: schedule of a batch.
-        loss, reduction: loss function; the output determines a loss of None.
+        loss, reduction: loss function; for None, the model's output determines the loss.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: filters of which only the given output channels train, by tensor.
         kernels: compiled or NumPy kernels.
         drop_last: whether a last batch that is not full was left out.
         stratified: whether validation samples were drawn from each class.
-        tied_by_buffer: whether tensors of one buffer were one weight, under the first one's name.
+        tied_by_buffer: whether tensors that share a buffer were one weight, named after the first.
         schedule: schedule of the learning rate, as on the command line; empty for none.
-        schedule_steps: updates over which it extends, unless it has steps of its own.
+        schedule_steps: updates over which the schedule extends, unless it sets its own number.
         plateau: state of a ReduceOnPlateau schedule.
         accumulate: batches in a step; `position` counts steps.
         clip_norm, clip_value: gradient clipping.

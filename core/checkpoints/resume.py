@@ -124,7 +124,7 @@ class Resume:
                 )
 
     def on(self, graphs: LoweredGraphs) -> LoweredGraphs:
-        """The graphs with the weights of an onert checkpoint, which holds all constants.
+        """Returns the graphs with the weights of an onert checkpoint, which holds all constants.
 
         odt's own checkpoints hold trained weights only, which `restore` sets.
 
@@ -188,7 +188,7 @@ class Resume:
 
 
 def _with_separate_weights(progress: Progress, graph: Graph) -> Progress:
-    """Progress of an old checkpoint with tensors that share a buffer as separate weights."""
+    """Converts progress in which weights that share a buffer were tied, to separate weights."""
     if not progress.tied_by_buffer:
         return progress
     shared, only = _shared(graph), progress.trainable_tensors
@@ -200,7 +200,7 @@ def _with_separate_weights(progress: Progress, graph: Graph) -> Progress:
 
 
 def _shared(graph: Graph) -> dict[int, list[int]]:
-    """Constant → the constants of its buffer that operators read, if there are several."""
+    """Maps each constant that shares its buffer to all constants of the buffer that nodes read."""
     read = {i for n in graph.nodes for i in n.inputs}
     first = first_of_buffer(graph)
     groups: dict[int, list[int]] = {}

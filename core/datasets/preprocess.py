@@ -245,7 +245,7 @@ def numbers(text: str, field: str) -> tuple[float, ...]:
     """Parses numbers separated by commas.
 
     Raises:
-        OptionError: if the text is no such list.
+        OptionError: if the text is not such a list.
     """
     try:
         return tuple(float(n) for n in text.split(",")) if text else ()

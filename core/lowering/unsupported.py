@@ -60,7 +60,7 @@ def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
     """Checks the dtypes of tensors, before any shape is known.
 
     Raises:
-        ShapeError: if a tensor is quantized, or its values are no real numbers.
+        ShapeError: if a tensor is quantized, or its values are not real numbers.
     """
     for i in tensors:
         tensor = graph.tensors[i]

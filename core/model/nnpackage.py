@@ -26,7 +26,7 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     """Finds the model file of a package, and its type.
 
     Raises:
-        ModelError: if the folder is no package, or its MANIFEST breaks a rule.
+        ModelError: if the folder is not a package, or its MANIFEST breaks a rule.
     """
     path = Path(package, MANIFEST)
     if not path.exists():

@@ -138,7 +138,7 @@ def decode_training_info(data: memoryview | bytes, name: str, operators: int) ->
         operators: number of operators of the model.
 
     Raises:
-        ModelError: if the bytes are no training info, or break a rule.
+        ModelError: if the bytes are not training info, or break a rule.
     """
     source = FlatBuffer(name, memoryview(data))
     if bytes(source.data[4:8]) != schema.IDENTIFIER:

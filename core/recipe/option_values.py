@@ -13,7 +13,7 @@ def check_values(info: TrainingInfo) -> None:
     """Checks all values but the losses, the optimizer's name and the selection of weights.
 
     Raises:
-        OptionError: if a value is not legal.
+        OptionError: if a value is invalid.
     """
     check_word("reduction", info.reduction, REDUCTIONS)
     check_whole("batch_size", info.batch_size, 1)
@@ -42,6 +42,6 @@ def check_word(field: str, word: object, words: Iterable[str]) -> None:
 
 
 def check_whole(field: str, value: object, least: int) -> None:
-    """Checks that a value is a whole number, or None; raises OptionError."""
+    """Checks that a value is an integer, or None; raises OptionError."""
     if value is not None and not (isinstance(value, Integral) and int(value) >= least):
         raise OptionError(field, f"must be a whole number of at least {least}", value)

@@ -36,7 +36,7 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
     """Parses positions of operators given as numbers and ranges: 0-3,7.
 
     Raises:
-        OptionError: if the text is no such list, or a position is not in the file.
+        OptionError: if the text is not such a list, or a position is not in the file.
     """
     total, found = len(graph.nodes), set()
     for part in text.split(","):

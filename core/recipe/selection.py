@@ -151,7 +151,7 @@ def choose_rates(
         factors: patterns and factors; later ones take precedence.
 
     Raises:
-        OptionError: if a pattern matches no weight that trains, or a factor is no number above 0.
+        OptionError: if a pattern matches no trainable weight, or a factor is not a number above 0.
     """
     if not factors:
         return info

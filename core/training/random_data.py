@@ -31,7 +31,7 @@ def random_data(runtime: Runtime, seed: int) -> "RandomData":
 class RandomData:
     """Random inputs, and targets that a loss can use.
 
-    Integers are 0 and 1, valid as word numbers and as flags; 8-bit integers have any value, as in
+    Integers are 0 and 1, valid as token indices and as flags; 8-bit integers have any value, as in
     images. The values of a sample depend on its number and the seed alone.
 
     Attributes:
@@ -49,7 +49,7 @@ class RandomData:
     weights: Array | None = None
 
     def others(self) -> "list[RandomData]":
-        """Random data of the same shapes with other seeds and distributions."""
+        """Returns random data of the same shapes with other seeds and distributions."""
         return [replace(self, seed=self.seed + 1 + k, floats=f) for k, f in enumerate(FLOATS)]
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:

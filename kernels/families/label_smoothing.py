@@ -11,7 +11,9 @@ import numpy as np
 from odt.kernels.opdef import Array, Attrs, HyperParameter, Specs
 
 LABEL_SMOOTHING = HyperParameter(
-    "label_smoothing", "Label smoothing: part of a target that is spread over the classes", most=1
+    "label_smoothing",
+    "Label smoothing: fraction of each target spread evenly over the classes",
+    most=1,
 )
 
 

@@ -1,4 +1,4 @@
-"""Binary focal loss: (1 − q)^γ times the binary cross-entropy, which counts easy units less.
+"""Binary focal loss: (1 − q)^γ times the binary cross-entropy, which down-weights easy units.
 
 x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples    loss (1,)
 
@@ -40,8 +40,8 @@ class BinaryFocalAttrs:
     """Attributes of BinaryCrossEntropyAttrs, and the focal loss's own.
 
     Attributes:
-        apply_class_balancing: true units count alpha, false ones 1 − alpha.
-        alpha: weight of true units.
+        apply_class_balancing: whether to weight positives by alpha and negatives by 1 − alpha.
+        alpha: weight of positives.
         gamma: exponent of m.
     """
 
@@ -192,7 +192,9 @@ LOSS = LossDef(
     probabilities=("SOFTMAX", "LOGISTIC"),
     hyper_parameters=(
         HyperParameter(
-            "apply_class_balancing", "Whether true units count alpha, others 1 − alpha", switch=True
+            "apply_class_balancing",
+            "Whether to weight positives by alpha and negatives by 1 − alpha",
+            switch=True,
         ),
         HyperParameter("alpha", "Weight of true units with class balancing", most=1),
         GAMMA,

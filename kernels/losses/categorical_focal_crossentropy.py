@@ -1,4 +1,4 @@
-"""Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which counts easy samples less.
+"""Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which down-weights easy samples.
 
 x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions    loss (1,)
 
@@ -29,7 +29,9 @@ from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Spe
 
 TINY = 1e-30  # instead of 0 before a logarithm or as a divisor
 
-GAMMA = HyperParameter("gamma", "Exponent of 1 − p; 0 counts easy and hard samples alike")
+GAMMA = HyperParameter(
+    "gamma", "Focusing parameter: exponent of 1 − p; 0 weights all samples equally"
+)
 
 
 @dataclass(frozen=True, slots=True)

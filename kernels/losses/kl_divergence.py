@@ -2,11 +2,11 @@
 
 x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions    loss (1,)
 
-p, its gradient and the division by a sample's distributions are those of the categorical
-cross-entropy, which is greater by the entropy of t. A class with tₖ = 0 adds nothing.
+The categorical cross-entropy is greater by the entropy of t, which is constant: p, the gradient and
+the mean over the distributions of a sample are computed as there. A class with tₖ = 0 adds nothing.
 
-Source: Kullback, Leibler (1951); as torch.nn.KLDivLoss with reduction batchmean. Keras' differs
-where tₖ < 1e-7, which it raises to 1e-7.
+Source: Kullback, Leibler (1951); as torch.nn.KLDivLoss with reduction batchmean. Keras
+differs: it clips tₖ to at least 1e-7.
 """
 
 import numpy as np

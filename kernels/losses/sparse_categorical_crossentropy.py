@@ -1,4 +1,4 @@
-"""Sparse categorical cross-entropy: −log pₜ for a class number t.
+"""Sparse categorical cross-entropy: −log pₜ for a class index t.
 
 x (N, …, K)    t (N, …) int32    scale (1,) or (R,), R runs of samples or positions    loss (1,)
 

@@ -2,7 +2,7 @@
 
 s = t^−γ                              t = 1 on the first step, decay_exponent γ
 r ← r + s (meanⱼ g²ᵢⱼ − r)            c ← c + s (meanᵢ g²ᵢⱼ − c)
-v = r cᵀ / mean(r)                    of a vector: v ← v + s (g² − v)
+v = r cᵀ / mean(r)                    for a vector: v ← v + s (g² − v)
 u = g / √max(v, ε²)
 p ← p − lr λ p                        decoupled weight decay λ
 p ← p − α u / max(1, rms(u) / d)      α = max(ε₂, rms(p)) min(lr, 1 / √t), clip_threshold d
@@ -167,7 +167,7 @@ RULE = UpdateRule(
     run,
     work=2,
     hyper_parameters=(
-        HyperParameter("decay_exponent", "Exponent by which the second moment's decay rate grows"),
+        HyperParameter("decay_exponent", "Exponent γ of the second moment's decay rate 1 − t^−γ"),
         HyperParameter("clip_threshold", "Largest root mean square of an update"),
         DECOUPLED_WEIGHT_DECAY,
     ),

@@ -1,10 +1,11 @@
 """Adam with 8-bit state, by block-wise dynamic quantization of both moments.
 
-The update is Adam's. Between steps, each moment is stored as one byte a value, the number of the
-nearest value of a table, times the largest magnitude of its block of BLOCK values. The tables hold
-0, 1 and 10^(i − 6) times the midpoints of equal parts of [0.1, 1], i = 0 … 6: 2^i parts with both
-signs for the first moment, 2^(i + 1) parts for the second. Parameters of fewer than LEAST values
-keep float32 state.
+The update is Adam's. Between steps, each moment is stored in blocks of BLOCK values: one float32
+for the largest magnitude of the block, and one byte for each value. The byte is the index of the
+entry in a table that is nearest to the value divided by that magnitude. The tables hold 0, 1 and
+10^(i − 6) times the midpoints of equal parts of [0.1, 1], i = 0 … 6: 2^i parts with both signs for
+the first moment, 2^(i + 1) parts for the second. Parameters of fewer than LEAST values keep float32
+state.
 
 Source: Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2022; sizes of blocks and of
 exceptions as in bitsandbytes.

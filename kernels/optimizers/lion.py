@@ -1,4 +1,4 @@
-"""Lion: each weight moves by the sign of an interpolated momentum, the only state.
+"""Lion: updates weights by the sign of an interpolated momentum, its only state.
 
 u = sign(β₁ m + (1 − β₁) g)
 p ← p − lr (u + λ p)                 decoupled weight decay λ
@@ -59,8 +59,8 @@ RULE = UpdateRule(
     run,
     work=1,
     hyper_parameters=(
-        replace(BETA_1, note="of the momentum in the step"),
-        replace(BETA_2, note="of the momentum itself"),
+        replace(BETA_1, note="weight of the momentum in the update"),
+        replace(BETA_2, note="decay rate of the momentum"),
         DECOUPLED_WEIGHT_DECAY,
     ),
     place=5,

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, also with momentum or Nesterov momentum.
+"""Stochastic gradient descent, optionally with momentum or Nesterov momentum.
 
 g ← g + λ p                         weight decay λ
 m ← μ m + g  (m = g at first)       momentum μ

@@ -100,7 +100,7 @@ class BatchTrainer:
             workers: number of worker threads; chosen by odt if left out.
             cache_frozen: "ram" or "disk": where to cache the outputs of the frozen layers, so that
                 later epochs compute the trained layers only.
-            cache_dtype: dtype of the cached values; "float16" halves the cache and rounds.
+            cache_dtype: dtype of the cached values; "float16" halves the size of the cache.
             keep_best: whether to restore the weights of the epoch with the best monitored value.
             monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss,
                 or a metric, with val_ before its name for validation.

@@ -27,7 +27,7 @@ class CategoricalCrossentropy(Loss):
     """Categorical cross-entropy: −Σₖ tₖ log pₖ, t one-hot or any distribution.
 
     Attributes:
-        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "categorical_crossentropy"
@@ -36,10 +36,10 @@ class CategoricalCrossentropy(Loss):
 
 @dataclass(frozen=True, slots=True)
 class SparseCategoricalCrossentropy(Loss):
-    """Sparse categorical cross-entropy: −log pₜ for a class number t.
+    """Sparse categorical cross-entropy: −log pₜ for a class index t.
 
     Attributes:
-        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "sparse_categorical_crossentropy"
@@ -51,7 +51,7 @@ class BinaryCrossentropy(Loss):
     """Binary cross-entropy: the loss of a unit is −t log p − (1 − t) log(1 − p), t from 0 to 1.
 
     Attributes:
-        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "binary_crossentropy"
@@ -93,12 +93,12 @@ class KLDivergence(Loss):
 
 @dataclass(frozen=True, slots=True)
 class CategoricalFocalCrossentropy(Loss):
-    """Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which counts easy samples less.
+    """Categorical focal loss: −α Σₖ tₖ (1 − pₖ)^γ log pₖ, which down-weights easy samples.
 
     Attributes:
         alpha: Factor of the loss.
-        gamma: Exponent of 1 − p; 0 counts easy and hard samples alike.
-        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+        gamma: Focusing parameter: exponent of 1 − p; 0 weights all samples equally.
+        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "categorical_focal_crossentropy"
@@ -109,13 +109,13 @@ class CategoricalFocalCrossentropy(Loss):
 
 @dataclass(frozen=True, slots=True)
 class BinaryFocalCrossentropy(Loss):
-    """Binary focal loss: (1 − q)^γ times the binary cross-entropy, which counts easy units less.
+    """Binary focal loss: (1 − q)^γ times the binary cross-entropy, which down-weights easy units.
 
     Attributes:
-        apply_class_balancing: Whether true units count alpha, others 1 − alpha.
+        apply_class_balancing: Whether to weight positives by alpha and negatives by 1 − alpha.
         alpha: Weight of true units with class balancing.
-        gamma: Exponent of 1 − p; 0 counts easy and hard samples alike.
-        label_smoothing: Label smoothing: part of a target that is spread over the classes.
+        gamma: Focusing parameter: exponent of 1 − p; 0 weights all samples equally.
+        label_smoothing: Label smoothing: fraction of each target spread evenly over the classes.
     """
 
     name: ClassVar[str] = "binary_focal_crossentropy"

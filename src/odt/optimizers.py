@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SGD(Optimizer):
-    """Stochastic gradient descent, also with momentum or Nesterov momentum.
+    """Stochastic gradient descent, optionally with momentum or Nesterov momentum.
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
@@ -118,12 +118,12 @@ class Adagrad(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class Lion(Optimizer):
-    """Lion: each weight moves by the sign of an interpolated momentum, the only state.
+    """Lion: updates weights by the sign of an interpolated momentum, its only state.
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        beta_1: Decay rate of the first moment (of the momentum in the step).
-        beta_2: Decay rate of the second moment (of the momentum itself).
+        beta_1: Decay rate of the first moment (weight of the momentum in the update).
+        beta_2: Decay rate of the second moment (decay rate of the momentum).
         weight_decay: Weight decay (decoupled).
     """
 
@@ -140,7 +140,7 @@ class Adafactor(Optimizer):
 
     Attributes:
         learning_rate: step size, above 0, or a Schedule.
-        decay_exponent: Exponent by which the second moment's decay rate grows.
+        decay_exponent: Exponent γ of the second moment's decay rate 1 − t^−γ.
         clip_threshold: Largest root mean square of an update.
         weight_decay: Weight decay (decoupled).
     """

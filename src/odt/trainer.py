@@ -86,8 +86,8 @@ class Trainer(BatchTrainer):
             drop_last: whether to leave out a last batch that is not full; otherwise it trains too,
                 and its loss is the mean of its samples. Default: the value in the checkpoint, or
                 False.
-            stratify: whether `validation_split` draws its fraction from each class, by `seed`;
-                otherwise, and for targets that are no classes, it takes the last samples.
+            stratify: whether to draw the validation samples at random from each class, by `seed`.
+                Without it, or if the targets are not classes, the last samples are used.
                 Default: the value in the checkpoint, or True.
             data_length: number of samples to use, from the first; None for all.
             check_data: whether to check all samples before the first step.
