@@ -72,7 +72,7 @@ class ModelBuilder:
         buffer: int = 0,
         signature: Sequence[int] | None = None,
     ) -> int:
-        """An activation, or what else names a buffer."""
+        """Adds a tensor: an activation, or a tensor with a buffer."""
         tensor = table(
             "Tensor",
             shape=[int(n) for n in shape],
@@ -92,7 +92,7 @@ class ModelBuilder:
         return i
 
     def add_state(self, shape: Sequence[int]) -> int:
-        """A variable: zero at first, and what it was at the end of the run before."""
+        """Adds a variable: initially zero, keeps its value from one run to the next."""
         i = self.add_tensor(shape)
         self.graph.tensors[i].is_variable = True
         return i
@@ -195,7 +195,7 @@ class ModelBuilder:
         )
 
     def build(self, *outputs: int) -> bytes:
-        """The bytes of the file."""
+        """Returns the bytes of the file."""
         self.graph.outputs = list(outputs)
         builder = flatbuffers.Builder(1024)
         builder.Finish(pack(builder, "Model", _plain(self.model)), self.identifier)

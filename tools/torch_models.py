@@ -90,7 +90,7 @@ def residual() -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Self-attention of several heads, spelled out."""
+    """Multi-head self-attention, written with elementary operators."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ class UNet(nn.Module):
 
 
 def mlp() -> nn.Module:
-    """Dropout is off in what is converted."""
+    """An MLP with dropout, which is off after conversion."""
     return nn.Sequential(
         *(nn.Linear(12, 32), nn.Tanh(), nn.Dropout(0.2)),
         *(nn.Linear(32, 16), nn.ELU(), nn.BatchNorm1d(16), nn.Linear(16, 3)),
@@ -190,7 +190,7 @@ def activations() -> nn.Module:
 
 
 class Squeeze(nn.Module):
-    """Squeeze and excitation: each channel weighted by what all places say."""
+    """Squeeze and excitation: scales each channel by weights computed from global averages."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ def instance_norm() -> nn.Module:
 
 
 class Gated(nn.Module):
-    """The feed-forward of today's language models: silu(a(x)) · b(x)."""
+    """Gated feed-forward layer (SwiGLU): silu(a(x)) · b(x)."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""What the measuring scripts share: time and memory of a step, as one line of JSON.
+"""Shared by the measuring scripts: measures time and memory of a step, as one line of JSON.
 
-It imports no package but NumPy, since it runs in the environment of each system.
+Imports no package except NumPy, because it runs in the environment of each system.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ SECONDS, MOST, LEAST, WARM = 2.0, 200, 5, 2  # of steps that are timed
 
 
 def status(key: str) -> float:
-    """A line of the process's status, in MB."""
+    """Returns a field of /proc/self/status in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(key + ":"):
             return int(line.split()[1]) / 1024
@@ -25,7 +25,7 @@ def status(key: str) -> float:
 
 
 def machine_seconds() -> float:
-    """How long all cores together have been busy."""
+    """Returns the busy time of all cores together."""
     parts = [int(v) for v in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
     return sum(parts[k] for k in (0, 1, 2, 5, 6, 7)) / 100
 
@@ -37,7 +37,7 @@ def own_seconds() -> float:
 
 @contextlib.contextmanager
 def whole(folder: Path) -> Iterator[Path]:
-    """A place for files that stand in `folder` once all are written, and not before."""
+    """Yields a temporary folder that is renamed to `folder` after all files are written."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{folder.name}.", dir=folder.parent) as temporary:
         made = Path(temporary) / folder.name
@@ -47,7 +47,7 @@ def whole(folder: Path) -> Iterator[Path]:
 
 
 def write_once(folder: Path, write: Callable[[Path], None]) -> None:
-    """Files that a system reads, made in a process of its own, whose memory is not measured."""
+    """Writes a system's files in a separate process, whose memory is not measured."""
     if folder.exists():
         return
     child = os.fork()
@@ -57,11 +57,11 @@ def write_once(folder: Path, write: Callable[[Path], None]) -> None:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if status:
-        sys.exit(1)  # the child has said why
+        sys.exit(1)  # the child has printed the error
 
 
 class Measurement:
-    """Begin it with Python, NumPy and the data in memory, and nothing of the system yet."""
+    """A measurement; create it after loading NumPy and the data, before importing the system."""
 
     def __init__(self) -> None:
         Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
@@ -69,7 +69,7 @@ class Measurement:
         self.began = time.perf_counter()
 
     def finish(self, step: Callable[[], float]) -> None:
-        """Runs steps, and prints what was measured; step gives the loss."""
+        """Runs steps and prints the measurement; `step` returns the loss."""
         first_loss = float(step())
         to_first = time.perf_counter() - self.began
         for _ in range(WARM - 1):

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its picture, from the results in bench-out/."""
+"""Writes docs/benchmarks.md and its chart from the results in bench-out/."""
 
 import itertools
 import json
@@ -19,12 +19,12 @@ SAME_LOSS = 1e-3  # relative difference of first losses that are the same
 
 
 def is_clean(result: Result) -> bool:
-    """Whether it can stand in the report; a failure can be no accident of the machine's load."""
+    """Whether a result was not disturbed by other processes; failures count as undisturbed."""
     return "failed" in result or result["others"] < MOST_OTHERS
 
 
 def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:
-    """(work, system) → its clean runs; all of them where none is clean."""
+    """Returns (work, system) → undisturbed runs, or all runs if there are none."""
     found: dict[Key, list[Result]] = {}
     for r in results:
         if "failed" not in r:
@@ -33,18 +33,18 @@ def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:
 
 
 def medians(results: Sequence[Result], figure: str) -> dict[Key, float]:
-    """(work, system) → the median of the runs' figure."""
+    """Returns (work, system) → median of a figure over the runs."""
     found = measured(results)
     return {key: statistics.median(r[figure] for r in runs) for key, runs in found.items()}
 
 
 def disturbed(results: Sequence[Result]) -> set[Key]:
-    """(work, system) of which no run was clean."""
+    """Returns the pairs (work, system) without undisturbed runs."""
     return {key for key, runs in measured(results).items() if not is_clean(runs[0])}
 
 
 def failures(results: Sequence[Result]) -> dict[Key, str]:
-    """(work, system) of which no run succeeded → why the last did not."""
+    """Returns (work, system) without successful runs → error of the last run."""
     reasons = {(r["work"], r["system"]): r["failed"] for r in results if "failed" in r}
     return {key: why for key, why in reasons.items() if key not in measured(results)}
 
@@ -73,12 +73,12 @@ def other_losses(results: Sequence[Result]) -> list[str]:
 
 
 def is_peer(system: str) -> bool:
-    """Whether it is another's, and trains."""
+    """Whether a system is a peer of odt that trains."""
     return not system.startswith("odt") and system != FORWARD
 
 
 def best_peer(values: Mapping[Key, float], work: str) -> tuple[str, float] | None:
-    """The peer that trains with the least."""
+    """Returns the peer with the smallest value."""
     peers = {s: v for (w, s), v in values.items() if w == work and is_peer(s)}
     return min(peers.items(), key=lambda item: item[1]) if peers else None
 
@@ -93,7 +93,7 @@ def number(value: float) -> str:
 
 
 def cell(values: Mapping[Key, float], key: Key, marked: Set[Key], unit: str = "") -> str:
-    """A figure, if there is one; with a star where other processes disturbed every run."""
+    """Formats a figure, with a star if all runs were disturbed."""
     star = "*" if key in marked else ""
     return f"{number(values[key])}{star}{unit}" if key in values else "–"
 
@@ -104,7 +104,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def best_cell(values: Mapping[Key, float], work: str, marked: Set[Key], unit: str) -> str:
-    """The best peer's figure, with its name."""
+    """Formats the figure and name of the best peer."""
     peer = best_peer(values, work)
     return f"{cell(values, (work, peer[0]), marked, unit)} ({peer[0]})" if peer else "–"
 
@@ -117,7 +117,7 @@ def share(values: Mapping[Key, float], key: Key, other: Key, marked: Set[Key], g
 
 
 def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[Key]) -> list[str]:
-    """odt beside the best peer of each row."""
+    """Returns the table that compares odt with the best peer of each row."""
     rows = []
     for work in WORK:
         key, peer = (work.name, "odt"), best_peer(steps, work.name)
@@ -140,7 +140,7 @@ def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[K
 
 
 def ways(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[Key]) -> list[str]:
-    """odt's own ways to spend less memory or time, beside what each is measured against."""
+    """Returns the table of memory budget and cache, each compared with its reference."""
     rows = []
     for work, (system, way) in itertools.product(WORK, WAYS.items()):
         key, peer = (work.name, system), best_peer(steps, work.name)
@@ -189,7 +189,7 @@ def physics(steps: Mapping[Key, float], peak: float) -> list[str]:
 
 
 def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
-    """The page."""
+    """Returns the text of the page."""
     steps, memory = medians(results, "step_ms"), medians(results, "memory_mb")
     first, marked = medians(results, "first_loss_ms"), disturbed(results)
     systems = list(dict.fromkeys(s for _, s in steps))
@@ -269,7 +269,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
 
 
 def write_picture(results: Sequence[Result], path: Path) -> None:
-    """Step time and memory as shares of the best peer's, one group of bars for each work."""
+    """Draws step time and memory relative to the best peer, one group of bars for each work."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,9 +1,9 @@
-"""Measures odt and its peers side by side, and writes docs/benchmarks.md and its picture.
+"""Benchmarks odt and its peers, and writes docs/benchmarks.md and its chart.
 
-Every measurement is a process of its own; systems take turns, so that what else the machine does
-meets all alike. A run during which other processes took more than a tenth of a core is repeated.
-Results are lines of JSON in bench-out/results.jsonl; runs go on where they were stopped, and
-begin again once odt's code is another.
+Each measurement runs in its own process. Systems take turns, so that other load on the machine
+affects all of them. A run is repeated if other processes used more than a tenth of a core. Results
+are lines of JSON in bench-out/results.jsonl; an interrupted benchmark resumes, and restarts if the
+code of odt has changed.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
-# Before NumPy is loaded: each system chooses its kernels by the processor, whatever this machine
-# has been told of BLAS.
+# Before NumPy is imported: each system selects its kernels by the processor, independent of BLAS
+# settings of this machine.
 for variable in [name for name in os.environ if name.startswith("OPENBLAS_")]:
     del os.environ[variable]
 
@@ -37,7 +37,7 @@ Result = dict[str, Any]
 
 
 def code_mark() -> str:
-    """Changes with odt's code."""
+    """Returns a hash of odt's code."""
     digest = hashlib.sha256()
     for folder in ("cli", "core", "kernels", "schemas", "src"):
         for path in sorted((ROOT / folder).rglob("*")):
@@ -47,12 +47,12 @@ def code_mark() -> str:
 
 
 def lasting(results: list[Result], code: str) -> list[Result]:
-    """Results of this code that need not be measured again: failures may have been accidents."""
+    """Returns the results of this code that are kept; failed measurements are repeated."""
     return [r for r in results if r.get("code") == code and "failed" not in r]
 
 
 def chosen(systems: Iterable[str], names: str) -> list[str]:
-    """odt, and the peers of the environments named, or all."""
+    """Returns odt and the peers in the given environments, or all peers."""
     wanted = names.replace(",", " ").split()
     known = {SYSTEMS[s].environment for s in systems} - {""}
     unknown = sorted(set(wanted) - known)
@@ -64,7 +64,7 @@ def chosen(systems: Iterable[str], names: str) -> list[str]:
 
 
 def rows(names: str, quick: bool) -> list[Work]:
-    """The rows whose names begin with one of these: mnist, or mnist-32-full."""
+    """Returns the rows whose names begin with one of the given names: mnist, or mnist-32-full."""
     wanted = tuple(names.replace(",", " ").split())
     unknown = [n for n in wanted if not any(w.name.startswith(n) for w in WORK)]
     if unknown:
@@ -76,14 +76,14 @@ def rows(names: str, quick: bool) -> list[Work]:
 
 
 def reason(said: str) -> str:
-    """The last line of what a process said, and of what a library said before a traceback."""
+    """Returns the last line of a process's output, and the last line before a traceback."""
     before, _, after = said.strip().partition("Traceback (most recent call last):")
     lines = [text.strip().splitlines()[-1] for text in (before, after) if text.strip()]
     return "; ".join(lines) or "no reason given"
 
 
 def measure(system: str, work: Work, out: Path) -> Result:
-    """One process; what went wrong stands under "failed"."""
+    """Runs one measurement in a process; an error is stored under "failed"."""
     s = SYSTEMS[system]
     command = [str(s.python(out)), str(HERE / s.script), work.network, str(work.batch), work.mode]
     command += [str(out / "models"), *s.arguments]
@@ -102,7 +102,7 @@ def measure(system: str, work: Work, out: Path) -> Result:
 
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
-    """Repeats every measurement, systems by turns, until each has enough clean ones."""
+    """Repeats measurements, with systems in turn, until each has enough undisturbed runs."""
     path, code = out / "results.jsonl", code_mark()
     found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     before = lasting(found, code)

@@ -1,7 +1,7 @@
-"""How the time of odt's step grows with batch, width and depth.
+"""Measures how the time of a step scales with batch size, width and depth.
 
-Also: what a call costs beside its kernel, what a second worker gains, and what the machine can do
-at most.
+Also measures the overhead of a call, the speed-up by a second worker, and the peak arithmetic rate
+of the machine.
 """
 
 import statistics
@@ -69,7 +69,7 @@ def empty(*arguments: object, **arrays: object) -> None:
 
 
 def overhead_us(folder: Path) -> tuple[int, float]:
-    """Calls in a step of a small network, and microseconds of a step with empty kernels."""
+    """Returns the calls in a step of a small network, and its time with empty kernels in µs."""
     net = mlp(8, 4)
     path = folder / "scaling.circle"
     write(net, path)
@@ -87,7 +87,7 @@ def overhead_us(folder: Path) -> tuple[int, float]:
 
 
 def peak_gflops() -> float:
-    """Of a product of 2048 × 2048 matrices in NumPy's BLAS, or in our kernel if that is faster."""
+    """Returns the GFLOP/s of a 2048 × 2048 matrix product, in BLAS or in odt's kernel."""
     a = np.ones((2048, 2048), np.float32)
     out = np.empty_like(a)
     times = [median_ms(lambda: np.matmul(a, a, out=out))]
@@ -99,7 +99,7 @@ def peak_gflops() -> float:
 
 
 def measure_scaling(folder: Path, *, quick: bool) -> dict[str, Any]:
-    """Lists of (size, milliseconds), and single figures."""
+    """Returns lists of (size, milliseconds), and single figures."""
     few = (1, 8, 64, 512) if quick else tuple(2**k for k in range(10))
     calls, microseconds = overhead_us(folder)
     big = mobilenet()

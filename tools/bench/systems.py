@@ -1,4 +1,4 @@
-"""The systems that are compared, and the environment that each runs in."""
+"""The systems that are compared, and their virtual environments."""
 
 import importlib.util
 import subprocess
@@ -16,17 +16,17 @@ TORCH_INDEX = ("--extra-index-url", "https://download.pytorch.org/whl/cpu")
 
 @dataclass(frozen=True)
 class System:
-    """One system, or one way to use it.
+    """A system in one configuration.
 
     Attributes:
-        environment: a folder of bench-out/; "" is the one that runs this.
-        script: the measuring script beside this file.
-        arguments: more of them for the script.
-        variables: of the process's environment.
+        environment: folder of its virtual environment in bench-out/; "" is the current one.
+        script: measuring script in this folder.
+        arguments: further arguments of the script.
+        variables: environment variables of the process.
         trains: False for a forward pass only.
-        symmetric: whether it pads on both sides alike where TFLite does not.
-        needs: what pip installs; where there are several lists, the first that can be.
-        works: the only rows that it is measured on; none for all.
+        symmetric: whether it pads both sides equally where TFLite does not.
+        needs: packages to install with pip; of several lists, the first that can be installed.
+        works: rows on which it is measured; empty for all.
     """
 
     environment: str
@@ -75,7 +75,7 @@ SYSTEMS = {
 
 
 def set_up(system: System, out: Path) -> str:
-    """Makes the environment if it is not there; gives why it could not be made, or nothing."""
+    """Creates the environment if it does not exist; returns the error, or an empty string."""
     if not system.environment or (out / system.environment / "ready").exists():
         return ""
     folder = out / system.environment
@@ -93,7 +93,7 @@ def set_up(system: System, out: Path) -> str:
 
 
 def installed_megabytes(system: System, out: Path) -> float:
-    """What is installed beside NumPy and pip; for odt its own folders and what it needs."""
+    """Returns the installed size without NumPy and pip; for odt, its folders and dependencies."""
     if not system.environment:
         root = HERE.parents[1]
         folders = [root / n for n in ("cli", "core", "kernels", "schemas", "src")]

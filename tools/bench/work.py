@@ -1,15 +1,15 @@
-"""What is measured, and what is aimed at: the rows of the report."""
+"""The benchmarked networks and their goals: the rows of the report."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Work:
-    """A network trained with batches of a size, whole or its last layer only.
+    """A network, a batch size, and whether all of it or its last layer is trained.
 
     Attributes:
-        step: the goal: at most this share of the best peer's time.
-        memory: the goal, in MB; None is the least of the peers.
+        step: goal for the time of a step, as a fraction of the best peer's.
+        memory: goal for the peak memory in MB; None for the smallest of the peers.
     """
 
     network: str
@@ -42,12 +42,12 @@ QUICK = ("mlp-64-full", "mnist-32-full", "resnet8-64-full", "mobilenet-8-full")
 
 @dataclass(frozen=True)
 class Way:
-    """One of odt's own ways to train, on the rows where it is measured.
+    """A configuration of odt, such as a memory budget, and the rows on which it is measured.
 
     Attributes:
-        step: the goal: at most this share of the time of `against`.
-        against: a system; "" is the best peer.
-        memory: the goal, in MB, where there is one.
+        step: goal for the time of a step, as a fraction of that of `against`.
+        against: system to compare with; "" is the best peer.
+        memory: goal for the peak memory in MB, if there is one.
     """
 
     step: float
