@@ -21,6 +21,8 @@ from odt.core.training.trainer import Trainer  # noqa: E402
 class Memory:
     """The batch, as a data set."""
 
+    weights = None
+
     def read(self, indices: range, inputs: list[np.ndarray], targets: list[np.ndarray]) -> None:
         for arrays, values in ((inputs, x), (targets, y)):
             for a in arrays:
