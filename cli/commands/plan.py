@@ -12,6 +12,7 @@ from odt.cli.options.shared import (
     GRADIENT_FIELDS,
     LOSS_FIELDS,
     budget_option,
+    ema_option,
     gradient_options,
     hyper_parameter_options,
     model_argument,
@@ -55,6 +56,7 @@ SHOWN = 12  # values alive at the peak
 @sparse_option
 @hyper_parameter_options
 @gradient_options
+@ema_option
 @schedule_options
 @budget_option
 @cache_options
@@ -142,6 +144,8 @@ def slots_of(info: TrainingInfo, plan: Plan) -> tuple[str, ...]:
         for slot, spec in rule.state(attrs, p).items():
             name = f"{slot} (8-bit)" if spec.dtype == np.uint8 else slot
             sizes[name] = sizes.get(name, 0) + spec.nbytes
+    if info.ema:
+        sizes["moving average"] = sum(p.nbytes for p in plan.trained_specs.values())
     uneven = rule.slot_specs is not None
     return tuple(f"{name} {size(n)}" if uneven else name for name, n in sizes.items())
 

@@ -14,6 +14,7 @@ from odt.cli.options.shared import (
     check_data_option,
     checkpoint_options,
     data_options,
+    ema_option,
     gradient_options,
     hyper_parameter_options,
     metric_option,
@@ -47,6 +48,7 @@ from odt.errors import LostFileError
 @training_options
 @rate_options
 @gradient_options
+@ema_option
 @one_options
 @check_data_option
 @metric_option

@@ -40,7 +40,7 @@ T = TypeVar("T")
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # Fields of TrainingInfo that gradient_options fill.
-GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate")
+GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema")
 # onert_train's numbers.
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
 METRIC_IDS = {str(row.onert): row.name for row in METRIC_ROWS if row.onert is not None}
@@ -131,6 +131,14 @@ gradient_options = combine(
         metavar="K",
         help="Gradient accumulation: K batches per step.",
     ),
+)
+
+ema_option = option(
+    OPTIMIZER,
+    "--ema",
+    type=click.FloatRange(0, 1, max_open=True),
+    metavar="DECAY",
+    help="Exponential moving average of the weights, such as 0.999, for validation and exports.",
 )
 
 budget_option = option(

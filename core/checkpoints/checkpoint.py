@@ -32,7 +32,7 @@ VERSION = 1
 FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
-WEIGHT = "weight"
+WEIGHT, AVERAGE = "weight", "ema"  # roles beside the optimizer's slots
 DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
 Property = str | int | float
 
@@ -85,7 +85,7 @@ def capture(
     assert parameters.optimizer is not None
     check_properties(properties or {})
     attrs = asdict(parameters.optimizer.attrs)
-    groups = {WEIGHT: parameters.tensors, **parameters.slots}
+    groups = _groups(parameters)
     entries, arrays = [], []
     for role, group in groups.items():
         for name, a in by_name(graph, group).items():
@@ -111,6 +111,9 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
         raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
     mine = _by_entry(graph, parameters, tied=checkpoint.progress.tied_by_buffer)
     stored = {(e.tensor, e.role): e for e in checkpoint.entries}
+    without_average = AVERAGE not in {e.role for e in checkpoint.entries}
+    if without_average:
+        mine = {key: arrays for key, arrays in mine.items() if key[1] != AVERAGE}
     rows = [
         (f"{printable(name)} ({printable(role)})", _show(a), _show(entry))
         for name, role in dict.fromkeys((*mine, *stored))
@@ -126,7 +129,15 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
         for target in mine[entry.tensor, entry.role]:
             target[...] = a
+    if without_average:
+        parameters.reset_average()
     parameters.step = checkpoint.progress.step
+
+
+def _groups(parameters: Parameters) -> dict[str, Mapping[int, Array]]:
+    """The arrays of a checkpoint by role and tensor."""
+    average = {AVERAGE: parameters.average} if parameters.average else {}
+    return {WEIGHT: parameters.tensors, **parameters.slots, **average}
 
 
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
@@ -149,7 +160,7 @@ def _by_entry(
     found: dict[tuple[str, str], list[Array]] = {}
     firsts = first_of_buffer(graph) if tied else {}
     first = {i: firsts.get(i, i) for i in parameters.tensors}
-    for role, group in {WEIGHT: parameters.tensors, **parameters.slots}.items():
+    for role, group in _groups(parameters).items():
         named = {first[i]: a for i, a in group.items()}
         names = dict(zip(named, by_name(graph, named), strict=True))
         for i, a in group.items():

@@ -45,7 +45,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         ModelError: if the format cannot hold the optimizer's state or the sizes.
         LostFileError: if the model's file became shorter.
     """
-    slots = tuple(parameters.slots)
+    slots = (*parameters.slots, *(["ema"] if parameters.average else []))
     if slots not in ((), MOMENTS):
         raise ModelError(
             f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"

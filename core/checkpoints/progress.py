@@ -24,6 +24,7 @@ ADDED: Mapping[str, Any] = {
     "rates": (),
     "class_weight": (),
     "sample_weight": "",
+    "ema": 0.0,
 }
 
 
@@ -54,6 +55,7 @@ class Progress:
         rates: factors of the learning rate, by tensor.
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
+        ema: decay of the moving average of the weights.
     """
 
     step: int = 0
@@ -83,6 +85,7 @@ class Progress:
     rates: tuple[tuple[int, float], ...] = ()
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
+    ema: float = 0.0
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:

@@ -87,6 +87,7 @@ class Resume:
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
             "rates": progress.rates,
+            "ema": progress.ema,
         }
         fields |= {"loss": progress.loss} if progress.loss else {}
         return fields | self._schedule(progress.schedule)
@@ -144,6 +145,7 @@ class Resume:
         """
         if self.own is None:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
+            parameters.reset_average()
         else:
             checkpoint.restore(self.own, self.path, graph, parameters)
 
@@ -249,6 +251,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         trainable_tensors=trainer.info.trainable_tensors,
         sparse=trainer.info.sparse,
         rates=trainer.info.rates,
+        ema=trainer.info.ema,
         kernels=kernels_in_use(),
         schedule=str(trainer.info.schedule or ""),
         schedule_steps=trainer.schedule_steps,

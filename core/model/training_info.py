@@ -48,6 +48,7 @@ class TrainingInfo:
         clip_norm, clip_value: largest norm of all gradients together, and largest magnitude of a
             gradient's values; 0 for no clipping.
         rates: factors of the learning rate of single weights, by tensor.
+        ema: decay of an exponential moving average of the weights; 0 for none.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: filters, by tensor, of which only the given output channels train.
@@ -70,6 +71,7 @@ class TrainingInfo:
     clip_norm: float = 0.0
     clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
+    ema: float = 0.0
 
     @property
     def step_samples(self) -> int:

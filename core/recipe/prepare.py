@@ -26,7 +26,7 @@ class Request:
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
-            batch_size, accumulate, clip_norm, clip_value: as in TrainingInfo.
+            batch_size, accumulate, clip_norm, clip_value, ema: as in TrainingInfo.
         warmup: steps of linear warm-up before the schedule.
         hyper_parameters: hyper-parameters of the optimizer, by name.
         last: number of last operators of the file that train; -1 for all.
@@ -48,6 +48,7 @@ class Request:
     accumulate: int | None = None
     clip_norm: float | None = None
     clip_value: float | None = None
+    ema: float | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
     last: int | None = None
     operators: str | None = None
@@ -69,7 +70,7 @@ class Request:
             "optimizer",
             "schedule",
         )
-        names += ("learning_rate", "batch_size", "accumulate", "clip_norm", "clip_value")
+        names += ("learning_rate", "batch_size", "accumulate", "clip_norm", "clip_value", "ema")
         fields = {n: getattr(self, n) for n in names}
         if self.operators is not None:
             if self.last is not None:

@@ -1,6 +1,7 @@
 """Trained weights and optimizer state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -62,6 +63,7 @@ class Parameters:
             of the rows that train.
         slots: slot name → tensor index → optimizer state of the array in `trained`.
         step: number of updates made.
+        average: tensor index → moving average of the weights; empty for none.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Parameters:
         optimizer: Optimizer | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
         rates: Sequence[tuple[int, float]] = (),
+        ema: float = 0.0,
     ) -> None:
         """Copies the constants.
 
@@ -80,6 +83,7 @@ class Parameters:
             optimizer: optimizer whose state to allocate.
             sparse: tensors of which only the given rows train.
             rates: factors of the learning rate, by tensor.
+            ema: decay of a moving average of the weights; 0 for none.
         """
         self.tensors: dict[int, Array] = {}
         for i in trained:
@@ -94,6 +98,8 @@ class Parameters:
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
         self._rates = dict(rates)
+        self._ema = ema
+        self.average = {i: aligned_copy(a) for i, a in self.tensors.items()} if ema else {}
         self._compiled: dict[int, Update] = {}
         rule = optimizer.rule if optimizer else None
         if optimizer and rule and rule.compiled and is_available():
@@ -120,10 +126,45 @@ class Parameters:
         rows = self._rows.get(i)
         if rows is None:
             self._update(i, gradient, owned, work)
-            return
-        np.take(self.tensors[i], rows, axis=0, out=self.trained[i], mode="clip")
-        self._update(i, gradient, owned, work)
-        self.tensors[i][rows] = self.trained[i]
+        else:
+            np.take(self.tensors[i], rows, axis=0, out=self.trained[i], mode="clip")
+            self._update(i, gradient, owned, work)
+            self.tensors[i][rows] = self.trained[i]
+        if self.average:
+            self._move_average(i, work[-1])
+
+    def _move_average(self, i: int, work: Array) -> None:
+        """e ← e + (1 − ema) (w − e)."""
+        weights, average = (a[i].reshape(-1, copy=False) for a in (self.tensors, self.average))
+        for at in range(0, weights.size, TILE):
+            w, e = weights[at : at + TILE], average[at : at + TILE]
+            change = work[: w.size]
+            np.subtract(w, e, out=change)
+            np.multiply(change, 1 - self._ema, out=change)
+            np.add(e, change, out=e)
+
+    def reset_average(self) -> None:
+        """Begins the moving average at the weights as they are."""
+        for i, a in self.average.items():
+            np.copyto(a, self.tensors[i])
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Exchanges the weights with their moving average, if there is one, and back at the end."""
+        self._exchange()
+        try:
+            yield
+        finally:
+            self._exchange()
+
+    def _exchange(self) -> None:
+        for i, average in self.average.items():
+            a, b = (x.reshape(-1, copy=False) for x in (self.tensors[i], average))
+            for at in range(0, a.size, TILE):
+                here = slice(at, at + TILE)
+                saved = a[here].copy()
+                np.copyto(a[here], b[here])
+                np.copyto(b[here], saved)
 
     def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
@@ -157,7 +198,8 @@ class Parameters:
 
     @property
     def slot_nbytes(self) -> int:
-        return sum(a.nbytes for state in self.slots.values() for a in state.values())
+        average = sum(a.nbytes for a in self.average.values())
+        return average + sum(a.nbytes for state in self.slots.values() for a in state.values())
 
 
 def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:

@@ -1,6 +1,6 @@
 """Compares epochs by one of their values: for the best epoch, early stopping and plateaus."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from odt.core.runtime.parameters import Optimizer
 from odt.errors import OptionError
@@ -94,3 +94,16 @@ class Plateau:
             optimizer.learning_rate = max(rate, self._schedule.min_learning_rate)
             optimizer.schedule = self._schedule.resolve(optimizer.learning_rate)
             self._waited, self._cooldown = 0, self._schedule.cooldown
+
+
+def check_monitor(monitor: str, metrics: Iterable[str]) -> None:
+    """Raises OptionError unless epochs have a value of that name, given the metrics."""
+    names = ("loss", *metrics)
+    known = (*(f"val_{name}" for name in names), *names)
+    if monitor not in known:
+        raise OptionError(
+            "monitor",
+            f"must be one of {', '.join(known)}",
+            monitor,
+            "Further values are those of `metrics=`.",
+        )

@@ -23,7 +23,7 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
-from odt.core.training.monitor import Plateau
+from odt.core.training.monitor import Plateau, check_monitor
 from odt.core.training.passes import Metrics, Pass, Result, evaluate, predict
 from odt.core.training.results import Epoch, MemoryReport
 from odt.errors import OptionError
@@ -110,7 +110,7 @@ class Trainer(Closing):
         self._plans = plans = Plans(graph)
         self.graph = plans.graph
         self.metrics = metrics or {}
-        self._check_monitor(monitor)
+        check_monitor(monitor, self.metrics)
         computation, validation = training_and_validation(
             plans.graphs, info, outputs=outputs or bool(self.metrics)
         )
@@ -126,7 +126,9 @@ class Trainer(Closing):
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
         self._reserves = {"a cache": reserve, "a copy of the best weights": copies}
-        self.parameters = Parameters(plan.graph, trained, _optimizer(info), info.sparse, info.rates)
+        self.parameters = Parameters(
+            plan.graph, trained, _optimizer(info), info.sparse, info.rates, info.ema
+        )
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.tensors if keep_best else {}, monitor)
@@ -236,7 +238,8 @@ class Trainer(Closing):
             assert self.parameters.optimizer is not None
             self.plateau.see(epoch.logs, self.parameters.optimizer)
         if self.best.monitor.name in epoch.logs:
-            self.best.see(epoch.number, epoch.logs)
+            with self.parameters.averaged():
+                self.best.see(epoch.number, epoch.logs)
 
     def start_schedule(self, steps: int) -> None:
         """Resolves the schedule of the learning rate.
@@ -250,17 +253,6 @@ class Trainer(Closing):
             self.schedule_steps = self.parameters.step + steps
             rate = optimizer.learning_rate
             optimizer.schedule = self.info.schedule.resolve(rate, self.schedule_steps)
-
-    def _check_monitor(self, monitor: str) -> None:
-        names = ("loss", *self.metrics)
-        known = (*(f"val_{name}" for name in names), *names)
-        if monitor not in known:
-            raise OptionError(
-                "monitor",
-                f"must be one of {', '.join(known)}",
-                monitor,
-                "Further values are those of `metrics=`.",
-            )
 
     @property
     def caches(self) -> bool:
@@ -300,8 +292,9 @@ class Trainer(Closing):
 
     def batch(self, data: Data, samples: int, *, update: bool) -> Result:
         """Loss and metrics of the first samples of data, and a training step if `update`."""
-        engine = self._training if update else self._evaluating(data)
-        run = Pass(engine, data, range(samples), self.info.reduction, self.metrics)
+        if not update:
+            return self.evaluate(data, range(samples), rest=True)
+        run = Pass(self._training, data, range(samples), self.info.reduction, self.metrics)
         run.step(0, samples)
         return run.result()
 
@@ -341,7 +334,8 @@ class Trainer(Closing):
         """Yields the outputs of samples, batch after batch, in arrays that are reused."""
         if self._predicting is None:
             self._predicting = self.runtime.engine(Computation(outputs=True))
-        return predict(self._predicting, data, order, self.runtime.output_specs)
+        with self.parameters.averaged():
+            yield from predict(self._predicting, data, order, self.runtime.output_specs)
 
     def evaluate(self, data: Data, order: SampleOrder, *, rest: bool = False) -> Result:
         """Loss and metrics on samples, without training.
@@ -353,8 +347,9 @@ class Trainer(Closing):
                 unless it is the only one.
         """
         rest = rest or len(order) < self.info.batch_size
-        engine = self._evaluating(data)
-        return evaluate(engine, data, order, self.info.reduction, self.metrics, rest=rest)
+        engine, reduction = self._evaluating(data), self.info.reduction
+        with self.parameters.averaged():
+            return evaluate(engine, data, order, reduction, self.metrics, rest=rest)
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights if the samples have some."""
@@ -370,8 +365,14 @@ class Trainer(Closing):
         return self._training.plan
 
     def weights(self) -> dict[int, Array]:
-        """The trained weights by tensor index."""
-        return dict(self.parameters.tensors)
+        """The trained weights by tensor index; their moving average, if there is one."""
+        return dict(self.parameters.average or self.parameters.tensors)
+
+    def restore_best(self) -> None:
+        """Restores the weights of the best epoch, if they were kept."""
+        if self.best.nbytes and self.best.epoch:
+            self.best.restore()
+            self.parameters.reset_average()
 
     def memory(self) -> MemoryReport:
         """The memory allocated for training."""

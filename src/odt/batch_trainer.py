@@ -53,6 +53,7 @@ class BatchTrainer:
         accumulate: int | None = None,
         clip_norm: float | None = None,
         clip_value: float | None = None,
+        ema: float | None = None,
         metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
         sparse: Pairs[float] | None = None,
@@ -85,6 +86,8 @@ class BatchTrainer:
             accumulate: batches per step of `fit`, whose gradients are accumulated.
             clip_norm: gradient clipping: largest norm of all gradients together; 0 for none.
             clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
+            ema: decay of an exponential moving average of the weights, which validation,
+                `evaluate`, `predict` and `export` use; 0 for none.
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 docs/training.md lists them.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
@@ -141,6 +144,7 @@ class BatchTrainer:
             accumulate=accumulate,
             clip_norm=clip_norm,
             clip_value=clip_value,
+            ema=ema,
             hyper_parameters=values,
             last=chosen.last,
             operators=listed_of(chosen.operators),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from odt.core.runtime.parameters import by_name
 from odt.core.training.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -137,7 +138,9 @@ class EarlyStopping(Callback):
         if self._monitor.improves(logs):
             self.best_epoch, self._waited = epoch, 0
             if self.restore_best_weights:
-                self._weights = {n: a.copy() for n, a in self.trainer.weights.items()}
+                core = self.trainer.build()
+                named = by_name(core.graph, core.weights())
+                self._weights = {n: a.copy() for n, a in named.items()}
         elif self._waited > self.patience or self._waited == self.patience > 0:
             self.stopped_epoch = epoch
             self.trainer.stop_training = True
@@ -146,6 +149,8 @@ class EarlyStopping(Callback):
         """Restores the weights of the best epoch, if asked to."""
         for name, values in self._weights.items():
             self.trainer.weights[name] = values
+        if self._weights:
+            self.trainer.build().parameters.reset_average()
 
 
 class ModelCheckpoint(Callback):

@@ -286,7 +286,7 @@ class Trainer(BatchTrainer):
         """
         if self._saver is not None:
             self._saver.finish()
-        self.build().best.restore()
+        self.build().restore_best()
 
     def rescue(self, path: Path) -> None:
         """Saves weights and optimizer state after the model file was lost (LostFileError).

@@ -22,6 +22,7 @@ FILES = ("--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expe
 
 # Options of the trainer that a checkpoint holds.
 LOOPS: dict[str, dict[str, Any]] = {
+    "moving average": {"ema": 0.9},
     "rates": {"learning_rate_of": {"*": 0.5}},
     "accumulation": {"batch_size": 4, "accumulate": 4},
     "clipping by norm": {"clip_norm": 0.5, "micro_batch": 8, "workers": 2},
@@ -229,6 +230,55 @@ def test_the_command_line_takes_rates_and_limits() -> None:
     assert "must be GLOB=FACTOR" in odt_train("--learning-rate-of", "*=-1", status=2).stderr
 
 
+class Average(odt.Callback):
+    """The moving average of one weight, by its formula in float64."""
+
+    def on_train_begin(self, logs: odt.Logs) -> None:
+        self.name = next(iter(self.trainer.weights))
+        self.value = np.asarray(self.trainer.weights[self.name], np.float64).copy()
+
+    def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
+        self.value = 0.9 * self.value + 0.1 * self.trainer.weights[self.name]
+
+
+def test_the_moving_average_is_validated_and_exported(tmp_path: Path) -> None:
+    average = Average()
+    with trainer(ema=0.9, keep_best=False) as trained:
+        history = trained.fit(X, Y, epochs=3, validation_data=(X, Y), callbacks=[average])
+        losses = trained.evaluate(X, Y)["loss"], history.history["val_loss"][-1]
+        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
+        assert np.abs(trained.weights[average.name] - average.value).max() > 1e-3
+        outputs = trained.predict(X)
+        trained.export(tmp_path / "average.circle")
+    with odt.Trainer(tmp_path / "average.circle", batch_size=BATCH) as exported:
+        np.testing.assert_allclose(
+            exported.weights[average.name], average.value, rtol=1e-4, atol=1e-6
+        )
+        np.testing.assert_allclose(exported.predict(X), outputs, rtol=1e-5, atol=1e-7)
+        assert exported.evaluate(X, Y)["loss"] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_the_best_average_is_exported(tmp_path: Path) -> None:
+    with trainer(ema=0.5, keep_best=True, learning_rate=0.03) as trained:
+        history = trained.fit(X, Y, epochs=5, validation_data=(X[:40], Y[:40]))
+        trained.export(tmp_path / "best.circle")
+    with odt.Trainer(tmp_path / "best.circle", batch_size=BATCH) as exported:
+        loss = exported.evaluate(X[:40], Y[:40])["loss"]
+        assert loss == pytest.approx(min(history.history["val_loss"]), rel=1e-4)
+
+
+def test_a_moving_average_is_planned_and_begins_at_a_checkpoint_without_one(tmp_path: Path) -> None:
+    plain, kept = (odt.plan(MODEL, ema=ema) for ema in (0.0, 0.9))
+    assert kept.optimizer - plain.optimizer == kept.parameters
+    with trainer() as trained:
+        assert trained.build().memory().slots == plain.optimizer
+        trained.fit(X, Y, save_to=tmp_path / "state.odt")
+        loss = trained.evaluate(X, Y)["loss"]
+    with trainer(ema=0.9, checkpoint=tmp_path / "state.odt") as resumed:
+        assert resumed.build().memory().slots == kept.optimizer
+        assert resumed.evaluate(X, Y)["loss"] == pytest.approx(loss, rel=1e-6)
+
+
 def test_gradients_that_are_kept_are_planned() -> None:
     plain, kept = (odt.plan(MODEL, batch_size=16, workers=1, clip_norm=n) for n in (0.0, 1.0))
     assert (plain.gradients, kept.gradients) == (0, kept.parameters)
@@ -241,6 +291,7 @@ def test_gradients_that_are_kept_are_planned() -> None:
     [
         ({"clip_norm": 1.0, "clip_value": 1.0}, "must not be given together"),
         ({"clip_norm": float("nan")}, "`clip_norm=`: must be a number above 0"),
+        ({"ema": 1.0}, "`ema=`: must be from 0, for none, to less than 1, but got 1"),
         ({"accumulate": 0}, "`accumulate=`: must be a whole number of at least 1, but got 0"),
     ],
 )

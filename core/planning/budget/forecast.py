@@ -118,7 +118,7 @@ def forecast(
         plan,
         memory,
         parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
-        slots=sum(spec.nbytes for spec in slots),
+        slots=sum(spec.nbytes for spec in slots) + (trained if info.ema else 0),
         gradients=0 if at_once else wanted,
         arena=schedule.workers * plans.arena_nbytes(computations, schedule),
         constants=_constants(runs),
