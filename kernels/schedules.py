@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 
 from odt.errors import OptionError
 
-# The least and the greatest value of a field, if they are not 0 and infinity.
+# The minimum and maximum of a field, if they are not 0 and infinity.
 LIMITS: dict[str, tuple[float, float]] = {
     "decay_steps": (1, math.inf),
     "t_mul": (1, math.inf),

@@ -120,12 +120,12 @@ def _writing(
 
 
 def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
-    """The values, or names and values of the greatest; among equals the first.
+    """Formats all values, or the largest with their class names; of equal values the first.
 
     Args:
         row: outputs of one sample.
         top: how many classes to name; None for all values.
-        names: of the classes; where there are not as many, positions stand for them.
+        names: class names; if their number is not that of the outputs, positions replace them.
     """
     if top is None:
         return " ".join(f"{value:.6g}" for value in row)

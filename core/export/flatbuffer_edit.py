@@ -2,7 +2,7 @@
 
 Offsets in a flatbuffer are relative and point forward. Therefore a new root with new vectors goes
 in front of the old bytes, which stay as they are, unknown fields included. Only absolute offsets
-(to bytes behind the flatbuffer in files beyond 2 GiB) grow by the size of the front.
+(to bytes after the flatbuffer in files beyond 2 GiB) grow by the size of the front.
 
 A front begins with header, MARK and its size, so that a second edit finds the original file and
 replaces the first front.
@@ -109,7 +109,7 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
 
 
 def original(source: FlatBuffer) -> tuple[int, Table]:
-    """Offset of the original file behind a front (0 without a front), and its root."""
+    """Offset of the original file after a front (0 without a front), and its root."""
     data = source.data
     if bytes(data[8:12]) == MARK and len(data) >= 16:
         base = u32(data, 12)
@@ -137,7 +137,7 @@ def front(
     *,
     lasting: bool = False,
 ) -> bytes:
-    """Makes a front: a new root for the file behind it.
+    """Makes a front: a new root for the file after it.
 
     Args:
         base: offset of the original file in the root's source.

@@ -28,7 +28,7 @@ REMOVED = ("signature_defs", "metadata", "metadata_buffer")  # they describe the
 
 
 def replace_head(model: Model, classes: int, after: int | None = None, seed: int = 0) -> Model:
-    """Puts FULLY_CONNECTED and SOFTMAX behind a model's features; the format stays.
+    """Puts FULLY_CONNECTED and SOFTMAX after a model's features; the format stays.
 
     Features of more than two axes are averaged over the axes between the first and the last.
 
@@ -197,7 +197,7 @@ class _Head:
         model["operator_codes"] = [model["operator_codes"][k] for k in codes]
 
     def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, classes: int) -> int:
-        """Adds the new layer behind x; returns its output."""
+        """Adds the new layer after x; returns its output."""
         batch, *between, width = shape
         if any(n != 1 for n in between):
             axes = self._constant(np.arange(1, 1 + len(between), dtype=np.int32), "axes")

@@ -10,10 +10,10 @@ SHIFTS = ("ADD", "SUB")
 
 
 def norm_constants(lowered: LoweredGraph) -> set[int]:
-    """Constants of BatchNorms behind a convolution or a matrix product.
+    """Constants of BatchNorms after a convolution or a matrix product.
 
     A BatchNorm is a MUL or DIV by one value for each channel, with an ADD or SUB of such values
-    before or behind it. An ADD alone is a bias.
+    before or after it. An ADD alone is a bias.
     """
     channels: dict[int, int] = {}  # output channels, by tensor between a product and its norm
     behind: dict[int, tuple[int, ...]] = {}  # constants between the product and the tensor

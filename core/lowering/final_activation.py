@@ -1,7 +1,7 @@
 """The final SOFTMAX or LOGISTIC of an output, whose logits a loss reads instead.
 
 Operators that only change the shape may follow the activation. Where they keep its rows whole,
-lowering moves the activation behind them, so that the logits have the shape of the output.
+lowering moves the activation after them, so that the logits have the shape of the output.
 """
 
 from collections import Counter
@@ -52,7 +52,7 @@ def final_logits(graph: Graph) -> list[int]:
 
 
 def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[int, list[Node]]:
-    """Finds final activations that may move behind the nodes that reshape their output.
+    """Finds final activations that may move after the nodes that reshape their output.
 
     No other node may read the tensors between. A SOFTMAX must have the same rows as the output.
 
@@ -80,7 +80,7 @@ def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[i
 
 
 def move_activations_last(graph: LoweredGraph) -> LoweredGraph:
-    """Moves a final SOFTMAX or LOGISTIC behind the operators that only change the shape.
+    """Moves a final SOFTMAX or LOGISTIC after the operators that only change the shape.
 
     The tensor that the last of these operators read then holds the logits, in the output's shape.
     """

@@ -78,7 +78,7 @@ def infer_nodes(
         at_file: the inference for the file's batch size; None if this is it.
 
     Returns:
-        The nodes that cannot be computed, also those behind one of unknown shape, as far as
+        The nodes that cannot be computed, also those after one of unknown shape, as far as
         their tensors show it.
     """
     found: list[UnsupportedNode] = []

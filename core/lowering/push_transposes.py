@@ -1,9 +1,9 @@
-"""Pushes transposes behind operators that do not depend on the order of axes, until they cancel.
+"""Pushes transposes past operators that do not depend on the order of axes, until they cancel.
 
 Networks converted from PyTorch keep its layout N C H W between operators that want N H W C: a
-TRANSPOSE stands before and behind each convolution. The operators between two transposes (the
+TRANSPOSE stands before and after each convolution. The operators between two transposes (the
 factors of a normalisation, an activation, a sum of branches) compute the same values in either
-layout. Pushed behind them, a transpose meets the next one, which is its inverse.
+layout. Pushed past them, a transpose meets the next one, which is its inverse.
 """
 
 from collections.abc import Sequence

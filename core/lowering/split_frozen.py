@@ -1,4 +1,4 @@
-"""Splits a lowered graph into a frozen part and the part behind it that trains."""
+"""Splits a lowered graph into a frozen part and the part after it, which trains."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """Dequantizes weights that are stored as float16 or int8 beside float activations.
 
-Files have two forms of them: a constant behind a DEQUANTIZE, and a hybrid operator, which reads the
-integers itself. In the graph both become float32 constants. Trained weights can be exported in
+Files have two forms of them: a constant read by a DEQUANTIZE, and a hybrid operator, which reads
+the integers itself. In the graph both become float32 constants. Trained weights can be exported in
 the file's own form, with new integers and new scales.
 """
 

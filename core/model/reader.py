@@ -192,7 +192,7 @@ def _below(table: Table, index: int, what: str, count: int) -> int:
 
 
 def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
-    """(offset, size) of a buffer; models beyond 2 GiB keep its bytes behind the flatbuffer."""
+    """(offset, size) of a buffer; models beyond 2 GiB keep its bytes after the flatbuffer."""
     start, size = table.vector(0, 1, "data")
     if size:
         return start, size

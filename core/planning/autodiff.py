@@ -174,7 +174,7 @@ class _Builder:
     def _delivered(
         self, needed: Sequence[Node], reached: Sequence[Node]
     ) -> dict[tuple[int, ...], list[int]]:
-        """Outputs of each node with a backward → the parameters that are delivered behind it.
+        """Outputs of each node with a backward → the parameters that are delivered after it.
 
         No earlier node reads these parameters, not even one without a gradient, whose result may
         be recomputed for a later node.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from odt.core.planning.memory import ALIGNMENT, MemoryPlan
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 
-Extent = tuple[int, int]  # of bytes: the first, and the one behind the last
+Extent = tuple[int, int]  # of bytes: first, and last + 1
 
 
 def verify(plan: Plan, memory: MemoryPlan) -> None:

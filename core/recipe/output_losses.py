@@ -44,7 +44,7 @@ def output_loss(
     """The loss of an output of the file's graph.
 
     Cross-entropy reads the input of a final SOFTMAX, and binary cross-entropy that of a final
-    LOGISTIC, also through operators behind it that only change the shape: activation and loss are
+    LOGISTIC, also through operators after it that only change the shape: activation and loss are
     one function of the logits, which is numerically stable. Outputs that are no probabilities are
     taken for logits.
 
@@ -79,7 +79,7 @@ def output_loss(
 
 
 def _moved(graphs: LoweredGraphs) -> Collection[int]:
-    """Outputs whose final activation lowering moves behind operators that change the shape."""
+    """Outputs whose final activation lowering moves after operators that change the shape."""
     graph = graphs.graph
     nodes = (producer(graph, i) for i in graph.outputs)
     if not any(node and node.op in SHAPE_ONLY for node in nodes):

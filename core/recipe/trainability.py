@@ -64,7 +64,7 @@ def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The part of a model behind its last unsupported node.
+    """The part of a model after its last unsupported node.
 
     Attributes:
         operators: number of operators.
@@ -78,7 +78,7 @@ class Tail:
 
 
 def tail(graph: Graph, unsupported: Collection[UnsupportedNode]) -> Tail:
-    """The part of a file's graph behind all unsupported nodes, which could train on its own."""
+    """The part of a file's graph after all unsupported nodes, which could train on its own."""
     last = max(r.node.origin for r in unsupported)
     nodes = [n for n in graph.nodes if n.origin > last]
     made = {i for n in nodes for i in n.outputs}
@@ -108,7 +108,7 @@ def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, 
 
 
 def flops(lowered: LoweredGraph) -> int:
-    """Operations of one forward pass of a lowered graph; a multiply-add counts 2."""
+    """Counts the operations of one forward pass of a lowered graph; a multiply-add counts 2."""
     total = 0
     for node in lowered.nodes:
         row = row_of(node.op)
@@ -119,5 +119,5 @@ def flops(lowered: LoweredGraph) -> int:
 
 
 def training_flops(plan: Plan) -> int:
-    """Operations of a plan's forward and backward phases."""
+    """Counts the operations of a plan's forward and backward phases."""
     return sum(entry.flops for entry in plan.entries if isinstance(entry, Call))

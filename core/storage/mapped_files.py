@@ -83,7 +83,7 @@ def map_or_read(handle: int, name: str | os.PathLike[str]) -> MappedFile | bytes
 
 def mapped_file(a: Any) -> MappedFile | None:
     """The file of a mapped array, memoryview or HDF5 data set; None for other arrays."""
-    if hasattr(a, "read_direct"):  # HDF5 gives zeros for what is behind the end of its file
+    if hasattr(a, "read_direct"):  # HDF5 gives zeros for what is past the end of its file
         with open(a.file.filename, "rb") as f:
             return MappedFile(f.fileno(), a.file.filename)
     while a is not None and not isinstance(a, MappedFile):

@@ -38,7 +38,7 @@ DTYPES = {"float32": None, "float16": np.dtype(np.float16)}  # None keeps every 
 def split_frozen(
     plans: Plans, runs: tuple[Computation, Computation]
 ) -> tuple[Computation, Computation]:
-    """Splits off the frozen part: returns computations that begin behind it.
+    """Splits off the frozen part: returns computations that begin after it.
 
     Args:
         plans: plans of the model.
@@ -279,7 +279,7 @@ def cache_size(
 
     Args:
         plans: plans of the model.
-        computation: computation that begins behind the frozen part.
+        computation: computation that begins after the frozen part.
         batch: samples in a step.
         policy: options of the cache.
     """

@@ -90,7 +90,7 @@ def forecast(
 
     Args:
         plans: plans of the model.
-        computations: training first, then validation; where they begin behind a frozen part, that
+        computations: training first, then validation; where they begin after a frozen part, that
             part runs too, as long as its values are not cached.
         info: resolved training info; its optimizer determines the slots.
         schedule: micro-batches and workers.

@@ -19,7 +19,7 @@ class Saving:
 
     Attributes:
         name: name of the technique.
-        nbytes: bytes that all arenas together save by it, on top of the techniques before it.
+        nbytes: bytes that it saves in all arenas, in addition to the techniques before it.
         note: what it applies to.
     """
 
