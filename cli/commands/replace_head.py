@@ -1,4 +1,4 @@
-"""Replace the last layer of a model, for other classes (transfer learning)."""
+"""Replace the last layers of a model, for another task (transfer learning)."""
 
 import os
 
@@ -7,7 +7,7 @@ import click
 from odt.cli.options.shared import given, model_argument
 from odt.cli.output.output_paths import FORMATS, check_outputs
 from odt.core.export.exporter import export_model
-from odt.core.export.replace_head import replace_head
+from odt.core.export.replace_head import ACTIVATIONS, Head, Replaced, replace_head
 from odt.core.model.reader import read_model
 from odt.errors import OdtError
 
@@ -15,7 +15,23 @@ from odt.errors import OdtError
 @click.command()
 @model_argument
 @click.option(
-    "--classes", type=click.IntRange(2), metavar="N", help="Number of classes of the new output."
+    "--classes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of classes of the new output; with --activation linear its number of values.",
+)
+@click.option(
+    "--activation",
+    type=click.Choice(list(ACTIVATIONS)),
+    default="softmax",
+    show_default=True,
+    help="softmax: each sample has one class. sigmoid: classes do not exclude each other, or one "
+    "yes/no output. linear: regression.",
+)
+@click.option(
+    "--hidden",
+    metavar="UNITS,…",
+    help="Units of new layers with RELU before the last, such as 64,32.  [default: none]",
 )
 @click.option(
     "--output",
@@ -27,8 +43,9 @@ from odt.errors import OdtError
     "--after",
     type=click.IntRange(0),
     metavar="K",
-    help="Operator whose output the new layer reads, by its number in odt inspect.  "
-    "[default: the one before the last layer with weights]",
+    help="Operator whose output the new layers read, by its number in odt inspect.  [default: the "
+    "last global pooling over height and width that a layer reads, or else the operator before "
+    "the last layer with weights]",
 )
 @click.option(
     "--seed",
@@ -38,11 +55,17 @@ from odt.errors import OdtError
     help="Random seed of the new weights.",
 )
 def command(
-    model: str, classes: int | None, output: str | None, after: int | None, seed: int
+    model: str,
+    classes: int | None,
+    activation: str,
+    hidden: str | None,
+    output: str | None,
+    after: int | None,
+    seed: int,
 ) -> None:
-    """Replace the last layer of MODEL by a new FULLY_CONNECTED and SOFTMAX (transfer learning).
+    """Replace the last layers of MODEL by a new one for another task (transfer learning).
 
-    The layers before stay unchanged. Tensors that only the old layer needs are removed, as are
+    The layers before stay unchanged. Tensors that only the old layers need are removed, as are
     class names, signatures and training info, which describe the old outputs. Features with axes
     between batch and channels, such as height and width, are averaged over these axes.
     """
@@ -53,10 +76,34 @@ def command(
         raise OdtError(
             f"--output {path}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}."
         )
+    head = Head(count, _units(hidden), activation)
     source = read_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path})
-    new = replace_head(source, count, after, seed)
-    export_model(new, {}, path, FORMATS[ending])
+    new = replace_head(source, head, after, seed)
+    export_model(new.model, {}, path, FORMATS[ending])
     names = [source.graph.label(i) for i in source.graph.outputs]
-    click.echo(f"{path}: {count} classes in place of {', '.join(names)}")
-    click.echo("The new layer alone trains with --num-of-trainable-ops 2.")
+    one, more = ("value", "values") if activation == "linear" else ("class", "classes")
+    click.echo(f"{path}: {count} {one if count == 1 else more} in place of {', '.join(names)}")
+    click.echo(_reads(new))
+    click.echo(f"The new layers alone train with --num-of-trainable-ops {head.operators}.")
+
+
+def _units(text: str | None) -> tuple[int, ...]:
+    """The numbers of --hidden."""
+    try:
+        return tuple(int(n) for n in text.split(",")) if text is not None else ()
+    except ValueError:
+        raise OdtError(f"--hidden: must be numbers such as 64,32, but got {text}.") from None
+
+
+def _reads(new: Replaced) -> str:
+    """The features that were chosen, and the other choices."""
+    features = new.features
+    source = (
+        "the model's input"
+        if features.operator is None
+        else f"operator {features.operator} {features.kind}"
+    )
+    others = ", ".join(f"--after {f.operator} ({f.kind}, {width})" for f, width in new.others)
+    choices = others and f"; other choices: {others}"
+    return f"The new layer reads {new.width} features of {source}{choices}."

@@ -1,44 +1,105 @@
-"""Replaces the last layer of a model, for transfer learning.
+"""Replaces the last layers of a model, for transfer learning.
 
-The operators that compute the features stay; those that only the old layer needed are removed,
+The operators that compute the features stay; those that only the old layers needed are removed,
 together with signatures and metadata, which describe the old outputs.
 """
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import flatbuffers
 import numpy as np
 
+from odt.core.export.head_features import Features, choose_features, needed
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.flatbuffer import FlatBuffer
-from odt.core.model.graph import Graph, Tensor
+from odt.core.model.graph import Graph
 from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.schema_tables import code_of, pack, unpack
+from odt.core.recipe.option_values import check_whole, check_word
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # of a flatbuffer, with room for its tables
 FLOAT32 = np.dtype(np.float32)
-ELEMENTWISE = ("ADD", "SUB", "MUL", "DIV")  # their constants are a bias or a scale, no layer
+# Name → operator after the last layer, if any.
+ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
 REMOVED = ("signature_defs", "metadata", "metadata_buffer")  # they describe the old outputs
 
 
-def replace_head(model: Model, classes: int, after: int | None = None, seed: int = 0) -> Model:
-    """Puts FULLY_CONNECTED and SOFTMAX after a model's features; the format stays.
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The layers that replace the old ones.
+
+    Attributes:
+        outputs: number of values of the new output: classes, or targets of a regression.
+        hidden: units of the layers before the last, each a FULLY_CONNECTED with RELU.
+        activation: softmax, sigmoid or linear (no activation).
+
+    Raises OptionError for another activation and for numbers below 1, or one class of SOFTMAX.
+    """
+
+    outputs: int
+    hidden: tuple[int, ...] = ()
+    activation: str = "softmax"
+
+    def __post_init__(self) -> None:
+        check_word("activation", self.activation, ACTIVATIONS)
+        for units in self.hidden:
+            check_whole("hidden", units, 1)
+        if self.activation == "softmax" and self.outputs == 1:
+            raise OptionError(
+                "classes",
+                "must be a whole number of at least 2 with softmax, whose values add up to 1",
+                1,
+                "For a yes/no output take `activation=` sigmoid, for a regression linear",
+            )
+        check_whole("classes", self.outputs, 1)
+
+    @property
+    def operators(self) -> int:
+        """Number of operators, without a MEAN before them."""
+        return len(self.hidden) + 1 + bool(ACTIVATIONS[self.activation])
+
+    def parameters(self, width: int) -> int:
+        """Number of weights and biases after features of a width."""
+        widths = (width, *self.hidden, self.outputs)
+        return sum((n + 1) * m for n, m in itertools.pairwise(widths))
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A model with a new head.
+
+    Attributes:
+        model: the model.
+        width: number of features that the head reads.
+        features: what it reads.
+        others: other vectors of features, from the last to the first, as pairs with their widths.
+    """
+
+    model: Model
+    width: int
+    features: Features
+    others: tuple[tuple[Features, int], ...]
+
+
+def replace_head(model: Model, head: Head, after: int | None = None, seed: int = 0) -> Replaced:
+    """Puts new last layers after a model's features; the format stays.
 
     Features of more than two axes are averaged over the axes between the first and the last.
 
     Args:
         model: the model.
-        classes: number of classes of the new output, which is the only one.
-        after: position of the operator that computes the features; None for the input of the last
-            layer with weights.
+        head: the new layers. Their output is the only one.
+        after: position of the operator that computes the features; None to choose as
+            choose_features does.
         seed: seed of the new weights, which are drawn as in He et al. (variance 2 / features); the
-            bias is 0.
+            biases are 0.
 
     Raises:
         ModelError: if the model has no features, or the file is damaged.
@@ -47,52 +108,20 @@ def replace_head(model: Model, classes: int, after: int | None = None, seed: int
         LostFileError: if the model's file became shorter.
     """
     graph = lower_model(model).graph
-    features = _features(model, graph, after)
-    kept = _needed(model.graph, features)
-    shape = _shape(graph, features, kept)
-    if len(model.data) + classes * shape[-1] * FLOAT32.itemsize > MOST_BYTES:
+    features, others = choose_features(graph, after)
+    kept = needed(graph, features.tensor)
+    shape = _shape(graph, features.tensor, kept)
+    count = head.parameters(shape[-1])
+    if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:
         raise UnsupportedError(
             f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got "
-            f"{len(model.data)} bytes for {classes} classes of {shape[-1]} features"
+            f"{len(model.data)} bytes and {count} new parameters"
         )
-    packed = _packed(model, features, kept, shape, np.random.default_rng(seed), classes)
+    packed = _packed(model, features.tensor, kept, shape, np.random.default_rng(seed), head)
     model.check_file()
-    return parse_model(memoryview(packed), model.path)
-
-
-def _features(model: Model, graph: Graph, after: int | None) -> int:
-    """The tensor of the features, which the new layer reads.
-
-    Args:
-        model: the model.
-        graph: its graph with float32 weights.
-        after: position of the operator that computes the features; None to choose.
-    """
-    if after is not None:
-        outputs = {n.origin: n.outputs[0] for n in model.graph.nodes}
-        if after not in outputs:
-            raise OptionError(
-                "after", f"must be below {len(outputs)}, the model's operators", after
-            )
-        return outputs[after]
-    for node in reversed(graph.nodes):
-        inputs = [i for i in node.inputs if i >= 0]
-        data = [i for i in inputs if graph.tensors[i].data is None]
-        if (
-            data
-            and node.op not in ELEMENTWISE
-            and any(_is_layers(graph.tensors[i]) for i in inputs)
-        ):
-            return data[0]
-    raise ModelError(
-        f"{model.path}: must have a layer with weights, but got none. Say with `after=` which "
-        "operator gives the features."
-    )
-
-
-def _is_layers(tensor: Tensor) -> bool:
-    """Whether a tensor is a layer's weight matrix or filter."""
-    return tensor.data is not None and tensor.spec.dtype.kind == "f" and len(tensor.spec.shape) > 1
+    new = parse_model(memoryview(packed), model.path)
+    widths = (graph.tensors[f.tensor].spec.shape[-1] for f in others)
+    return Replaced(new, shape[-1], features, tuple(zip(others, widths, strict=True)))
 
 
 def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
@@ -115,34 +144,21 @@ def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
     return spec.shape
 
 
-def _needed(graph: Graph, features: int) -> list[int]:
-    """Positions in the file of the operators that a tensor depends on."""
-    makers = {i: node for node in graph.nodes for i in node.outputs}
-    found: set[int] = set()
-    rest = [features]
-    while rest:
-        node = makers.get(rest.pop())
-        if node is not None and node.origin not in found:
-            found.add(node.origin)
-            rest += node.inputs
-    return sorted(found)
-
-
 def _packed(
     model: Model,
     features: int,
     kept: Sequence[int],
     shape: Sequence[int],
     rng: np.random.Generator,
-    classes: int,
+    head: Head,
 ) -> bytes:
-    """Serialises the model of the kept operators and the new layer."""
+    """Serialises the model of the kept operators and the new layers."""
     old = unpack(FlatBuffer(model.path, model.data).root(), "Model")
     graph = old["subgraphs"][0]
     old["subgraphs"] = [graph]  # the others are for control flow, which odt does not compute
-    head = _Head(model, old, graph)
-    head.keep([graph["operators"][k] for k in kept], features)
-    graph["outputs"] = [head.add(head.number[features], shape, rng, classes)]
+    tables = _Tables(model, old, graph)
+    tables.keep([graph["operators"][k] for k in kept], features)
+    graph["outputs"] = [tables.add(tables.number[features], shape, rng, head)]
     for name in REMOVED:
         old.pop(name, None)
     builder = flatbuffers.Builder(1024)
@@ -156,8 +172,8 @@ def _packed(
     return bytes(builder.Output())
 
 
-class _Head:
-    """Removes unused entries from a model's tables and adds a new layer.
+class _Tables:
+    """Removes unused entries from a model's tables and adds new layers.
 
     Attributes:
         number: old number of each kept tensor → new number.
@@ -196,18 +212,50 @@ class _Head:
         ]
         model["operator_codes"] = [model["operator_codes"][k] for k in codes]
 
-    def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, classes: int) -> int:
-        """Adds the new layer after x; returns its output."""
+    def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, head: Head) -> int:
+        """Adds the new layers after x; returns their output."""
         batch, *between, width = shape
         if any(n != 1 for n in between):
             axes = self._constant(np.arange(1, 1 + len(between), dtype=np.int32), "axes")
-            x = self._operator("MEAN", "ReducerOptions", [x, axes], (batch, width), "features")
-        values = rng.normal(0, np.sqrt(2 / width), (classes, width)).astype(FLOAT32)
-        w = self._constant(values, "weights")
-        b = self._constant(np.zeros(classes, FLOAT32), "bias")
-        rows, inputs = (batch, classes), [x, w, b]
-        y = self._operator("FULLY_CONNECTED", "FullyConnectedOptions", inputs, rows, "logits")
-        return self._operator("SOFTMAX", "SoftmaxOptions", [y], rows, "probabilities", beta=1.0)
+            x = self._operator(
+                "MEAN", [x, axes], (batch, width), "features", ("ReducerOptions", {})
+            )
+        for k, units in enumerate(head.hidden, start=1):
+            x = self._layer(x, (batch, width, units), rng, f"hidden{k}/", f"hidden{k}", "RELU")
+            width = units
+        op, output = ACTIVATIONS[head.activation], (batch, head.outputs)
+        x = self._layer(x, (batch, width, head.outputs), rng, "", "logits" if op else "values")
+        if op == "SOFTMAX":
+            options = ("SoftmaxOptions", {"beta": 1.0})
+            return self._operator(op, [x], output, "probabilities", options)
+        return self._operator(op, [x], output, "probabilities") if op else x
+
+    def _layer(
+        self,
+        x: int,
+        sizes: tuple[int, int, int],
+        rng: np.random.Generator,
+        prefix: str,
+        name: str,
+        activation: str = "NONE",
+    ) -> int:
+        """Adds a FULLY_CONNECTED.
+
+        Args:
+            x: its input.
+            sizes: batch size, features, units.
+            rng: draws the weights.
+            prefix: of the names of its weights and bias.
+            name: of its output.
+            activation: the activation fused into it.
+        """
+        batch, width, units = sizes
+        values = rng.normal(0, np.sqrt(2 / width), (units, width)).astype(FLOAT32)
+        w = self._constant(values, prefix + "weights")
+        b = self._constant(np.zeros(units, FLOAT32), prefix + "bias")
+        code = code_of("ActivationFunctionType", activation)
+        options = ("FullyConnectedOptions", {"fused_activation_function": code})
+        return self._operator("FULLY_CONNECTED", [x, w, b], (batch, units), name, options)
 
     def _constant(self, values: Array, name: str) -> int:
         self.model["buffers"].append(_buffer(values.tobytes()))
@@ -230,11 +278,10 @@ class _Head:
     def _operator(
         self,
         op: str,
-        table: str,
         inputs: Sequence[int],
         shape: Sequence[int],
         name: str,
-        **options: Any,
+        options: tuple[str, dict[str, Any]] | None = None,
     ) -> int:
         """Adds an operator; its output has a dynamic batch axis if its first input has one."""
         code = code_of("BuiltinOperator", op)
@@ -249,9 +296,10 @@ class _Head:
             "opcode_index": len(self.model["operator_codes"]) - 1,
             "inputs": inputs,
             "outputs": [y],
-            "builtin_options_type": code_of("BuiltinOptions", table),
-            "builtin_options": options,
         }
+        if options:
+            operator["builtin_options_type"] = code_of("BuiltinOptions", options[0])
+            operator["builtin_options"] = options[1]
         self.graph["operators"].append(operator)
         return y
 

@@ -29,7 +29,7 @@ def producer(graph: Graph, tensor: int) -> Node | None:
 def producing_operator(graph: Graph, output: int) -> Node | None:
     """The node that computes an output's values, found through nodes that only reshape them."""
     node = producer(graph, output)
-    while node is not None and node.op in SHAPE_ONLY:
+    while node is not None and node.op in SHAPE_ONLY and node.inputs:  # damaged files have none
         node = producer(graph, node.inputs[0])
     return node
 

@@ -1,29 +1,44 @@
 """Transfer learning: models with a new last layer."""
 
+from collections.abc import Sequence
+from typing import Literal
+
+from odt.core.export.replace_head import Head
 from odt.core.export.replace_head import replace_head as replaced
-from odt.core.recipe.option_values import check_whole
 from odt.model import Model, Path, file_of
 
 
 def replace_head(
-    model: Model | Path, classes: int, *, after: int | None = None, seed: int = 0
+    model: Model | Path,
+    classes: int,
+    *,
+    activation: Literal["softmax", "sigmoid", "linear"] = "softmax",
+    hidden: Sequence[int] = (),
+    after: int | None = None,
+    seed: int = 0,
 ) -> Model:
-    """Replaces the last layer of a model by a new one for other classes (transfer learning).
+    """Replaces the last layers of a model by new ones, for another task (transfer learning).
 
     Args:
         model: a model or the path of its file.
-        classes: number of classes: outputs of the new layer, which ends in SOFTMAX.
-        after: position of the operator whose output is the input of the new layer; None for the
-            input of the last layer with weights.
+        classes: number of outputs of the new last layer: classes, or values of a regression.
+        activation: softmax for classes of which each sample has one; sigmoid for classes that do
+            not exclude each other, or for one yes/no output; linear for regression. The default
+            loss follows: categorical or binary cross-entropy; linear outputs have none.
+        hidden: units of further new layers before the last, each FULLY_CONNECTED with RELU.
+        after: position of the operator whose output the new layers read; None for the last
+            features that are pooled over height and width, or without any for the input of the
+            last layer with weights.
         seed: random seed of the new weights.
 
     Returns:
         The new model.
 
     Raises:
-        ModelError: if the model has no output that the new layer can read.
-        OptionError: if `classes` is below 2, or `after` is not the position of an operator.
+        ModelError: if the model has no output that the new layers can read.
+        OptionError: if `after` is not the position of an operator, the activation is another one,
+            or a number is below 1 (`classes` with softmax: below 2).
         UnsupportedError: if odt cannot compute a remaining operator.
     """
-    check_whole("classes", classes, 2)
-    return Model(replaced(file_of(model), classes, after=after, seed=seed))
+    head = Head(classes, tuple(hidden), activation)
+    return Model(replaced(file_of(model), head, after=after, seed=seed).model)

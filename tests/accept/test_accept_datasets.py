@@ -63,7 +63,7 @@ def test_trashnet_by_training_the_last_layers(tmp_path: Path) -> None:
     """A new head for four classes behind the features of Teachable Machine's MobileNetV2."""
     backbone = complete("data", "models", "teachable-machine-mobilenetv2-0.35-fruit.tflite")
     model = tmp_path / "head.tflite"
-    odt("replace-head", backbone, "--classes", 4, "--output", model, "--after", 67, "--seed", 1)
+    odt("replace-head", backbone, "--classes", 4, "--output", model, "--seed", 1)
     photos = complete("data", "photos", "trashnet-4class")
     odt(
         "gen-datafile", "--source", photos, "--like", model, "--scale=-1..1", "--split",

@@ -1,4 +1,4 @@
-"""`odt replace-head`: a new last layer behind the features of another model."""
+"""`odt replace-head`: a new last layer after the features of another model."""
 
 from pathlib import Path
 
@@ -9,41 +9,16 @@ from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from support.judges import litert, onert, random_inputs
 from support.mutations import mutations
+from support.new_heads import classifier, expected, head, made, run
 from support.paths import MODELS
 
 from odt.cli.main import main
-from odt.core.export.replace_head import replace_head
-from odt.core.model.reader import Model, parse_model, read_model
-from odt.errors import OdtError
+from odt.core.export.replace_head import Head, replace_head
+from odt.core.model.reader import parse_model, read_model
+from odt.errors import OdtError, OptionError
 
 RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
 SINE = MODELS / "tflm-hello-world-sine-float.tflite"
-
-
-def run(model: Path, output: Path, *options: object) -> Result:
-    words = ["replace-head", model, "--classes", 4, "--output", output, *options]
-    return CliRunner().invoke(main, [str(w) for w in words])
-
-
-def made(model: Path, output: Path, *options: object) -> Model:
-    result = run(model, output, *options)
-    assert result.exit_code == 0, result.output
-    return read_model(str(output))
-
-
-def head(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    named = {t.name: t.data for t in model.graph.tensors}
-    w, b = named["head/weights"], named["head/bias"]
-    assert w is not None
-    assert b is not None
-    return w, b
-
-
-def expected(features: np.ndarray, model: Model) -> np.ndarray:
-    """Probabilities from features of one sample, with the new layer's weights."""
-    w, b = head(model)
-    e = np.exp(features.reshape(1, -1).astype(float) @ w.T + b)
-    return np.asarray(e / e.sum())
 
 
 def inner(path: Path, x: np.ndarray, tensor: int) -> np.ndarray:
@@ -53,19 +28,6 @@ def inner(path: Path, x: np.ndarray, tensor: int) -> np.ndarray:
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
     interpreter.invoke()
     return np.asarray(interpreter.get_tensor(tensor))
-
-
-def classifier() -> tuple[ModelBuilder, int, int]:
-    """A builder; inputs (1, 6, 5, 3), features (1, 6, 5, 8) of a convolution with PRELU."""
-    model = ModelBuilder("tflite", seed=1)
-    x = model.add_input((1, 6, 5, 3), signature=(-1, 6, 5, 3))
-    w = model.add_weight((8, 1, 1, 3), 3, "conv")
-    b = model.add_constant(np.zeros(8, np.float32), "conv bias")
-    y = model.add_operator("CONV_2D", (x, w, b), (1, 6, 5, 8), stride_w=1, stride_h=1)
-    slope = model.add_constant(np.full((1, 1, 8), 0.1, np.float32), "slope")
-    y = model.add_operator("PRELU", (y, slope), (1, 6, 5, 8))
-    model.graph.tensors[y].shape_signature = [-1, 6, 5, 8]
-    return model, x, y
 
 
 @pytest.mark.filterwarnings("ignore:Warning. Enabling")  # LiteRT: to keep tensors takes memory
@@ -160,26 +122,92 @@ def test_weights_stay_as_they_are_stored(tmp_path: Path) -> None:
     np.testing.assert_allclose(litert(tmp_path / "new.tflite", x)[0].sum(), 1, rtol=1e-5)
 
 
-def test_the_new_head_learns(tmp_path: Path) -> None:
-    made(SINE, tmp_path / "new.circle", "--seed", 1)
-    x = np.linspace(0, 6, 128, dtype=np.float32)[:, None]
-    np.save(tmp_path / "x.npy", x)
-    np.save(
-        tmp_path / "t.npy", np.eye(4, dtype=np.float32)[np.minimum(x[:, 0] / 1.5, 3).astype(int)]
-    )
+@pytest.mark.filterwarnings("ignore:Warning. Enabling")  # LiteRT: to keep tensors takes memory
+@pytest.mark.parametrize("ending", ["tflite", "circle"])
+@pytest.mark.parametrize(
+    ("options", "ops"),
+    [
+        (("--activation", "sigmoid"), ["FULLY_CONNECTED", "LOGISTIC"]),
+        (("--activation", "linear"), ["FULLY_CONNECTED"]),
+        (("--hidden", "7,6"), ["FULLY_CONNECTED"] * 3 + ["SOFTMAX"]),
+    ],
+)
+def test_activations_and_hidden_layers(
+    options: tuple[str, str], ops: list[str], ending: str, tmp_path: Path
+) -> None:
+    before, path = read_model(str(RESNET)).graph, tmp_path / f"new.{ending}"
+    result = run(RESNET, path, *options)
+    assert f"The new layers alone train with --num-of-trainable-ops {len(ops)}.\n" in result.stdout
+    new = read_model(str(path))
+    assert [n.op for n in new.graph.nodes] == [*(n.op for n in before.nodes[:-2]), *ops]
+    x = random_inputs(RESNET, 1)
+    y = inner(RESNET, x[0], before.nodes[-2].inputs[0]).astype(float)
+    named = {t.name: t.data for t in new.graph.tensors if t.data is not None}
+    for prefix in ("hidden1/", "hidden2/") if "--hidden" in options else ():
+        y = np.maximum(y @ named[f"head/{prefix}weights"].T + named[f"head/{prefix}bias"], 0)
+    y = y @ named["head/weights"].T + named["head/bias"]
+    wanted = {
+        "sigmoid": 1 / (1 + np.exp(-y)), "linear": y, "7,6": np.exp(y) / np.exp(y).sum()
+    }[options[1]]  # fmt: skip
+    judge = litert if ending == "tflite" else lambda path, a: onert(path, a, tmp_path)
+    np.testing.assert_allclose(judge(path, x)[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+def trained(tmp_path: Path, targets: np.ndarray, *options: object) -> Result:
+    """Trains the new layers of new.circle, whose input is a number between 0 and 6."""
+    np.save(tmp_path / "x.npy", np.linspace(0, 6, 128, dtype=np.float32)[:, None])
+    np.save(tmp_path / "t.npy", targets.astype(np.float32))
     words = ["train", "new.circle", "--load-input", "x.npy", "--load-expected", "t.npy"]
     words = [str(tmp_path / w) if "." in w else w for w in words]
-    words += ["--num-of-trainable-ops", "2", "--epochs", "40", "--learning-rate", "0.1"]
-    result = CliRunner().invoke(main, [*words, "--metric", "accuracy", "--shuffle"])
+    words += ["--epochs", "40", "--shuffle", *(str(o) for o in options)]
+    return CliRunner().invoke(main, words)
+
+
+def last_value(result: Result) -> float:
     assert result.exit_code == 0, result.output
     last = next(line for line in result.stdout.splitlines() if line.startswith("Epoch 40/40"))
-    assert float(last.rpartition(" ")[2]) > 0.8
+    return float(last.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize(
+    ("head", "ops"),
+    [
+        (("--activation", "softmax"), 2),
+        (("--activation", "softmax", "--hidden", "16"), 3),
+        (("--activation", "sigmoid"), 2),
+        (("--activation", "sigmoid", "--classes", "1"), 2),
+    ],
+)
+def test_the_new_head_learns(head: tuple[str, ...], ops: int, tmp_path: Path) -> None:
+    """Quarters of the input, or its first half, with the loss of the final activation."""
+    made(SINE, tmp_path / "new.circle", "--seed", 1, *head)
+    quarter = np.eye(4)[np.arange(128) // 32]
+    targets = quarter[:, :2].sum(axis=1, keepdims=True) if "1" in head else quarter
+    options = ("--num-of-trainable-ops", ops, "--learning-rate", 0.1, "--metric", "accuracy")
+    result = trained(tmp_path, targets, *options)
+    assert last_value(result) > 0.8
+    loss = "binary crossentropy" if "sigmoid" in head else "categorical crossentropy"
+    assert f"{{loss = {loss}," in result.stdout
+
+
+def test_a_linear_head_learns_with_a_loss(tmp_path: Path) -> None:
+    made(SINE, tmp_path / "new.circle", "--activation", "linear", "--classes", 1, "--seed", 1)
+    targets = np.abs(np.linspace(-1, 1, 128))[:, None]
+    refused = trained(tmp_path, targets)
+    assert refused.exit_code == 1
+    assert "which ends in neither SOFTMAX nor LOGISTIC" in refused.stderr
+    options = ("--loss", "mse", "--num-of-trainable-ops", 1, "--learning-rate", 0.01)
+    result = trained(tmp_path, targets, *options, "--metric", "mean-absolute-error")
+    assert last_value(result) < 0.1
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--after", 99), "--after: must be below 16, the model's operators, but got 99"),
+        (("--classes", 1), "--classes: must be a whole number of at least 2 with softmax"),
+        (("--hidden", "8,0"), "--hidden: must be a whole number of at least 1, but got 0"),
+        (("--hidden", "8,"), "--hidden: must be numbers such as 64,32, but got 8,"),
         (("--output", "m.onnx"), "--output m.onnx: must end in .circle or .tflite, but got .onnx"),
         (("--output", RESNET), "must not be another file of the command, but got that of MODEL"),
     ],
@@ -196,6 +224,18 @@ def test_options_that_cannot_be_are_refused(
 def test_missing_options_are_requested() -> None:
     result = CliRunner().invoke(main, ["replace-head", str(RESNET), "--output", "a.tflite"])
     assert (result.exit_code, "--classes: must be given" in result.stderr) == (1, True)
+
+
+def test_arguments_of_python_that_cannot_be_are_refused() -> None:
+    with pytest.raises(
+        OptionError,
+        match="`activation=`: must be one of `softmax`, `sigmoid`, `linear`, but got tanh",
+    ):
+        Head(3, activation="tanh")
+    with pytest.raises(
+        OptionError, match="`classes=`: must be a whole number of at least 1, but got 0"
+    ):
+        Head(0, activation="linear")
 
 
 def refusal(model: ModelBuilder, output: int, folder: Path, *options: object) -> str:
@@ -272,8 +312,15 @@ def test_damaged_bytes_give_a_model_or_one_refusal() -> None:
     data, made_again = SINE.read_bytes(), 0
     for mutant in mutations(data, 300, seed=6):
         try:
-            replace_head(parse_model(memoryview(mutant), "m"), 3)
+            replace_head(parse_model(memoryview(mutant), "m"), Head(3))
             made_again += 1
         except OdtError:
             continue
     assert 0 < made_again < 300
+
+
+@pytest.mark.parametrize(("op", "inputs"), [("RESHAPE", 0), ("MEAN", 0), ("MEAN", 1)])
+def test_operators_without_their_inputs_are_refused(op: str, inputs: int, tmp_path: Path) -> None:
+    model = ModelBuilder("tflite")
+    y = model.add_operator(op, (model.add_input((1, 4, 4, 3)),)[:inputs], (1, 3))
+    assert f"({op})" in refusal(model, model.add_dense(y, 2), tmp_path)

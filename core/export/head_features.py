@@ -1,0 +1,148 @@
+"""Chooses the features of a model that a new last layer reads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from odt.core.lowering.final_activation import producer, producing_operator
+from odt.core.model.graph import Graph, Node, Tensor
+from odt.errors import ModelError, OptionError
+
+# Their constants are a bias, a scale or a slope, no layer.
+ELEMENTWISE = ("ADD", "SUB", "MUL", "DIV", "PRELU")
+REDUCTIONS = ("MEAN", "REDUCE_MAX")
+POOLINGS = ("AVERAGE_POOL_2D", "MAX_POOL_2D")
+HEIGHT_AND_WIDTH = ([1, 2], [2, 3])  # axes of (N, H, W, C) and of PyTorch's (N, C, H, W)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What a layer can read.
+
+    Attributes:
+        tensor: index in the file.
+        operator: position of the operator that computes them; None for an input of the model.
+        kind: name of this operator.
+    """
+
+    tensor: int
+    operator: int | None
+    kind: str
+
+
+def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, list[Features]]:
+    """Chooses what a new last layer reads.
+
+    The last features pooled over height and width that a layer reads are the ones that a
+    classifier was trained on, and serve other tasks too; layers after them were trained for the
+    old task. Without such features, it is the input of the last layer.
+
+    Args:
+        graph: as in the file, with float32 weights.
+        after: position of the operator that computes the features; None to choose.
+
+    Returns:
+        The features, and other vectors of features that layers after them, or with `after`
+        around them, read.
+
+    Raises:
+        ModelError: if no layer has weights.
+        OptionError: if there is no operator at the position.
+    """
+    found = _read_by_layers(graph)
+    pooled = next((f for f in found if _is_pooled(graph, f)), None)
+    if after is not None:
+        chosen = _after(graph, after)
+    elif found:
+        chosen = pooled or found[0]
+    else:
+        raise ModelError(
+            f"{graph.name}: must have a layer with weights, but got none. Say with `after=` which "
+            "operator gives the features."
+        )
+    if pooled:
+        found = found[: found.index(pooled) + 1]  # earlier layers read feature maps
+    operators = {chosen.operator, None}
+    others = [f for f in found if f.operator not in operators and _is_vector(graph, f)]
+    return chosen, [f for f in others if _is_only_path(graph, f.tensor)]
+
+
+def needed(graph: Graph, tensor: int) -> list[int]:
+    """Positions in the file of the operators that a tensor depends on."""
+    makers = {i: node for node in graph.nodes for i in node.outputs}
+    found: set[int] = set()
+    rest = [tensor]
+    while rest:
+        node = makers.get(rest.pop())
+        if node is not None and node.origin not in found:
+            found.add(node.origin)
+            rest += node.inputs
+    return sorted(found)
+
+
+def _after(graph: Graph, after: int) -> Features:
+    nodes = {n.origin: n for n in graph.nodes}
+    if after not in nodes:
+        raise OptionError("after", f"must be below {len(nodes)}, the model's operators", after)
+    return Features(nodes[after].outputs[0], after, nodes[after].op)
+
+
+def _read_by_layers(graph: Graph) -> list[Features]:
+    """What layers with weights read, from the last layer to the first."""
+    found: dict[int, Features] = {}
+    for node in reversed(graph.nodes):
+        inputs = [i for i in node.inputs if i >= 0]
+        data = [i for i in inputs if graph.tensors[i].data is None]
+        if (
+            data
+            and node.op not in ELEMENTWISE
+            and any(_is_layers(graph.tensors[i]) for i in inputs)
+        ):
+            found.setdefault(data[0], _features(graph, data[0]))
+    return list(found.values())
+
+
+def _features(graph: Graph, tensor: int) -> Features:
+    """A tensor with its operator, which is the pooling if a RESHAPE follows it."""
+    maker, source = producer(graph, tensor), producing_operator(graph, tensor)
+    node = source if source is not None and _pools(graph, source) else maker
+    return Features(tensor, node.origin, node.op) if node else Features(tensor, None, "")
+
+
+def _is_layers(tensor: Tensor) -> bool:
+    """Whether a tensor is a layer's weight matrix or filter."""
+    return tensor.data is not None and tensor.spec.dtype.kind == "f" and len(tensor.spec.shape) > 1
+
+
+def _pools(graph: Graph, node: Node) -> bool:
+    """Whether a node reduces height and width to one value for each channel."""
+    if node.op in REDUCTIONS and len(node.inputs) == 2:
+        x, axes = (graph.tensors[i] for i in node.inputs)
+        if axes.data is None or len(x.spec.shape) != 4:
+            return False
+        return sorted(axes.data.ravel() % 4) in HEIGHT_AND_WIDTH
+    return node.op in POOLINGS and graph.tensors[node.outputs[0]].spec.shape[1:3] == (1, 1)
+
+
+def _is_pooled(graph: Graph, features: Features) -> bool:
+    """Whether features are pooled and all outputs depend on the input through them only.
+
+    Those that scale a feature map, as in squeeze-and-excitation, are not.
+    """
+    node = producing_operator(graph, features.tensor)
+    return node is not None and _pools(graph, node) and _is_only_path(graph, features.tensor)
+
+
+def _is_only_path(graph: Graph, tensor: int) -> bool:
+    before = set(needed(graph, tensor))
+    after = {k for i in graph.outputs for k in needed(graph, i)} - before
+    nodes = [n for n in graph.nodes if n.origin in after]
+    known = {tensor, *(i for n in nodes for i in n.outputs)}
+    read = {i for n in nodes for i in n.inputs if i >= 0} | set(graph.outputs)
+    return all(graph.tensors[i].data is not None for i in read - known)
+
+
+def _is_vector(graph: Graph, features: Features) -> bool:
+    spec = graph.tensors[features.tensor].spec
+    rows = len(spec.shape) > 1 and spec.size == spec.shape[0] * spec.shape[-1]
+    return rows and spec.dtype == np.float32
