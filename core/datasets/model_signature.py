@@ -59,8 +59,8 @@ class ModelSignature:
         if count != width:
             raise DataError(
                 f"{self.path}: its output has {width} values, but {name} has {count} "
-                f"{'classes' if classes else 'values'}. Take a model with an output of {count}, or "
-                "merge classes with `label_map=`."
+                f"{'classes' if classes else 'values'}. Give the model an output of {count} with "
+                "odt replace-head, or merge classes with `label_map=`."
             )
 
 
