@@ -24,8 +24,12 @@ def parse_loss(text: str) -> tuple[str, Values]:
     Raises:
         OptionError: if there is no such loss or hyper-parameter, or a value is not legal.
     """
+    if text in LOSSES:
+        return text, {}
     word, _, listed = text.partition(":")
     name = find_loss(word)
+    if name is None and is_plugin(text):
+        raise OptionError("loss", f"{text} is a loss of a Python module and must be given again")
     if name is None:
         raise OptionError("loss", f"must be one of {loss_choices()}", word)
     known = {h.name: h for h in LOSSES[name].hyper_parameters}
@@ -67,6 +71,12 @@ def loss_label(name: str, options: Mapping[str, object]) -> str:
 def loss_choices() -> str:
     """The names of all losses, for messages."""
     return ", ".join(f"`{name}`" for name in LOSSES)
+
+
+def is_plugin(text: str) -> bool:
+    """Whether a text names a loss of a Python module: module:object."""
+    module, colon, path = text.partition(":")
+    return bool(colon and path) and "=" not in path and find_loss(module) is None
 
 
 def find_loss(word: str) -> str | None:

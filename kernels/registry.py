@@ -43,6 +43,11 @@ class Rows(Mapping[str, R]):
 
     def __init__(self, folder: str, attribute: str) -> None:
         self._folder, self._attribute = folder, attribute
+        self._added: dict[str, R] = {}
+
+    def add(self, row: R) -> None:
+        """Adds a row of a user, which lists do not name."""
+        self._added[row.name] = row
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -59,9 +64,11 @@ class Rows(Mapping[str, R]):
         return {str(number): known[number] for number in sorted(known)}
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._names or name in self._added
 
     def __getitem__(self, name: str) -> R:
+        if name in self._added:
+            return self._added[name]
         if name not in self._names:
             raise KeyError(name)
         module = importlib.import_module(f"odt.kernels.{self._folder}.{name}")

@@ -12,9 +12,10 @@ from odt.cli.output.spelling import spell
 from odt.core.data.sample_weights import BALANCED
 from odt.core.storage.reading import read_input, reading
 from odt.errors import OptionError
-from odt.kernels.loss_text import canonical_loss, find_loss
+from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES, Rows
 from odt.kernels.schedules import SCHEDULES, Schedule, parse_schedule
+from odt.loss import load_loss
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -91,6 +92,8 @@ class LossText(Word):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Parses the text of a value."""
         word, colon, options = str(value).partition(":")
+        if is_plugin(str(value)):
+            return load_loss(str(value))
         name = find_loss(word) or super().convert(word, param, ctx)
         return canonical_loss(name + colon + options) if name in LOSSES else name
 

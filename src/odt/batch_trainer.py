@@ -25,7 +25,7 @@ from odt.core.training.results import Epoch
 from odt.data import class_weighted, samples_of, weights_of
 from odt.errors import DataError, OdtWarning, OptionError
 from odt.kernels.schedules import Schedule
-from odt.loss import Loss
+from odt.loss import loss_text
 from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer
 from odt.option_forms import Pairs, listed_of, nbytes, pairs_of, words_of
@@ -44,7 +44,7 @@ class BatchTrainer:
         self,
         model: Model | Path,
         *,
-        loss: str | Loss | None = None,
+        loss: Any = None,
         optimizer: str | Optimizer | None = None,
         learning_rate: float | Schedule | None = None,
         schedule: Schedule | None = None,
@@ -59,7 +59,7 @@ class BatchTrainer:
         sparse: Pairs[float] | None = None,
         learning_rate_of: Pairs[float] | None = None,
         reduction: str | None = None,
-        output_losses: Pairs[str | Loss] | None = None,
+        output_losses: Pairs[Any] | None = None,
         loss_weights: Pairs[float] | None = None,
         hyper_parameters: Mapping[str, Any] | None = None,
         memory_budget: int | str | None = None,
@@ -77,6 +77,8 @@ class BatchTrainer:
             model: a model or the path of its file.
             loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
                 "huber:delta=0.5" or Huber(0.5); docs/training.md lists them.
+                A loss of your own is an object with functions value and gradient of targets and
+                outputs, a pair of these functions, or "module:object".
             optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
                 as Adam(1e-3); docs/training.md lists them.
             learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
@@ -132,8 +134,8 @@ class BatchTrainer:
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
         request = Request(
-            loss=None if loss is None else str(loss),
-            output_losses=tuple((k, str(v)) for k, v in pairs_of(output_losses)) or None,
+            loss=None if loss is None else loss_text(loss),
+            output_losses=tuple((k, loss_text(v)) for k, v in pairs_of(output_losses)) or None,
             loss_weights=pairs_of(loss_weights) or None,
             reduction=reduction,
             optimizer=optimizer,

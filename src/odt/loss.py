@@ -1,9 +1,16 @@
 """The base of all loss classes."""
 
+import importlib
+import os
+import sys
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from odt.kernels.loss_text import format_loss
+from odt.errors import OptionError
+from odt.kernels.loss_text import format_loss, is_plugin
+from odt.kernels.lossdef import LossDef
+from odt.kernels.plugin_loss import plugin_loss
+from odt.kernels.registry import LOSSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +21,54 @@ class Loss:
 
     def __str__(self) -> str:
         return format_loss(self.name, {f.name: getattr(self, f.name) for f in fields(self)})
+
+
+def load_loss(text: str) -> str:
+    """Imports a loss, module:object; the module may be a file in the current folder.
+
+    Raises:
+        OptionError: if it cannot be imported or is no loss.
+    """
+    module, _, path = text.partition(":")
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+    except Exception as e:  # the module's own code may raise anything
+        raise OptionError("loss", f"{text} must be a Python object, module:object", e) from e
+    finally:
+        sys.path.remove(here)
+    return add_loss(found, text)
+
+
+def add_loss(loss: Any, name: str = "") -> str:
+    """Registers a loss of the user: an object with value and gradient, a pair of them, or a row.
+
+    Args:
+        loss: see above; value and gradient are functions of targets and outputs.
+        name: name of the loss; the object's own if left out.
+
+    Returns:
+        The name by which the loss is known.
+    """
+    name = name or f"{loss.__class__.__module__}:{loss.__class__.__qualname__}"
+    if isinstance(loss, LossDef):
+        LOSSES.add(loss)
+        return loss.name
+    pair = loss if isinstance(loss, tuple) and len(loss) == 2 else ()
+    value, gradient = pair or (getattr(loss, "value", None), getattr(loss, "gradient", None))
+    if not (callable(value) and callable(gradient)):
+        raise OptionError("loss", f"{name} must have two functions, value and gradient")
+    LOSSES.add(plugin_loss(name, value, gradient))
+    return name
+
+
+def loss_text(loss: Any) -> str:
+    """The text of a loss that is given as text, as an object of odt, or as one of the user."""
+    if isinstance(loss, Loss):
+        return str(loss)
+    if not isinstance(loss, str):
+        return add_loss(loss)
+    return load_loss(loss) if is_plugin(loss) and loss not in LOSSES else loss

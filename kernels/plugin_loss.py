@@ -1,0 +1,52 @@
+"""Losses that users write in Python, as two functions of targets and outputs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from odt.errors import OptionError
+from odt.kernels.families.difference_loss import infer
+from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
+from odt.kernels.lossdef import LossDef
+from odt.kernels.opdef import Array, Kernel, OpDef
+
+Function = Callable[[Array, Array], Any]
+
+
+def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
+    """Makes the row of a loss.
+
+    Args:
+        name: name in messages and checkpoints.
+        value: (targets, outputs) → the loss of each sample (N,), or of each position (N, …).
+        gradient: (targets, outputs) → the derivatives of these losses by the outputs.
+    """
+
+    def forward(attrs: None, *, x: Array, t: Array, scale: Array, loss: Array) -> None:
+        terms = np.array(value(t, x), x.dtype)
+        if terms.ndim == 0 or len(terms) != len(x):
+            rule = f"`{name}` must give a loss for each of {len(x)} samples"
+            raise OptionError("loss", rule, f"the shape {terms.shape}")
+        loss[0] = scaled_sum(terms, scale, terms.size // len(x))
+
+    def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
+        found = np.asarray(gradient(t, x))
+        if found.shape != x.shape:
+            rule = f"the gradient of `{name}` must have the shape of the outputs, {x.shape}"
+            raise OptionError("loss", rule, found.shape)
+        np.copyto(dx, found)
+        positions = np.size(value(t, x)) // len(x)
+        scale_gradient(dx, scale, positions)
+
+    reads = ("x", "t", "scale")
+    op = OpDef(
+        name,
+        inputs=reads,
+        infer=infer,
+        forward=Kernel(forward, reads=reads, writes=("loss",)),
+        grads={"x": Kernel(grad_x, reads=reads, writes=("dx",))},
+        stops=("t", "scale"),
+        outputs=("loss",),
+    )
+    return LossDef(op, formula="a function of the user")

@@ -1,0 +1,110 @@
+"""Losses of the user: objects in Python, module:object on the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.paths import MLP_SM
+
+import odt
+from odt.cli.main import main
+
+MODEL = MLP_SM / "model.circle"
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(64, 784)).astype(np.float32)
+Y = np.eye(10, dtype=np.float32)[np.arange(64) % 10]
+W = RNG.uniform(0, 2, 64).astype(np.float32)
+SOURCE = """
+class cubic:
+    @staticmethod
+    def value(t, y):
+        return (abs(y - t) ** 3).mean(axis=1)
+
+    @staticmethod
+    def gradient(t, y):
+        return 3 * (y - t) * abs(y - t) / y.shape[1]
+
+class wrong(cubic):
+    @staticmethod
+    def gradient(t, y):
+        return y - t + 1
+"""
+
+
+class Squared:
+    """The mean squared error, as a user would write it."""
+
+    def value(self, t: Any, y: Any) -> Any:
+        return ((y - t) ** 2).mean(axis=1)
+
+    def gradient(self, t: Any, y: Any) -> Any:
+        return 2 * (y - t) / y.shape[1]
+
+
+def trained(loss: Any, **more: Any) -> odt.Trainer:
+    trainer = odt.Trainer(MODEL, loss=loss, batch_size=16)
+    trainer.fit(X, Y, seed=1, **more)
+    return trainer
+
+
+@pytest.mark.parametrize("more", [{}, {"sample_weight": W}])
+def test_a_loss_of_the_user_trains_as_odts_own(more: dict[str, Any]) -> None:
+    with trained("mse", **more) as own:
+        squared = Squared()
+        for loss in (squared, (squared.value, squared.gradient)):
+            with trained(loss, **more) as users:
+                for name, a in own.weights.items():
+                    np.testing.assert_allclose(users.weights[name], a, rtol=1e-4, atol=1e-6)
+                assert users.evaluate(X, Y)["loss"] == pytest.approx(own.evaluate(X, Y)["loss"])
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (7, "must have two functions, value and gradient"),
+        ((lambda t, y: 1.0, Squared().gradient), "must give a loss for each of .* samples"),
+        ((Squared().value, lambda t, y: y[:1]), "must have the shape of the outputs"),
+        ("nosuchmodule:x", "must be a Python object, module:object, but got: No module named"),
+    ],
+)
+def test_what_is_no_loss_is_refused(loss: Any, message: str) -> None:
+    with pytest.raises(odt.OptionError, match=message):
+        trained(loss)
+
+
+def run(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    return done.exit_code, done.output
+
+
+def test_the_command_line_imports_a_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("my_losses.py").write_text(SOURCE)
+    np.save("x.npy", X)
+    np.save("y.npy", Y)
+    files = ["--load-input", "x.npy", "--load-expected", "y.npy"]
+    status, output = run("check", MODEL, "--loss", "my_losses:cubic")
+    assert (status, "The model can be trained." in output) == (0, True), output
+    assert run("check", MODEL, "--loss", "my_losses:wrong")[0] == 1
+    words = ["train", MODEL, *files, "--loss", "my_losses:cubic"]
+    status, output = run(*words, "--epochs", 1, "--export-checkpoint", "c.odt")
+    assert (status, "{loss = my losses:cubic," in output) == (0, True), output
+    status, output = run(*words, "--epochs", 2, "--checkpoint", "c.odt")
+    assert status == 0, output
+    status, output = run(*words, "--epochs", 1, "--export-circleplus", "plus.circle")
+    assert (status, "in a circle+ file, but got my" in output) == (1, True), output
+
+
+def test_a_checkpoint_imports_nothing(tmp_path: Path) -> None:
+    with trained(Squared()) as trainer:
+        trainer.save_checkpoint(tmp_path / "c.odt")
+        name = str(trainer.recipe.info.loss)
+    data = (tmp_path / "c.odt").read_bytes()
+    assert name.encode() in data
+    from odt.kernels.registry import LOSSES
+
+    del LOSSES._added[name]
+    with pytest.raises(odt.ModelError, match="is a loss of a Python module and must be given"):
+        odt.Trainer(MODEL, checkpoint=tmp_path / "c.odt")
