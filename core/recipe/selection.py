@@ -83,7 +83,7 @@ def select(
         if not frozen:
             raise OptionError(
                 "freeze_norm",
-                "there must be a MUL by one constant a channel behind a convolution or a matrix "
+                "there must be a MUL by one constant a channel after a convolution or a matrix "
                 "product",
                 "none",
                 "Leave it out.",
