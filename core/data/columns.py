@@ -90,6 +90,9 @@ class Column:
             self.pages.count(len(out))
 
     def _fill(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
+        if self.rows.dtype == out.dtype:
+            self._read(samples, out)
+            return
         integers = self.rows.dtype.kind in "iu" and out.dtype.kind in "iu"
         if integers and not np.can_cast(self.rows.dtype, out.dtype):
             wide = np.empty(out.shape, self.rows.dtype)

@@ -100,6 +100,7 @@ class Engine:
         self.team = team
         self.plan, self.memory = plans.at(computation, schedule.micro_batch)
         self.plans = plans
+        self._trains = computation.backward and bool(self.plan.parameters)
         whole = schedule.micro_batch == schedule.batch and schedule.workers == 1
         self.at_once = whole and not keep_gradients
         self.totals = Totals({} if self.at_once else self._make_totals(), schedule.workers)
@@ -140,15 +141,13 @@ class Engine:
             NotFiniteError: if a loss is not finite; parameters are unchanged.
             LostFileError: if a file became shorter; no update has used bytes read after that.
         """
-        training = self.computation.backward and bool(self.plan.parameters)
-        if training:
-            self.parameters.step += 1
+        self.parameters.step += self._trains
         try:
             loss = self._compute(samples, scales, fill, look)
         except Exception:
-            self.parameters.step -= training
+            self.parameters.step -= self._trains
             raise
-        if training and not self.at_once:
+        if self._trains and not self.at_once:
             self._update()
         return loss
 
@@ -196,7 +195,7 @@ class Engine:
                 for worker, part in zip(active, parts, strict=True)
             ]
         )
-        if self.computation.backward and self.plan.parameters and not self.at_once:
+        if self._trains and not self.at_once:
             self.plans.check_files()  # backward reads constants, too
         return math.fsum(loss for worker in active for loss in worker.losses)
 
