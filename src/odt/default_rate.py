@@ -14,8 +14,8 @@ from odt.kernels.registry import LOSSES
 # networks ResNet-8 falls from 76 % to 36 % in two epochs, as BatchNorm is folded into the weights.
 FINE_TUNING = 0.1  # of the optimizer's default rate
 # Loss, as a fraction of the loss of the best constant prediction, below which a model counts as
-# trained. A new model or a new head starts near 1 or above.
-TRAINED = 0.75
+# trained. A new model or a new head starts near 1, by luck at 0.7 (an MLP on the Iris data).
+TRAINED = 0.5
 # Losses whose value for the best constant prediction is the entropy of the targets' mean.
 ENTROPIES = (
     "categorical_crossentropy",

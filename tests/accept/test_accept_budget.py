@@ -46,4 +46,7 @@ def test_so_it_does_beside_a_cache(trained: int, factor: float) -> None:
     predicted = int(said.replace(",", ""))
     assert predicted <= budget
     print(f"budget {budget:,}: predicted {predicted:,}, grown {most - before:,}")
-    assert abs(most - before - predicted) < max(4e6, 0.05 * predicted)
+    over = most - before - predicted
+    assert over < max(4e6, 0.05 * predicted)
+    # Epoch 0 caches all 40 samples before the arenas of training are in memory.
+    assert -over < max(4e6, 0.15 * predicted)
