@@ -25,6 +25,7 @@ from odt.cli.options.shared import (
     training_options,
 )
 from odt.cli.options.training_run import (
+    build,
     check_files,
     exports_of,
     open_samples,
@@ -78,9 +79,7 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
         trainer = trainer_of(source, options)
     data, fit = open_samples(trainer, options)
     with stages.stage("PREPARE"):
-        weighted = options["sample_weight"] is not None or options["class_weight"] is not None
-        weighted = weighted or bool(trainer.resume.progress.class_weight)
-        trainer.build(options["data_length"] or data.length, weighted=weighted)
+        build(trainer, data, options)
     if exports:
         floats = options["export_weights"] == "float"
         trainer.check_export(float_weights=floats, training_info="circle+" in exports)
@@ -96,8 +95,6 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
         write_exports(trainer, exports, options, lost)
     log.end(stages)
     if lost is not None:
-        step = trainer.build().parameters.step
-        raise LostFileError(
-            f"{lost} Training ended after step {step}; what was asked for is written."
-        )
+        steps = f"Training ended after step {trainer.build().parameters.step}"
+        raise LostFileError(f"{lost} {steps}; what was asked for is written.")
     leave(stopped)

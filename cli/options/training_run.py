@@ -146,6 +146,13 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
     )
 
 
+def build(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> None:
+    """Plans and allocates the memory that `fit` will need."""
+    given = (options["sample_weight"], options["class_weight"])
+    weighted = any(w is not None for w in given) or bool(trainer.resume.progress.class_weight)
+    trainer.build(options["data_length"] or data.length, weighted=weighted)
+
+
 def write_exports(
     trainer: odt.Trainer,
     exports: dict[str, str],
