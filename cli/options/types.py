@@ -16,9 +16,7 @@ from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES, Rows
 from odt.kernels.schedules import SCHEDULES, Schedule, parse_schedule
 from odt.loss import load_loss
-
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+from odt.text import parse_size
 
 
 class Word(click.ParamType[str]):
@@ -127,11 +125,10 @@ class Size(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parses the text of a value."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", str(value), re.IGNORECASE)
-        unit = UNITS.get(match[2].upper()) if match else None
-        if match is None or unit is None:
+        parsed = parse_size(str(value))
+        if parsed is None:
             self.fail(f"must be a size such as 64MB or 64MiB, but got {value}.", param, ctx)
-        return int(float(match[1]) * unit)
+        return parsed
 
 
 class Duration(click.ParamType[float]):

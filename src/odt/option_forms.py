@@ -1,17 +1,14 @@
 """Forms that arguments of Python callers may have."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError
+from odt.text import parse_size
 
 T = TypeVar("T")
 Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
-
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
@@ -37,8 +34,7 @@ def nbytes(size: int | str | None) -> int | None:
     if not isinstance(size, str):
         check_whole("memory_budget", size, 0)
         return size
-    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-zA-Z]*)", size)
-    unit = UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None:
+    parsed = parse_size(size)
+    if parsed is None:
         raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
-    return int(float(match[1]) * unit)
+    return parsed

@@ -1,6 +1,10 @@
 """Sizes and tables as text."""
 
+import re
 from collections.abc import Collection, Sequence
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
 def size(nbytes: int) -> str:
@@ -11,6 +15,13 @@ def size(nbytes: int) -> str:
             break
         value, unit = value / 1000, larger
     return f"{value:.0f} {unit}" if unit == "B" or value >= 10 else f"{value:.1f} {unit}"
+
+
+def parse_size(text: str) -> int | None:
+    """Number of bytes of a size such as 1500kB, 1.5MB or 64MiB; None if the text is no size."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text, re.IGNORECASE)
+    unit = UNITS.get(match[2].upper()) if match else None
+    return None if match is None or unit is None else int(float(match[1]) * unit)
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
