@@ -12,7 +12,7 @@ but for axes of length 1; either shape may be flat.
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +40,8 @@ from odt.errors import DataError
 from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
+
+BLOCK = 1 << 20  # bytes of samples that are looked at together
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,15 @@ class Column:
             rescale(out, self.scale)
         if self.pages is not None:
             self.pages.count(len(out))
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """Yields the samples in blocks: number of the first, and rows that are reused."""
+        count = max(1, BLOCK // max(1, self.spec.nbytes))
+        out = np.empty((min(count, self.length), self.spec.size), self.spec.dtype)
+        for at in range(0, self.length, count):
+            rows = out[: min(count, self.length - at)]
+            self.read(slice(at, at + len(rows)), rows)
+            yield at, rows
 
     def _fill(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         if self.rows.dtype == out.dtype:

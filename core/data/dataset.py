@@ -12,8 +12,6 @@ from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, Check, check_f
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
-CHECK_BYTES = 1 << 20
-
 
 def target_check(loss: str, output: TensorSpec) -> Check:
     """The check of targets for a loss.
@@ -97,14 +95,10 @@ class DataSet:
         if (kind == FRACTIONS and classes != 1) or column.spec.shape[-1:] not in ((), (classes,)):
             return None
         found = np.empty(self.length, np.int64)
-        block = max(1, CHECK_BYTES // max(1, column.spec.nbytes))
-        out = np.empty((min(block, self.length), classes), column.spec.dtype)
-        for at in range(0, self.length, block):
-            part = out[: min(block, self.length - at)]
-            column.read(slice(at, at + len(part)), part)
-            if kind == FRACTIONS and not np.isin(part, (0, 1)).all():
+        for at, rows in column.blocks():
+            if kind == FRACTIONS and not np.isin(rows, (0, 1)).all():
                 return None
-            found[at : at + len(part)] = part.argmax(1) if kind == DISTRIBUTIONS else part[:, 0]
+            found[at : at + len(rows)] = rows.argmax(1) if kind == DISTRIBUTIONS else rows[:, 0]
         return found
 
     def without_inputs(self) -> "DataSet":
@@ -130,12 +124,8 @@ class DataSet:
         """
         problems = []
         for column, check in zip(self.inputs + self.targets, self._checks, strict=True):
-            block = max(1, CHECK_BYTES // max(1, column.spec.nbytes))
-            out = np.empty((min(block, self.length), column.spec.size), column.spec.dtype)
-            for at in range(0, self.length, block):
-                part = out[: min(block, self.length - at)]
-                column.read(slice(at, at + len(part)), part)
-                problem = check(part)
+            for at, rows in column.blocks():
+                problem = check(rows)
                 if problem is not None:
                     problems.append(f"{column.name}: sample {at + problem[0]}: {problem[1]}")
                     break

@@ -15,8 +15,6 @@ from odt.core.storage.reading import listed, open_input, printable, reading
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
-BLOCK = 1 << 20  # bytes looked at together
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
@@ -89,8 +87,6 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
         classes: class names, if known.
     """
     spec = column.spec
-    block = max(1, BLOCK // max(1, spec.nbytes))
-    out = np.empty((min(block, column.length), spec.size), spec.dtype)
     first = np.empty(spec.size, spec.dtype)
     constant = np.ones(spec.size, bool)
     least, most, total, finite, nan, infinite = math.inf, -math.inf, 0.0, 0, 0, 0
@@ -98,9 +94,7 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
     one_hot = spec.dtype.kind == "f" and len(spec.shape) == 1 and spec.size > 1
     labels = np.zeros(len(classes), np.int64)
     sparse = spec.dtype.kind in "iu" and spec.size == 1 and bool(classes)
-    for at in range(0, column.length, block):
-        rows = out[: min(block, column.length - at)]
-        column.read(slice(at, at + len(rows)), rows)
+    for at, rows in column.blocks():
         if at == 0:
             first[:] = rows[0]
         constant &= (rows == first).all(axis=0)
