@@ -44,10 +44,10 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Finds the command of the first word; suggests a similar one if there is none."""
-        close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise click.UsageError(e.format_message() + hint, ctx) from e
 

@@ -1,6 +1,5 @@
 """Splits of samples into training and validation."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,18 +74,17 @@ def check_fraction(fraction: float) -> None:
         raise OptionError("validation_split", "must be 0 … 1", fraction)
 
 
-def validation_warning(training: Array, validation: Array, names: Sequence[str] = ()) -> str | None:
+def validation_warning(training: Array, validation: Array) -> str | None:
     """Warns of validation data that cannot judge; None if they can.
 
     Args:
         training: classes of the training samples.
         validation: classes of the validation samples.
-        names: of the classes, if known.
     """
     trained, judged = set(np.unique(training).tolist()), set(np.unique(validation).tolist())
 
     def text(classes: set[int]) -> str:
-        some = [names[c] if c < len(names) else str(c) for c in sorted(classes)[:SHOWN]]
+        some = map(str, sorted(classes)[:SHOWN])
         return ", ".join(some) + ", …" * (len(classes) > SHOWN)
 
     if judged - trained:

@@ -125,19 +125,8 @@ class Fit:
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
         for callback in callbacks:
             callback.trainer = trainer
-        base = Callback
-        self._batch_end = [
-            c
-            for c in callbacks
-            if type(c).on_train_batch_end is not base.on_train_batch_end
-            or "on_train_batch_end" in vars(c)
-        ]
-        self._batch_begin = [
-            c
-            for c in callbacks
-            if type(c).on_train_batch_begin is not base.on_train_batch_begin
-            or "on_train_batch_begin" in vars(c)
-        ]
+        self._batch_begin = _overriding(callbacks, "on_train_batch_begin")
+        self._batch_end = _overriding(callbacks, "on_train_batch_end")
 
     def samples(
         self,
@@ -357,6 +346,12 @@ class Fit:
     def _logs(self, epoch: Epoch) -> dict[str, float]:
         logs, validation = self.trainer.logs(epoch.training), epoch.validation
         return logs | (self.trainer.logs(validation, "val_") if validation else {})
+
+
+def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
+    """The callbacks that have a method of their own, so that a step calls no others."""
+    base = getattr(Callback, method)
+    return [c for c in callbacks if getattr(type(c), method) is not base or method in vars(c)]
 
 
 def _some(samples: Samples) -> Any:

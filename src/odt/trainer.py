@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from odt.batch_trainer import BatchTrainer
+from odt.batch_trainer import BatchTrainer, Logs, Path
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
@@ -21,9 +21,6 @@ from odt.data import ClassWeight, batches_of, class_weighted, is_batches
 from odt.errors import DataError, OptionError
 from odt.fitting import Fit, arrange
 
-Array: TypeAlias = np.ndarray[Any, Any]
-Path: TypeAlias = str | os.PathLike[str]
-Logs: TypeAlias = dict[str, float]
 FORMATS = ("tflite", "circle")
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
