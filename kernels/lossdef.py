@@ -65,6 +65,11 @@ def draw_classes(rng: Rng, target: TensorSpec) -> Array:
     return rows
 
 
+def unknown_loss(targets: Array, output: TensorSpec) -> float:
+    """Returns NaN: the loss of constant predictions is not known."""
+    return math.nan
+
+
 @dataclass(frozen=True, slots=True)
 class LossDef:
     """A loss: its operator, and its properties outside the plan.
@@ -79,6 +84,8 @@ class LossDef:
         targets: form of the targets, one of the words above; selects metrics.
         check: spec of an output → check of its targets when they are read.
         draw: random generator, spec of one target → random values for it.
+        constant_loss: targets of some samples, spec of one sample of the output → loss of the best
+            prediction that is the same for all samples; NaN if it is not known.
         fuses_with: final activation that the loss is fused with: it is computed from the input of
             the activation. Such a loss has the options from_logits and mean_over_positions.
         default_for: final activation of outputs for which this loss is the default.
@@ -98,6 +105,7 @@ class LossDef:
     targets: str = VALUES
     check: Callable[[TensorSpec], Check] = any_finite
     draw: Draw = draw_values
+    constant_loss: Callable[[Array, TensorSpec], float] = unknown_loss
     fuses_with: str = ""
     default_for: str = ""
     probabilities: tuple[str, ...] = ()

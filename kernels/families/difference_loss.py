@@ -1,7 +1,9 @@
 """Losses that are the mean over a sample's elements of a function of x − t."""
 
+from collections.abc import Callable, Mapping
+
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Attrs, Specs, TensorSpec
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec, no_attrs
 
 
 def infer(attrs: Attrs, s: Specs) -> Specs:
@@ -12,6 +14,28 @@ def infer(attrs: Attrs, s: Specs) -> Specs:
 
 def difference(attrs: Attrs, s: Specs) -> Specs:
     return {"difference": s["x"]}
+
+
+def difference_loss(
+    name: str,
+    forward: Callable[..., None],
+    grad_x: Callable[..., None],
+    workspace: Callable[[Attrs, Specs], Specs] = difference,
+    attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs,
+) -> OpDef:
+    """The operator of such a loss, whose gradient may take the place of x or t."""
+    reads = ("x", "t", "scale")
+    aliases = frozenset({("dx", "x"), ("dx", "t")})
+    return OpDef(
+        name,
+        inputs=reads,
+        infer=infer,
+        forward=Kernel(forward, reads=reads, writes=("loss",), workspace=workspace),
+        grads={"x": Kernel(grad_x, reads=reads, writes=("dx",), may_alias=aliases)},
+        stops=("t", "scale"),
+        outputs=("loss",),
+        attrs=attrs,
+    )
 
 
 def elements(x: Array) -> int:

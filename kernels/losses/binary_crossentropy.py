@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.constant_loss import fraction_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import FRACTIONS, Check, LossDef, check_finite, draw_classes
@@ -187,6 +188,7 @@ LOSS = LossDef(
     targets=FRACTIONS,
     check=unit_interval,
     draw=draw_classes,
+    constant_loss=fraction_entropy,
     fuses_with="LOGISTIC",
     default_for="LOGISTIC",
     probabilities=("SOFTMAX", "LOGISTIC"),

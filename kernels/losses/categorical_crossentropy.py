@@ -15,6 +15,7 @@ Source: onert's CCE (the lower limit 1e-20), Keras' categorical_crossentropy.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.constant_loss import distribution_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING, smoothed, smoothing_workspace
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, log_softmax, rows, saved_probabilities
@@ -158,6 +159,7 @@ LOSS = LossDef(
     targets=DISTRIBUTIONS,
     check=check_distributions,
     draw=draw_classes,
+    constant_loss=distribution_entropy,
     fuses_with="SOFTMAX",
     default_for="SOFTMAX",
     probabilities=("SOFTMAX",),

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from odt.errors import OptionError
-from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.difference_loss import difference, difference_loss, elements
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
-from odt.kernels.opdef import Array, HyperParameter, Kernel, OpDef, Options, Specs
+from odt.kernels.opdef import Array, HyperParameter, Options, Specs
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +68,7 @@ def grad_x(attrs: HuberAttrs, *, x: Array, t: Array, scale: Array, dx: Array) ->
 
 
 LOSS = LossDef(
-    op=OpDef(
-        "huber",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=scratch),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "t", "scale"),
-                writes=("dx",),
-                may_alias=frozenset({("dx", "x"), ("dx", "t")}),
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-        attrs=attrs_of,
-    ),
+    op=difference_loss("huber", forward, grad_x, scratch, attrs_of),
     formula="mean of e² / 2 where |e| ≤ δ, else of δ (|e| − δ / 2), e = x − t",
     hyper_parameters=(HyperParameter("delta", "Error from which the loss is linear"),),
     place=5,

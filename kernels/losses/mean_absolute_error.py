@@ -9,10 +9,11 @@ Source: Keras' mean_absolute_error; the gradient is 0 where x = t, as in torch.n
 
 import numpy as np
 
-from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.constant_loss import absolute_deviation
+from odt.kernels.families.difference_loss import difference_loss, elements
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.opdef import Array
 
 
 def forward(
@@ -30,23 +31,9 @@ def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
 
 
 LOSS = LossDef(
-    op=OpDef(
-        "mean_absolute_error",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "t", "scale"),
-                writes=("dx",),
-                may_alias=frozenset({("dx", "x"), ("dx", "t")}),
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-    ),
+    op=difference_loss("mean_absolute_error", forward, grad_x),
     formula="mean of |x − t|",
+    constant_loss=absolute_deviation,
     words=("mae",),
     place=4,
 )

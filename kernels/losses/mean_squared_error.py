@@ -10,10 +10,11 @@ Source: onert's MSE, which equals Keras' for sum_over_batch_size (scale = 1/N). 
 
 import numpy as np
 
-from odt.kernels.families.difference_loss import difference, elements, infer
+from odt.kernels.families.constant_loss import variance
+from odt.kernels.families.difference_loss import difference_loss, elements
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.lossdef import LossDef
-from odt.kernels.opdef import Array, Kernel, OpDef
+from odt.kernels.opdef import Array
 
 
 def forward(
@@ -34,23 +35,9 @@ def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
 
 
 LOSS = LossDef(
-    op=OpDef(
-        "mean_squared_error",
-        inputs=("x", "t", "scale"),
-        infer=infer,
-        forward=Kernel(forward, reads=("x", "t", "scale"), writes=("loss",), workspace=difference),
-        grads={
-            "x": Kernel(
-                grad_x,
-                reads=("x", "t", "scale"),
-                writes=("dx",),
-                may_alias=frozenset({("dx", "x"), ("dx", "t")}),
-            )
-        },
-        stops=("t", "scale"),
-        outputs=("loss",),
-    ),
+    op=difference_loss("mean_squared_error", forward, grad_x),
     formula="mean of (x − t)²",
+    constant_loss=variance,
     words=("mse",),
     onert=1,
     place=3,

@@ -15,6 +15,7 @@ checked where the data is read: here one out of range is wrapped into it.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.constant_loss import label_entropy
 from odt.kernels.families.label_smoothing import LABEL_SMOOTHING
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum
 from odt.kernels.families.softmax import SMALLEST, rows, saved_probabilities, shift_by_max
@@ -201,6 +202,7 @@ LOSS = LossDef(
     targets=LABELS,
     check=check_labels,
     draw=draw_labels,
+    constant_loss=label_entropy,
     fuses_with="SOFTMAX",
     probabilities=("SOFTMAX",),
     hyper_parameters=(LABEL_SMOOTHING,),
