@@ -1,20 +1,17 @@
 """Warnings before training: samples left out, nothing trainable, no epochs left."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from odt.core.checkpoints.resume import Resume
 from odt.core.training.results import Epoch
 from odt.core.training.trainer import Trainer
+from odt.run_samples import Samples
 
 WORSE = 1.5  # times the loss before training
 
-if TYPE_CHECKING:
-    from odt.fitting import Samples
-
 
 def warnings_before_training(
-    trainer: Trainer, samples: "Samples", resume: Resume, first: int, epochs: int
+    trainer: Trainer, samples: Samples, resume: Resume, first: int, epochs: int
 ) -> Iterator[str | None]:
     """Yields warnings about a training that is about to start.
 

@@ -19,7 +19,8 @@ from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.recipe.resolve import values_used
 from odt.data import ClassWeight, batches_of, class_weighted, is_batches
 from odt.errors import DataError, OptionError
-from odt.fitting import Fit, arrange
+from odt.fitting import Fit
+from odt.run_samples import arrange
 
 FORMATS = ("tflite", "circle")
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)

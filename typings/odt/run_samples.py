@@ -1,0 +1,1 @@
+../../src/odt/run_samples.py
