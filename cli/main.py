@@ -1,4 +1,4 @@
-"""The `odt` command: finds its commands in cli/commands and turns errors into exit statuses.
+"""The `odt` command: finds subcommands in cli/commands and turns errors into exit statuses.
 
 A command is a module of cli/commands with an attribute `command`; adding a command is adding a
 file. `odt --help` prints the first line of each module's docstring. It reads the line without
@@ -24,7 +24,7 @@ INTERRUPTED = 130  # exit status that shells report after Ctrl-C
 
 
 class Group(click.Group):
-    """A group of commands by file name; an OdtError is one line on stderr, a bug a traceback."""
+    """Click group of the commands. Prints an OdtError as one line, a bug with its traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Returns the names of the files in cli/commands."""
@@ -43,7 +43,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the command of the first word; suggests a similar one if there is none."""
+        """Finds the command named by the first argument; suggests a similar name on a miss."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
@@ -72,7 +72,7 @@ class Group(click.Group):
 
 
 def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:
-    """Returns an error that names the options of a command that reduce its memory."""
+    """Returns an error that names the options that reduce a command's memory."""
     names = {name for p in (command.params if command else ()) for name in p.opts}
     options = " or ".join(text for name, text in REDUCES_MEMORY.items() if name in names)
     remedy = f"Give {options}." if options else "Free some and try again."

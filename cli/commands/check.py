@@ -67,7 +67,7 @@ def command(
     workers: int | None,
     **options: Any,
 ) -> None:
-    """Check whether MODEL can be trained, before a long run.
+    """Check before a long run whether MODEL can be trained.
 
     Prints the operators and weights that cannot be trained, the memory that odt train needs with
     the same options, and the arithmetic of a step. Then tests one batch of at most 8 samples, from
@@ -86,9 +86,9 @@ def command(
     recipe = prepare(lowered, request)
     with Trainer(recipe.graphs, recipe.info, micro_batch=micro_batch, workers=workers) as trainer:
         plan = trainer.plan
-        found = trainability(recipe.graph, trainer.info, plan)
+        result = trainability(recipe.graph, trainer.info, plan)
         click.echo(report.trained_line(trainer.parameters.trained.values()))
-        for line in describe(plan.graph, found):
+        for line in describe(plan.graph, result):
             click.echo(line)
         size = trainer.runtime.schedule.micro_batch
         click.echo(
@@ -104,7 +104,7 @@ def command(
     findings = self_test(recipe.graphs, trainer.info, data, seed=seed)
     for finding in findings:
         click.echo(f"{MARKS[finding.passed]} {finding.what}: {spell(finding.detail)}")
-    passed = False if found.blocked else verdict(findings)
+    passed = False if result.blocked else verdict(findings)
     if passed is False:
         click.echo("The model cannot be trained.")
         raise click.exceptions.Exit(1)
@@ -114,7 +114,7 @@ def command(
 
 
 def describe_refusals(graph: Graph, refused: Sequence[UnsupportedNode]) -> list[str]:
-    """Describes the nodes that odt cannot compute, and the last operators that could train."""
+    """Describes the nodes that odt cannot compute, and the last operators, which it could train."""
     lines = [f"blocked: {refusal}" for refusal in refused]
     left = tail(graph, refused)
     if left.weights:
@@ -127,16 +127,16 @@ def describe_refusals(graph: Graph, refused: Sequence[UnsupportedNode]) -> list[
     return [*lines, "The model cannot be trained."]
 
 
-def describe(graph: Graph, found: Trainability) -> list[str]:
-    """Describes the weights that do not train, and why."""
+def describe(graph: Graph, result: Trainability) -> list[str]:
+    """Describes the weights that do not train, with the reason."""
     lines = []
-    for block in found.blocked:
+    for block in result.blocked:
         lines.append(
             f"blocked: node {block.node.origin} ({block.node.op}): "
             f"{graph.label(block.tensor)} gets no gradient through it"
         )
-    if found.untrained:
-        names = one_line(", ".join(graph.label(i) for i in found.untrained), MOST)
+    if result.untrained:
+        names = one_line(", ".join(graph.label(i) for i in result.untrained), MOST)
         lines.append(f"not trained: {names}")
-        lines.append(f"all weights train with: --num-of-trainable-ops {found.deepest}")
+        lines.append(f"all weights train with: --num-of-trainable-ops {result.deepest}")
     return lines

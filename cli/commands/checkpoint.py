@@ -15,13 +15,13 @@ from odt.core.model.reader import read_model
 from odt.core.storage.reading import printable
 from odt.errors import OdtError
 
-LINE = 10_000  # characters of a value
+LINE = 10_000  # characters shown of a value
 
 model_option = click.option(
     "--model",
     type=click.Path(),
     metavar="MODEL",
-    help="Trained model, for onert checkpoints, which hold no tensor names.",
+    help="The trained model. onert checkpoints need it, because they hold no tensor names.",
 )
 
 
@@ -39,8 +39,8 @@ def show(file: str, model: str | None) -> None:
     if format_of(data) == "onert" and model is None:
         click.echo("\n".join(_sizes(*contents(data, file))))
         return
-    found = decode_any(data, file, read_model(model) if model else None)
-    click.echo("\n".join(line.rstrip() for line in describe(found, format_of(data))))
+    checkpoint = decode_any(data, file, read_model(model) if model else None)
+    click.echo("\n".join(line.rstrip() for line in describe(checkpoint, format_of(data))))
 
 
 @command.command()
@@ -53,38 +53,38 @@ def show(file: str, model: str | None) -> None:
 def convert(source: str, target: str, model: str | None, names_only: bool) -> None:
     """Convert the checkpoint IN to OUT.
 
-    The ending of OUT selects the format: .odt, .npz, .h5, else onert's.
+    The extension of OUT selects the format: .odt, .npz, .h5; any other selects onert's.
     """
     check_outputs({"OUT": target}, {"IN": source, "--model": model})
     data = read_checkpoint(source)
     read = read_model(model) if model else None
-    found = decode_any(data, source, read)
+    checkpoint = decode_any(data, source, read)
     if names_only:
         if Path(target).suffix.lower() not in FORMATS:
             raise OdtError(
                 f"--nominal: must go with {', '.join(FORMATS)}, but got {target}. "
                 "onert's format has no names."
             )
-        found = nominal(found)
-    write_any(target, found, source, read)
+        checkpoint = nominal(checkpoint)
+    write_any(target, checkpoint, source, read)
 
 
-def describe(found: Checkpoint, kind: str) -> list[str]:
+def describe(checkpoint: Checkpoint, kind: str) -> list[str]:
     """Describes a checkpoint, line by line."""
-    lines = [f"format: {kind}", f"optimizer: {printable(found.optimizer)}"]
-    lines += _values(found.hyper_parameters)
-    lines += ["progress:", *_values(asdict(found.progress))]
-    if found.properties:
-        lines += ["properties:", *_values({k: repr(v) for k, v in found.properties.items()})]
-    total = sum(e.nbytes for e in found.entries)
-    held = "names and shapes only" if found.is_nominal else f"{total:,} bytes"
-    lines.append(f"arrays: {len(found.entries)}, {held}")
-    names = [(printable(e.tensor), printable(e.role)) for e in found.entries]
+    lines = [f"format: {kind}", f"optimizer: {printable(checkpoint.optimizer)}"]
+    lines += _values(checkpoint.hyper_parameters)
+    lines += ["progress:", *_values(asdict(checkpoint.progress))]
+    if checkpoint.properties:
+        lines += ["properties:", *_values({k: repr(v) for k, v in checkpoint.properties.items()})]
+    total = sum(e.nbytes for e in checkpoint.entries)
+    held = "names and shapes only" if checkpoint.is_nominal else f"{total:,} bytes"
+    lines.append(f"arrays: {len(checkpoint.entries)}, {held}")
+    names = [(printable(e.tensor), printable(e.role)) for e in checkpoint.entries]
     width = max((len(name) for name, _ in names), default=0)
     roles = max((len(role) for _, role in names), default=0)
     return lines + [
         f"  {name:{width}}  {role:{roles}}  {e.dtype} {list(e.shape)}"
-        for (name, role), e in zip(names, found.entries, strict=True)
+        for (name, role), e in zip(names, checkpoint.entries, strict=True)
     ]
 
 

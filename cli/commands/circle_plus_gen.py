@@ -41,12 +41,13 @@ def command(
     remove: bool,
     **options: Any,
 ) -> None:
-    """Add the training info in JSON to INPUT and write OUTPUT, or INPUT itself (circle+).
+    """Add training info to the model INPUT (circle+).
 
-    With INPUT alone, print its training info. Everything else in the file stays unchanged.
+    JSON holds the training info. The result is written to OUTPUT, or to INPUT if OUTPUT is left
+    out; everything else in the file stays unchanged. With INPUT alone, print its training info.
 
-    Options may replace JSON or parts of it; without JSON the second argument is OUTPUT, unless it
-    ends in .json. Options override JSON, and JSON overrides the training info of INPUT.
+    Options override JSON, and JSON overrides the training info of INPUT. With options, JSON may be
+    left out: a second argument that does not end in .json is then OUTPUT.
     """
     chosen = num_of_trainable_ops is not None or any(v is not None for v in options.values())
     named_json = hyperparameters is not None and hyperparameters.lower().endswith(".json")

@@ -14,7 +14,7 @@ from odt.errors import OdtError
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 def command(source: str, output: str) -> None:
-    """Convert the model IN to OUT. The ending of OUT, .circle or .tflite, selects the format.
+    """Convert the model IN to OUT. The extension of OUT, .circle or .tflite, selects the format.
 
     Weights, names, metadata, signatures and training info stay unchanged, byte for byte. A model
     that the other format cannot represent is refused.

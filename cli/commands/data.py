@@ -12,7 +12,7 @@ from odt.core.datasets.statistics import ColumnStatistics, column_statistics, la
 from odt.core.storage.reading import printable
 from odt.errors import OdtError
 
-LINE = 10_000  # characters of a step
+LINE = 10_000  # characters shown of a preprocessing step
 SHOWN = 10  # positions that are listed
 
 
@@ -27,7 +27,7 @@ def command() -> None:
     "--shape", default="", help="Sample shape of a raw file without a JSON file, such as 28x28x1."
 )
 @click.option("--sheet", type=click.Path(path_type=Path), metavar="PNG",
-              help="Write a contact sheet: an image of the first samples.")  # fmt: skip
+              help="Write a contact sheet: one image that shows the first samples.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1, 1024), default=64, show_default=True,
               help="Number of samples on the sheet.")  # fmt: skip
 def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
@@ -47,9 +47,9 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
     for column in columns:
         for note in column.notes:
             click.echo(note, err=True)
-        found = column_statistics(column, classes)
-        click.echo("\n".join(lines(found)))
-        bad += found.nan + found.infinite
+        statistics = column_statistics(column, classes)
+        click.echo("\n".join(lines(statistics)))
+        bad += statistics.nan + statistics.infinite
     if sidecar is not None and "source" in sidecar.recipe:
         source = sidecar.recipe["source"]
         named = source.get("name", source) if isinstance(source, dict) else source
@@ -64,18 +64,21 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
         raise click.exceptions.Exit(1)
 
 
-def lines(found: ColumnStatistics) -> Iterator[str]:
+def lines(statistics: ColumnStatistics) -> Iterator[str]:
     """Describes one tensor, line by line."""
-    yield f"{found.name}: {found.samples} samples of {found.spec}"
-    yield f"  range {found.least:.6g} … {found.most:.6g}, mean {found.mean:.6g}"
-    if found.nan or found.infinite:
-        yield f"  {found.nan} values are NaN, {found.infinite} infinite"
-    if found.classes:
-        yield "  classes: " + ", ".join(f"{printable(c)} {n}" for c, n in found.classes.items())
-        missing = [printable(c) for c, n in found.classes.items() if not n]
+    yield f"{statistics.name}: {statistics.samples} samples of {statistics.spec}"
+    yield f"  range {statistics.least:.6g} … {statistics.most:.6g}, mean {statistics.mean:.6g}"
+    if statistics.nan or statistics.infinite:
+        yield f"  {statistics.nan} values are NaN, {statistics.infinite} infinite"
+    if statistics.classes:
+        yield "  classes: " + ", ".join(
+            f"{printable(c)} {n}" for c, n in statistics.classes.items()
+        )
+        missing = [printable(c) for c, n in statistics.classes.items() if not n]
         if missing:
             yield f"  classes without samples: {', '.join(missing)}"
-    elif len(found.constant):
-        some = ", ".join(str(k) for k in found.constant[:SHOWN])
-        more = ", …" if len(found.constant) > SHOWN else ""
-        yield f"  {len(found.constant)} of {found.spec.size} values never change: {some}{more}"
+    elif len(statistics.constant):
+        some = ", ".join(str(k) for k in statistics.constant[:SHOWN])
+        more = ", …" if len(statistics.constant) > SHOWN else ""
+        constant, size = len(statistics.constant), statistics.spec.size
+        yield f"  {constant} of {size} values never change: {some}{more}"

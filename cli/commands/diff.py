@@ -1,4 +1,4 @@
-"""Show what differs between two models, layer by layer."""
+"""Show the differences between two models, layer by layer."""
 
 import click
 
@@ -11,13 +11,13 @@ from odt.core.model.reader import read_model
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("second", metavar="B", type=click.Path())
 def command(first: str, second: str) -> None:
-    """Show the constants, operators, signatures and metadata in which model B differs from A.
+    """Show the differences between the models A and B: constants, operators, signatures, metadata.
 
     For each constant: how many values differ, the largest absolute difference, and the norm of the
     difference relative to the norm in A. Weights are compared as float32. The exit status is 1 if
     the models differ.
     """
-    found = compare_models(*(lower_model(read_model(path)) for path in (first, second)))
-    click.echo("\n".join(describe_difference(found, (first, second))))
-    if not found.is_empty:
+    difference = compare_models(*(lower_model(read_model(path)) for path in (first, second)))
+    click.echo("\n".join(describe_difference(difference, (first, second))))
+    if not difference.is_empty:
         raise click.exceptions.Exit(1)

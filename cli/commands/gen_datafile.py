@@ -44,13 +44,13 @@ from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
 from odt.errors import MOST, DataError, OdtError
 
-# Options that take as many values as follow, as in ONE's tools.
+# Options that take all values that follow, as in ONE's tools.
 LISTS = ("--split", "--length")
 BATCH = 16  # samples that `random` computes at once
 
 
 class GenDatafile(Command):
-    """List options take several values after one name; `random` is a command of its own."""
+    """Command whose list options take several values after one name, with a subcommand `random`."""
 
     def make_context(
         self,
@@ -59,7 +59,7 @@ class GenDatafile(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Parses the words, or those after `random` by its own command."""
+        """Parses the arguments; the subcommand `random` parses those after its name."""
         if args[:1] == ["random"]:
             return random.make_context(f"{info_name} random", args[1:], parent, **extra)
         return super().make_context(info_name, spread(args), parent, **extra)
@@ -122,11 +122,11 @@ def command(**o: Any) -> None:
 
 
 def opened(o: dict[str, Any], resize: Resize | None) -> Source:
-    """Opens the source that the options name."""
+    """Opens the data source that the options select."""
     if o["source"]:
         if o["name"] or o["dataset_name"]:
             raise OdtError(
-                "--source: must not be given with NAME, but got both. Leave one of them out."
+                "--source: must be given without NAME, but got both. Leave one of them out."
             )
         low, high = (*numbers(o["mel_range"], "mel_range"), 0.0, 0.0)[:2]
         sound = Sound(
@@ -164,14 +164,14 @@ def published_name(text: str) -> str:
     """Returns the name of a published data set in odt's spelling, or unchanged for a builder.
 
     Raises:
-        OdtError: if a file is meant, or another name.
+        OdtError: if the text is a file or another name.
     """
     name = text.lower().replace("-", "_")
     if name in PUBLISHED:
         return name
     if Path(text).exists() or Path(text).suffix:
         raise OdtError(
-            f"{text}: must be the name of a published set ({', '.join(PUBLISHED)}). "
+            f"{text}: must be the name of a published data set ({', '.join(PUBLISHED)}). "
             f"For your own data give --source {text}."
         )
     if close := difflib.get_close_matches(name, PUBLISHED, 1, 0.8):
@@ -183,7 +183,7 @@ def published_name(text: str) -> str:
 
 
 class Steps:
-    """The preprocessing that the options and --like ask for. Checks the options first."""
+    """Preprocessing steps from the options and --like. The constructor checks the options."""
 
     def __init__(self, o: dict[str, Any], like: ModelSignature | None) -> None:
         self._o = o
@@ -214,7 +214,9 @@ class Steps:
         picture = source.kind == "image"
         target = self._like.inputs[0] if self._like else None
         dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
-        whole = dtype.kind in "iu" and not self._o["dtype"]  # the model itself takes 0 … 255
+        whole = (
+            dtype.kind in "iu" and not self._o["dtype"]
+        )  # integer inputs of the model take 0 … 255
         return Preprocessing(
             missing=self._o["missing"],
             colour=self._colour if picture else "keep",
@@ -230,7 +232,7 @@ class Steps:
 
 
 def lengths(o: dict[str, Any]) -> tuple[int, ...]:
-    """Returns the samples of each split: --length, ONE's earlier options, or ONE's defaults."""
+    """Returns the length of each split: --length, ONE's earlier options, or ONE's defaults."""
     former = (o["train_length"], o["test_length"])
     if any(former):
         if o["length"] or o["split"] not in ((), ("train", "test")):
@@ -309,7 +311,7 @@ def report(made: Made) -> None:
 
 
 class Bar:
-    """Progress on stderr where that is a terminal: one bar for each split."""
+    """Progress bars on stderr if stderr is a terminal: one for each split."""
 
     def __init__(self, unit: str = " samples") -> None:
         self._unit = unit
@@ -317,7 +319,7 @@ class Bar:
         self._bar: Any = None
 
     def __call__(self, name: str, done: int, total: int | None) -> None:
-        """Moves the bar of a split to the number of samples done."""
+        """Sets the bar of a split to the number of finished samples."""
         if not sys.stderr.isatty():
             return
         if name != self._name:
@@ -375,13 +377,13 @@ def random(
     seed: int,
     output_format: str,
 ) -> None:
-    """Make random inputs, and the outputs of MODEL for them as expected outputs.
+    """Make random inputs, and expected outputs: the outputs of MODEL for them.
 
     The files are written next to the model: model.input.bin and model.output.bin. TOOL, which
     ONE's script requires, is ignored.
     """
     if len(paths) > 2 or not low < high:
-        raise click.UsageError("give [TOOL] MODEL, and --low below --high.")
+        raise click.UsageError("must be given [TOOL] MODEL, and --low below --high.")
     base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
     graphs, randomness = lower_model(read_model(paths[-1])).graphs, Randomness(low, high, seed)

@@ -1,4 +1,4 @@
-"""Show the memory that training needs, and for what; nothing is allocated."""
+"""Show the memory that training needs, by purpose, without allocating it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -91,7 +91,7 @@ def command(
     png: str | None,
     **options: Any,
 ) -> None:
-    """Show how MODEL would train: the micro-batches, and the memory by purpose.
+    """Show the memory that training MODEL would need, by purpose, and its micro-batches.
 
     Options and defaults are those of `odt train`.
     """
@@ -121,22 +121,22 @@ def command(
         size = cache_size(plans, work[0], info.batch_size, policy)
         reserve = size.resident
         note = report.cached(policy, size.kept) + "; mapped part of it" * policy.on_disk
-    found = fit_budget(
+    forecast = fit_budget(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
-    slots = slots_of(info, found.plan)
-    click.echo("\n".join(describe_schedule(found)))
-    click.echo("\n".join(describe_memory(found, info.optimizer, slots, note)))
-    click.echo("\n".join(describe_savings(savings(found, work[0]))))
-    click.echo("\n".join(describe_peak(found.plan)))
+    slots = slots_of(info, forecast.plan)
+    click.echo("\n".join(describe_schedule(forecast)))
+    click.echo("\n".join(describe_memory(forecast, info.optimizer, slots, note)))
+    click.echo("\n".join(describe_savings(savings(forecast, work[0]))))
+    click.echo("\n".join(describe_peak(forecast.plan)))
     if calls:
-        click.echo("\n".join(describe_calls(found.plan, found.memory)))
+        click.echo("\n".join(describe_calls(forecast.plan, forecast.memory)))
     if png:
-        draw(found, png)
+        draw(forecast, png)
 
 
 def slots_of(info: TrainingInfo, plan: Plan) -> tuple[str, ...]:
-    """Names of the optimizer's state arrays, with their sizes if these differ."""
+    """Returns the names of the optimizer's state arrays, with their sizes if the sizes differ."""
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
     sizes: dict[str, int] = {}
@@ -154,15 +154,15 @@ def describe_calls(plan: Plan, memory: MemoryPlan) -> list[str]:
     """Describes the plan, its memory plan, and the calls of the program bound to it."""
 
     def deliver(parameter: str, gradient: Array, owned: bool) -> None:
-        """Never called: the program is not run."""
+        """Does nothing: the program is only printed, not run."""
 
     program = Program(plan, memory, make_arena(memory.nbytes), {}, deliver)
     return ["", "plan", str(plan), "", "memory plan", str(memory), "", "calls", str(program)]
 
 
-def describe_schedule(found: Forecast) -> list[str]:
+def describe_schedule(forecast: Forecast) -> list[str]:
     """Describes how a batch is split into micro-batches."""
-    s = found.schedule
+    s = forecast.schedule
     runs = -(-s.batch // s.micro_batch)
     parts = f"{runs} micro-batches of {s.micro_batch}" if runs > 1 else "one micro-batch"
     workers = f"{s.workers} worker{'s'[: s.workers - 1]}"
@@ -173,65 +173,65 @@ def describe_schedule(found: Forecast) -> list[str]:
 
 
 def describe_memory(
-    found: Forecast, optimizer: str, slots: tuple[str, ...], cache: str = ""
+    forecast: Forecast, optimizer: str, slots: tuple[str, ...], cache: str = ""
 ) -> list[str]:
     """Describes the memory by purpose.
 
     Args:
-        found: the way to train.
-        optimizer: its name.
-        slots: its state.
-        cache: what is kept of the frozen part; empty where nothing is.
+        forecast: the memory that training will need.
+        optimizer: name of the optimizer.
+        slots: names of the optimizer's state arrays.
+        cache: description of the cache of the frozen layers; empty if there is none.
     """
-    separate = found.memory.separate * found.schedule.workers
+    separate = forecast.memory.separate * forecast.schedule.workers
     rows = [
-        ("parameters", found.parameters, ""),
-        ("optimizer", found.slots, f"{optimizer}: {', '.join(slots) or 'no state'}"),
+        ("parameters", forecast.parameters, ""),
+        ("optimizer", forecast.slots, f"{optimizer}: {', '.join(slots) or 'no state'}"),
         (
             "gradients",
-            found.gradients,
+            forecast.gradients,
             "accumulated until the batch is done"
-            if found.gradients
+            if forecast.gradients
             else "in the arena: immediate update",
         ),
-        ("arenas", found.arena, f"{separate:,} bytes without reuse"),
-        ("constants", found.constants, "weights that are not trained, in the mapped model file"),
-        ("data", found.data, "pages of the mapped data files; more without a budget"),
-        ("other", found.overhead, "Python objects and libraries, estimated"),
-        ("peak", found.peak, f"{size(found.peak)}, without Python and its modules"),
+        ("arenas", forecast.arena, f"{separate:,} bytes without reuse"),
+        ("constants", forecast.constants, "weights that are not trained, in the mapped model file"),
+        ("data", forecast.data, "pages of the mapped data files; more without a budget"),
+        ("other", forecast.overhead, "Python objects and libraries, estimated"),
+        ("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"),
     ]
     if cache:
         rows[-1:-1] = [
-            ("frozen", found.frozen, "arenas of the frozen layers, in the first epoch only"),
-            ("cache", found.cache, cache),
+            ("frozen", forecast.frozen, "arenas of the frozen layers, in the first epoch only"),
+            ("cache", forecast.cache, cache),
         ]
-        rows.append(("later", found.later, "peak of later epochs"))
+        rows.append(("later", forecast.later, "peak of later epochs"))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return table(cells, right=(1,))
 
 
-def describe_savings(found: Sequence[Saving]) -> list[str]:
+def describe_savings(savings: Sequence[Saving]) -> list[str]:
     """Describes the bytes that each technique saves."""
-    rows = [(saving.name, f"{saving.nbytes:,} bytes", saving.note) for saving in found]
+    rows = [(saving.name, f"{saving.nbytes:,} bytes", saving.note) for saving in savings]
     return ["", "memory saved by", *table(rows, right=(1,))] if rows else []
 
 
 def describe_peak(plan: Plan) -> list[str]:
     """Describes the values alive at the peak of a worker's arena."""
-    found = peak(plan)
-    sizes = {name: plan.values[name].spec.nbytes for name, _ in found.alive}
+    top = peak(plan)
+    sizes = {name: plan.values[name].spec.nbytes for name, _ in top.alive}
     total = sum(sizes.values())
     rows = [("VALUE", "BYTES", "SHAPE", "FROM", "TO")]
-    for name, life in found.alive[:SHOWN]:
+    for name, life in top.alive[:SHOWN]:
         rows.append(
             (_name(plan, name), f"{sizes[name]:,}", str(plan.values[name].spec), *_ends(plan, life))
         )
-    rest = found.alive[SHOWN:]
+    rest = top.alive[SHOWN:]
     if rest:
         rows.append((f"{len(rest)} more", f"{sum(sizes[n] for n, _ in rest):,}", "", "", ""))
     return [
         "",
-        f"peak of the arena in the {found.phase} phase at {found.entry}: {total:,} bytes a worker",
+        f"peak of the arena in the {top.phase} phase at {top.entry}: {total:,} bytes a worker",
         *table(rows, right=(1,)),
     ]
 
@@ -242,7 +242,8 @@ def _name(plan: Plan, name: str) -> str:
     tensor = plan.values[stem].tensor if stem in plan.values else None
     if tensor is None:
         return name
-    first = plan.graph.tensors[tensor].name.partition(";")[0]  # of what was merged, one
+    # A converter joins the names of merged tensors with semicolons.
+    first = plan.graph.tensors[tensor].name.partition(";")[0]
     label = one_line(first, MOST_NAME) or stem
     return f"gradient of {label}" if stem != name else label
 

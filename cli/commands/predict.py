@@ -23,7 +23,7 @@ from odt.core.training.inference import Predictor
 from odt.errors import OdtError
 from odt.kernels.opdef import Array, TensorSpec
 
-MOST_NAME = 200  # characters of a class; some of ImageNet's have over 100
+MOST_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
 ENDINGS = (".npy", ".npz")
 
 
@@ -43,7 +43,7 @@ ENDINGS = (".npy", ".npz")
     "--output-index",
     type=click.IntRange(0),
     metavar="K",
-    help="Number of the output that is printed or written as .npy, from 0.  [default: 0]",
+    help="Number of the output to print or to write as .npy, counted from 0.  [default: 0]",
 )
 @schedule_options
 def command(
@@ -58,7 +58,7 @@ def command(
 ) -> None:
     """Compute the outputs of MODEL for each sample, and print or write them.
 
-    Prints all values of an output, or the largest with --top. With --output and without --top
+    Prints all values of an output, or with --top only the largest. With --output but without --top,
     nothing is printed.
     """
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
@@ -102,7 +102,8 @@ def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
         )
     if ending == ".npy" and index is None and count > 1:
         raise OdtError(
-            f"--output {path}: must be an .npz, for the model has {count} outputs, but got .npy. "
+            f"--output {path}: must end in .npz, because the model has {count} outputs, but got "
+            ".npy. "
             f"Choose one of them with --output-index, or write {os.path.splitext(path or '')[0]}"
             ".npz."
         )
@@ -120,12 +121,12 @@ def _writing(
 
 
 def _line(row: Array, top: int | None, names: Sequence[str]) -> str:
-    """Formats all values, or the largest with their class names; of equal values the first.
+    """Formats all values of a sample, or the largest with their class names; the first if equal.
 
     Args:
-        row: outputs of one sample.
-        top: how many classes to name; None for all values.
-        names: class names; if their number is not that of the outputs, positions replace them.
+        row: values of one output for one sample.
+        top: number of classes to name; None for all values.
+        names: class names; unless there is one for each value, positions are printed instead.
     """
     if top is None:
         return " ".join(f"{value:.6g}" for value in row)

@@ -1,4 +1,4 @@
-"""Replace the last layers of a model, for another task (transfer learning)."""
+"""Replace the last layers of a model for another task (transfer learning)."""
 
 import os
 
@@ -37,7 +37,7 @@ from odt.errors import OdtError
     "--output",
     type=click.Path(),
     metavar="FILE",
-    help="File of the new model; its ending, .circle or .tflite, selects the format.",
+    help="File of the new model; its extension, .circle or .tflite, selects the format.",
 )
 @click.option(
     "--after",
@@ -63,13 +63,13 @@ def command(
     after: int | None,
     seed: int,
 ) -> None:
-    """Replace the last layers of MODEL by a new one for another task (transfer learning).
+    """Replace the last layers of MODEL with new ones for another task (transfer learning).
 
-    The layers before stay unchanged. Tensors that only the old layers need are removed, as are
-    class names, signatures and training info, which describe the old outputs. Features with axes
-    between batch and channels, such as height and width, are averaged over these axes.
+    Earlier layers stay unchanged. Tensors that only the old layers need are removed, as are class
+    names, signatures and training info, which describe the old outputs. If the features have axes
+    between batch and channels, such as height and width, the new layers average over them.
     """
-    count = given("--classes", classes, "how many the new output has")
+    count = given("--classes", classes, "the number of classes of the new output")
     path = given("--output", output, "the file that is written")
     ending = os.path.splitext(path)[1].lower()
     if ending not in FORMATS:
@@ -85,11 +85,11 @@ def command(
     one, more = ("value", "values") if activation == "linear" else ("class", "classes")
     click.echo(f"{path}: {count} {one if count == 1 else more} in place of {', '.join(names)}")
     click.echo(_reads(new))
-    click.echo(f"The new layers alone train with --num-of-trainable-ops {head.operators}.")
+    click.echo(f"To train only the new layers, give --num-of-trainable-ops {head.operators}.")
 
 
 def _units(text: str | None) -> tuple[int, ...]:
-    """The numbers of --hidden."""
+    """Parses the numbers of --hidden."""
     try:
         return tuple(int(n) for n in text.split(",")) if text is not None else ()
     except ValueError:
@@ -97,7 +97,7 @@ def _units(text: str | None) -> tuple[int, ...]:
 
 
 def _reads(new: Replaced) -> str:
-    """The features that were chosen, and the other choices."""
+    """Describes the features that the new layer reads, and the other choices."""
     features = new.features
     source = (
         "the model's input"

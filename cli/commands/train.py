@@ -96,5 +96,5 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
     log.end(stages)
     if lost is not None:
         steps = f"Training ended after step {trainer.build().parameters.step}"
-        raise LostFileError(f"{lost} {steps}; what was asked for is written.")
+        raise LostFileError(f"{lost} {steps}; all requested files are written.")
     leave(stopped)

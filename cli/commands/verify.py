@@ -21,7 +21,7 @@ from odt.core.training.inference import Predictor
     type=click.FloatRange(0),
     default=1e-5,
     show_default=True,
-    help="Largest difference that is accepted, as a fraction of the range of A's outputs.",
+    help="Largest accepted difference, as a fraction of the range of A's outputs.",
 )
 @schedule_options
 def command(
@@ -43,9 +43,9 @@ def command(
     with Predictor(a, batch, **options) as one, Predictor(b, batch, **options) as other:
         data = DataSet(open_columns(inputs, one.runtime.input_specs, "input"))
         DataSet(open_columns(inputs, other.runtime.input_specs, "input"))
-        found = compare_outputs(one, other, data, data.length)
+        agreements = compare_outputs(one, other, data, data.length)
     failed = False
-    for k, agreement in enumerate(found):
+    for k, agreement in enumerate(agreements):
         part = agreement.largest / agreement.span if agreement.span else agreement.largest
         same = "" if agreement.top is None else f"; same largest output in {agreement.top:.2%}"
         click.echo(

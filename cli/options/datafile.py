@@ -12,12 +12,12 @@ from odt.core.datasets.pictures import FITS, METHODS
 from odt.core.datasets.preprocess import COLOURS, MISSING, SCALES
 from odt.core.datasets.sounds import MOST_RATE
 
-# tf_dataset_converter's profiles: the sets it allows, and its name for messages.
+# Profiles of ONE's tf_dataset_converter: the data sets it accepts, and its name for messages.
 PROFILES = {
     "mnist": (("fashion_mnist", "mnist"), "Mnist"),
     "mobilenetv2": (("imagenet_a",), "MobileNetV2"),
 }
-ONES_LENGTHS = (1000, 100)  # of tf_dataset_converter's splits, train and test
+ONES_LENGTHS = (1000, 100)  # tf_dataset_converter's samples for training and for test
 FOLDER = click.Path(path_type=Path)
 # Sections of the help.
 SOURCE, TABLES, SOUNDS = "Source", "Tables and arrays", "Sounds"
@@ -45,7 +45,7 @@ source_options = combine(
 reading_options = combine(
     option(TABLES, "--label-column", default="-1", show_default=True,
            help="Name or number of the target column; none for a table without targets."),
-    option(TABLES, "--leave-out", multiple=True, help="Column that is not an input. Repeatable."),
+    option(TABLES, "--leave-out", multiple=True, help="Column that is no input. Repeatable."),
     option(TABLES, "--header/--no-header", default=None,
            help="Whether the first line holds the column names."),
     option(TABLES, "--delimiter", default="", help="Delimiter between cells, if not detected."),
@@ -60,7 +60,7 @@ reading_options = combine(
     option(SOUNDS, "--rate", type=click.IntRange(0, MOST_RATE), default=16000, show_default=True,
            help="Sample rate of the WAV files in Hz; 0 for any."),
     option(SOUNDS, "--seconds", type=click.FloatRange(0), default=1.0, show_default=True,
-           help="Length to which clips are trimmed or padded."),
+           help="Length in seconds to which clips are trimmed or padded."),
     option(SOUNDS, "--mel", type=click.IntRange(0), default=0,
            help="Number of log-mel bands; 0 for the waveform."),
     option(SOUNDS, "--frame", type=click.IntRange(1), default=512, show_default=True,
@@ -75,7 +75,8 @@ reading_options = combine(
 
 step_options = combine(
     option(STEPS, "--like", type=click.Path(), metavar="MODEL",
-           help="Take shape, channels and dtype from a model, and check the data against it."),
+           help="Take shape, channels and dtype from the inputs of MODEL, and check the data "
+           "against it."),
     option(STEPS, "--size", help="Image size, HEIGHTxWIDTH."),
     option(STEPS, "--resize", type=click.Choice(METHODS), default="bilinear", show_default=True,
            help="Interpolation when images are resized."),
@@ -100,19 +101,21 @@ step_options = combine(
     option(STEPS, "--augment", default="",
            help="Data augmentation: flip, shift=PIXELS, crop=FRACTION, noise=STD."),
     option(STEPS, "--augment-factor", type=click.IntRange(2), default=2, show_default=True,
-           help="Copies of each training sample, the unchanged one included."),
+           help="Number of copies of each training sample, including the original."),
     option(STEPS, "--model", "-m", type=click.Choice(list(PROFILES)),
            help="Preprocessing of ONE's tf_dataset_converter, with its --length 1000 100."),
 )  # fmt: skip
 
 split_options = combine(
     option(SPLITS, "--split", multiple=True,
-           help="Splits: names, or NAME=FRACTION to split the whole data set anew.  "
+           help="Splits: names of the source's splits, or NAME=FRACTION to split the whole data "
+           "set.  "
            "[default: train test]"),
     option(SPLITS, "--length", type=click.IntRange(1), multiple=True,
            help="Number of samples of each split."),
     option(SPLITS, "--shuffle/--no-shuffle", default=None,
-           help="Shuffle the samples.  [default: if they are split anew, or sorted by class]"),
+           help="Shuffle the samples.  [default: if odt splits the data set, or if it is sorted "
+           "by class]"),
     option(SPLITS, "--seed", type=click.IntRange(0), default=0, show_default=True,
            help="Random seed of shuffling and augmentation."),
     option(SPLITS, "--stratify/--no-stratify", default=None,
@@ -120,8 +123,8 @@ split_options = combine(
     option(SPLITS, "--fold", metavar="K/N",
            help="Cross-validation: test on the K-th of N folds, train on the others."),
     option(SPLITS, "--group-by", default="",
-           help="Keep each group in one split: a column that is left out, or a pattern for file "
-           "names."),
+           help="Keep each group in one split. Groups are the values of a column, which is then "
+           "no input, or the matches of a regular expression in file names."),
     option(SPLITS, "--train-length", "-l", type=click.IntRange(1),
            help="ONE's earlier option: number of training samples; 1000 if only --test-length is "
            "given."),

@@ -1,4 +1,4 @@
-"""Options of `odt train` alone: epochs, validation, exports; and the examples of its help."""
+"""Options that only `odt train` has (epochs, validation, exports), and the examples of its help."""
 
 import click
 
@@ -13,7 +13,7 @@ from odt.cli.options.sections import (
     option,
 )
 from odt.cli.options.shared import sample_weight_option
-from odt.cli.options.types import ClassWeights, Duration, GlobFactor, ScheduleText
+from odt.cli.options.types import ClassWeights, Duration, GlobValue, ScheduleText
 
 fit_options = combine(
     option(
@@ -36,13 +36,14 @@ fit_options = combine(
         "--max-time",
         type=Duration(),
         metavar="TIME",
-        help="Stop after the step in which TIME has passed: seconds, or such as 90s, 30m, 1h30m.",
+        help="Stop after the step during which TIME runs out: seconds, or a time with units such "
+        "as 90s, 30m, 1h30m.",
     ),
     option(
         DATA,
         "--shuffle/--no-shuffle",
         default=None,
-        help="Shuffle the samples anew in each epoch.",
+        help="Shuffle the samples in each epoch.",
     ),
     option(
         DATA,
@@ -94,13 +95,14 @@ fit_options = combine(
         show_default=True,
         metavar="NAME",
         help="Value that --keep-best, --patience and --schedule plateau compare: loss, val_loss, "
-        "or a --metric, with val_ before its name for validation.",
+        "or a --metric, with the prefix val_ for its validation value.",
     ),
     option(
         VALIDATION,
         "--keep-best",
         is_flag=True,
-        help="Export the weights of the epoch with the best value of --monitor, not the last.",
+        help="Export the weights of the epoch with the best value of --monitor instead of the "
+        "last epoch's.",
     ),
 )
 
@@ -109,8 +111,7 @@ rate_options = combine(
         OPTIMIZER,
         "--learning-rate-of",
         multiple=True,
-        type=GlobFactor(),
-        metavar="GLOB=FACTOR",
+        type=GlobValue("factor"),
         help="Multiply the learning rate of weights whose name or operator matches GLOB. "
         "Repeatable.",
     ),
@@ -119,15 +120,16 @@ rate_options = combine(
         "--schedule",
         type=ScheduleText(),
         help="Learning rate schedule, such as cosine or step:decay-rate=0.5,decay-steps=1000. "
-        "--learning-rate is the initial rate (highest for one-cycle). docs/training.md lists "
-        "the fields.",
+        "--learning-rate is the initial rate (highest for one-cycle). docs/training.md lists the "
+        "options of each schedule.",
     ),
     option(
         OPTIMIZER,
         "--warmup",
         type=click.IntRange(0),
         metavar="STEPS",
-        help="Learning rate warm-up: steps in which the rate grows linearly, before --schedule.",
+        help="Learning rate warm-up: number of steps in which the rate grows linearly before "
+        "--schedule starts.",
     ),
 )
 

@@ -1,7 +1,8 @@
-"""Command lines of Samsung ONE's onert_train, of today and of earlier releases.
+"""Command lines of Samsung ONE's onert_train, current and earlier releases.
 
 A command line with an option name that only ONE has gets ONE's exit statuses: 1 for an invalid
-argument, 255 for every other error. Names that both have, such as --batch_size, do not count.
+argument, 255 for every other error. Names that onert_train and odt share, such as --batch_size, do
+not count.
 """
 
 import json
@@ -15,7 +16,7 @@ from odt.cli.main import memory_error, message, version_option
 from odt.cli.options.sections import DATA, ONE, SELECTION, Command, combine, option
 from odt.errors import OdtError
 
-# Option names that only ONE has → odt's; None: the value is the model.
+# Option names that only ONE has → odt's option; None if the value is the model.
 NAMES: Mapping[str, str | None] = {
     "--load_input:raw": "--load-input",
     "--load_expected:raw": "--load-expected",
@@ -28,16 +29,16 @@ NAMES: Mapping[str, str | None] = {
     "--nnpackage": None,
     "--path": None,
 }
-EACH_STEP = "--export_checkpoint"  # in this spelling after each step; with dashes each epoch
+EACH_STEP = "--export_checkpoint"  # with underscore: after each step
 OUTPUT_SIZES = "--output_sizes"
-SPELLINGS = [  # as help lists them
+SPELLINGS = [  # as listed by the help
     *((name, f"Same as {odt or 'MODEL'}.") for name, odt in NAMES.items()),
     (EACH_STEP, "Same as --export-checkpoint with --export-checkpoint-every step."),
     (OUTPUT_SIZES, "Ignored."),
 ]
 BOOLEANS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 MUST_EXIST = ("model", "checkpoint", "load_input", "load_expected")
-FOUND_LATE = ("num_of_trainable_ops",)  # onert_train asks the runtime, and its refusals are 255
+FOUND_LATE = ("num_of_trainable_ops",)  # checked by the onert runtime, whose errors exit with 255
 
 
 class BadArgument(click.UsageError):
@@ -71,7 +72,7 @@ one_options = combine(
         "--data-length",
         type=click.IntRange(1),
         metavar="N",
-        help="Use the first N samples of the files only, for training and validation.",
+        help="Use only the first N samples of the files, for training and validation together.",
     ),
     option(
         ONE,
@@ -86,7 +87,7 @@ one_options = combine(
 
 
 class OneCommand(Command):
-    """A command that accepts the command lines of onert_train beside its own."""
+    """A command that also accepts the command lines of onert_train."""
 
     def make_context(
         self,
@@ -109,7 +110,7 @@ class OneCommand(Command):
         return ctx
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; errors look as onert_train's if its spellings were used."""
+        """Runs the command. With onert_train's spellings, errors have its form and exit status."""
         try:
             return super().invoke(ctx)
         except (OdtError, MemoryError) as e:
@@ -120,9 +121,9 @@ class OneCommand(Command):
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
         """Adds the section of onert_train's spellings."""
-        found = super().sections(ctx)
-        found[ONE] += SPELLINGS
-        return found
+        sections = super().sections(ctx)
+        sections[ONE] += SPELLINGS
+        return sections
 
     def _flags(self) -> frozenset[str]:
         options = (p for p in self.params if isinstance(p, click.Option))
@@ -143,11 +144,11 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
         flags: odt's options without a value.
 
     Returns:
-        The translated words, and whether one of the names is ONE's alone.
+        The translated words, and whether one of the option names exists only in ONE.
     """
     words: list[str] = []
     models: list[str] = []
-    found = False
+    has_one_name = False
     rest = list(args)
     while rest:
         word = rest.pop(0)
@@ -155,10 +156,12 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
         if word == "--":
             words += [word, *rest]
             break
-        once = value if equals else rest[0] if rest else ""
-        if name == "--mem_poll" and once.lower() in BOOLEANS:  # it once had a value
-            found = True
-            words += ["--mem-poll"] * BOOLEANS[once.lower()]
+        value_of_flag = value if equals else rest[0] if rest else ""
+        if (
+            name == "--mem_poll" and value_of_flag.lower() in BOOLEANS
+        ):  # earlier releases gave it a value
+            has_one_name = True
+            words += ["--mem-poll"] * BOOLEANS[value_of_flag.lower()]
             del rest[: not equals]
             continue
         if not word.startswith("-"):
@@ -166,14 +169,14 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
             continue
         one = _one_name(name)
         odt = name.replace("_", "-") if one is None else NAMES.get(one, one)
-        found |= one is not None
+        has_one_name |= one is not None
         if odt in flags:
             words.append(odt + equals + value)
             continue
         attached = not word.startswith("--") and len(word) > 2  # -v1
         values = [value] if equals else [rest.pop(0)] if rest and not attached else []
         if one == OUTPUT_SIZES or (odt == "--metric" and values == ["-1"]):
-            continue  # onert_train makes no use of the sizes; −1 is no metric
+            continue  # onert_train ignores the sizes; metric −1 means none
         if odt is None:
             models += values
             continue
@@ -181,7 +184,7 @@ def translate(args: Sequence[str], flags: frozenset[str]) -> tuple[list[str], bo
             words += ["--export-checkpoint-every", "step"]
             odt = "--export-checkpoint"
         words += [odt, *values]
-    return [*models, *words], found
+    return [*models, *words], has_one_name
 
 
 def _one_name(name: str) -> str | None:
@@ -215,7 +218,7 @@ def check_output_sizes(args: Sequence[str]) -> None:
 
 
 def _check(ctx: click.Context) -> None:
-    """Checks that onert_train makes before it starts."""
+    """Makes the checks that onert_train makes before it starts."""
     for name in MUST_EXIST:
         path = ctx.params.get(name)
         if path is not None and not os.path.exists(path):
@@ -228,7 +231,7 @@ def _check(ctx: click.Context) -> None:
 
 
 def _as_one(error: click.UsageError) -> click.UsageError:
-    """onert_train's own checks end with 1; its parser and the runtime with 255."""
+    """Chooses the exit status: 1 for onert_train's own checks, 255 for its parser and runtime."""
     parameter = getattr(error, "param", None)
     late = parameter is not None and parameter.name in FOUND_LATE
     own = isinstance(error, click.BadParameter) and not late

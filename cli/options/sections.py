@@ -21,7 +21,7 @@ TRAINING = (DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, ONE)
 
 
 class Option(click.Option):
-    """An option that knows its section of the help.
+    """An option with the section of the help that lists it.
 
     Args:
         section: title of the section.
@@ -44,16 +44,16 @@ class Command(click.Command):
         self.examples = tuple(examples)
 
     def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
-        """Titles of sections, in order → what each lists: names, and what they mean."""
-        found: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}
+        """Returns the sections in order: title → (option names, help text) of each option."""
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in TRAINING}
         others = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if isinstance(parameter, Option) and record:
-                found.setdefault(parameter.section, []).append(record)
+                sections.setdefault(parameter.section, []).append(record)
             elif isinstance(parameter, click.Option) and record:
                 others.append(record)
-        return found | {OTHER: others}
+        return sections | {OTHER: others}
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the options, section by section."""
@@ -79,7 +79,7 @@ def option(section: str, *names: str, **attrs: Any) -> Decorator:
 
 
 def combine(*options: Decorator) -> Decorator:
-    """Several options as one decorator; help lists them in this order."""
+    """Combines several options into one decorator. The help lists them in this order."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in reversed(options):

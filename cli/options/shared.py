@@ -1,4 +1,4 @@
-"""Options that commands share: the same name, meaning and help everywhere."""
+"""Options shared by several commands, with one name, meaning and help text."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from odt.cli.options.sections import (
     option,
 )
 from odt.cli.options.types import (
-    GlobFraction,
+    GlobValue,
     Interval,
     LossText,
     OfOutput,
@@ -41,7 +41,7 @@ T = TypeVar("T")
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # Fields of TrainingInfo that gradient_options fill.
 GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema")
-# onert_train's numbers.
+# Numbers that onert_train accepts for names.
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
 METRIC_IDS = {str(row.onert): row.name for row in METRIC_ROWS if row.onert is not None}
 
@@ -100,8 +100,8 @@ schedule_options = combine(
         MEMORY,
         "--micro-batch",
         type=click.IntRange(1),
-        help="Micro-batch size: samples a worker computes at once. A smaller one needs less "
-        "memory. Chosen by odt if left out.",
+        help="Micro-batch size: number of samples that a worker computes at once. A smaller one "
+        "needs less memory. Chosen by odt if left out.",
     ),
     option(
         MEMORY,
@@ -171,8 +171,8 @@ checkpoint_options = combine(
         "--export-checkpoint-every",
         type=Interval(),
         show_default="epoch",
-        help="Checkpoint interval: each step, each epoch, or N steps. The end of training always "
-        "saves one.",
+        help="Checkpoint interval: each step, each epoch, or N steps. The last step always saves "
+        "one.",
     ),
     option(
         EXPORT,
@@ -246,7 +246,7 @@ last_operators_option = option(
     help="Train the last N operators of the model; -1 for all, 0 for none.",
 )
 
-# What circle+ stores. All default to None: then the model's own value counts, then odt's.
+# Training info that circle+ can store. The default None selects the model's value, else odt's.
 training_options = combine(
     loss_options,
     option(
@@ -279,7 +279,7 @@ selection_options = combine(
         SELECTION,
         "--freeze-norm",
         is_flag=True,
-        help="Freeze BatchNorm that was converted to MUL and ADD with constants.",
+        help="Freeze batch normalization, which converters store as MUL and ADD with constants.",
     ),
 )
 
@@ -287,10 +287,9 @@ sparse_option = option(
     SELECTION,
     "--sparse",
     multiple=True,
-    type=GlobFraction(),
-    metavar="GLOB=FRACTION",
-    help="Sparse training: of filters whose name or operator matches GLOB, train only this "
-    "fraction of the output channels, those with the largest norm. Repeatable.",
+    type=GlobValue("fraction", maximum=1),
+    help="Sparse training: train only this fraction of the output channels, those with the "
+    "largest norm, in filters whose name or operator matches GLOB. Repeatable.",
 )
 
 
@@ -304,9 +303,9 @@ def hyper_parameters() -> dict[str, dict[UpdateRule, HyperParameter]]:
 
 
 def hyper_parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for the hyper-parameters of all optimizers, from their rows.
+    """Adds the hyper-parameters of all optimizers as options, from the rows of the optimizers.
 
-    None: the model's own value, then the optimizer's default.
+    The default None selects the model's value, else the optimizer's default.
     """
     return combine(*map(_hyper_parameter_option, hyper_parameters().values()))(command)
 
@@ -321,7 +320,7 @@ def _hyper_parameter_option(users: Mapping[UpdateRule, HyperParameter]) -> Decor
 
 
 def _help(users: Mapping[UpdateRule, HyperParameter]) -> str:
-    """What a hyper-parameter is, and for which optimizers."""
+    """Returns the help text of a hyper-parameter, with the optimizers that have it."""
     notes: dict[str, list[str]] = {}
     for rule, h in users.items():
         notes.setdefault(h.note, []).append(rule.name)

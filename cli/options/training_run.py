@@ -15,7 +15,7 @@ from odt.core.storage.atomic_files import AtomicFile
 from odt.errors import LostFileError, OdtError
 from odt.kernels.schedules import ReduceOnPlateau
 
-# Arguments of fit for command lines in ONE's spelling.
+# Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
 EXPORTS = {
     "circle": "export_circle",
@@ -25,7 +25,7 @@ EXPORTS = {
 
 
 def exports_of(options: dict[str, Any]) -> dict[str, str]:
-    """The models to write: path by format."""
+    """Returns the paths of the models to write, by format."""
     return {kind: options[name] for kind, name in EXPORTS.items() if options[name]}
 
 
@@ -61,7 +61,8 @@ def warn_of_no_export(options: dict[str, Any], exports: dict[str, str]) -> None:
 def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, Any]) -> None:
     """Raises OdtError if a file would be written over one that is read.
 
-    A model may be replaced by what it became, in its format, and a checkpoint by a later one.
+    The trained model may replace its model file if the format is the same, and a checkpoint an
+    earlier one.
     """
     names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
     written = {"--export-checkpoint": options["export_checkpoint"]}
@@ -83,7 +84,7 @@ def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str
 
 
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
-    """The trainer that the options describe; options stay as they are."""
+    """Returns the trainer that the options describe; does not change the options."""
     trainable = odt.Trainable(
         options["num_of_trainable_ops"],
         options["trainable_ops"],
@@ -104,14 +105,16 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
 
 
 def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet, dict[str, Any]]:
-    """The samples, and the other arguments of `fit`.
+    """Opens the samples; returns them and the other arguments of `fit`.
 
     Raises:
         DataError: if the files do not fit the model.
         OdtError: if options contradict each other or the data.
     """
     for path in exports_of(options).values():
-        AtomicFile(path).discard()  # refused now rather than after hours of training
+        AtomicFile(
+            path
+        ).discard()  # an unwritable path is an error now, not after hours of training
     files = (
         given("--load-input", options["load_input"], "the file with the inputs of all samples"),
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
@@ -159,13 +162,13 @@ def write_exports(
     options: dict[str, Any],
     lost: LostFileError | None,
 ) -> None:
-    """Writes the trained models; saves the weights where the model's own file is lost.
+    """Writes the trained models, or a checkpoint if the model's own file is lost.
 
     Args:
-        trainer: trained.
+        trainer: a trainer that has finished training.
         exports: path by format.
-        options: of the command.
-        lost: what ended the training, if a file was lost: its checkpoint is still to be written.
+        options: options of the command.
+        lost: the error that ended training if a file was lost; a last checkpoint is written first.
 
     Raises:
         LostFileError: if the model's file is lost.

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -20,15 +21,15 @@ from odt.text import parse_size
 
 
 class Word(click.ParamType[str]):
-    """A choice among words, in any spelling, or onert_train's number for a word.
+    """A choice among words in any case, with - or _, or among onert_train's numbers for them.
 
-    The value has underscores between words, as the rest of odt does.
+    The parsed value has underscores, as names in Python do.
 
     Args:
-        words: legal words; rows of a registry are loaded only to list them in help and messages.
-        ids: today's onert_train numbers → words; a registry's rows have their own.
-        was: meaning of 0 in the first onert_train; undefined today.
-        also: legal words after the others.
+        words: accepted words, or a registry, whose rows are loaded only for help and messages.
+        ids: numbers of the current onert_train → words; a registry's rows have their own.
+        was: meaning of 0 in the first onert_train; undefined in the current one.
+        also: further accepted words, listed after the others.
     """
 
     name = "word"
@@ -50,7 +51,7 @@ class Word(click.ParamType[str]):
 
     @property
     def ids(self) -> Mapping[str, str]:
-        """onert's number → word."""
+        """onert_train's number → word."""
         return self._words.onert_numbers if isinstance(self._words, Rows) else self._ids
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
@@ -174,7 +175,7 @@ class Interval(click.ParamType[int]):
 
 
 class Property(click.ParamType[tuple[str, str | int | float]]):
-    """NAME=VALUE: an integer or a float if the value reads as one, else a string."""
+    """NAME=VALUE. The value is an integer or a float if it has that form, else a string."""
 
     name = "property"
 
@@ -194,28 +195,20 @@ class Property(click.ParamType[tuple[str, str | int | float]]):
         return name, text
 
 
-class GlobFraction(click.ParamType[tuple[str, float]]):
-    """GLOB=FRACTION, a pattern of names and a fraction above 0 and at most 1."""
+class GlobValue(click.ParamType[tuple[str, float]]):
+    """GLOB=NUMBER: a pattern of weight names, and a number above 0.
 
-    name = "fraction"
+    Args:
+        what: name of the number in help and messages.
+        maximum: largest accepted number.
+    """
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        """Parses the text of a value."""
-        if isinstance(value, tuple):
-            return value
-        glob, _, text = str(value).rpartition("=")
-        fraction = float(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,9}", text) else 0.0
-        if not glob or not 0 < fraction <= 1:
-            self.fail(f"must be GLOB=FRACTION, with a fraction above 0, up to 1, but got {value}.")
-        return glob, fraction
+    def __init__(self, what: str, maximum: float = math.inf) -> None:
+        self.name, self._maximum = what, maximum
 
-
-class GlobFactor(click.ParamType[tuple[str, float]]):
-    """GLOB=FACTOR, a pattern of names and a number above 0."""
-
-    name = "factor"
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return f"GLOB={self.name.upper()}"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -224,10 +217,16 @@ class GlobFactor(click.ParamType[tuple[str, float]]):
         if isinstance(value, tuple):
             return value
         glob, _, text = str(value).rpartition("=")
-        factor = float(text) if re.fullmatch(r"\d{0,9}\.?\d{1,9}(e[+-]?\d)?", text) else 0.0
-        if not glob or not factor:
-            self.fail(f"must be GLOB=FACTOR, with a factor above 0, but got {value}.", param, ctx)
-        return glob, factor
+        number = float(text) if re.fullmatch(r"\d{0,9}\.?\d{1,9}(e[+-]?\d)?", text) else 0.0
+        if not glob or not 0 < number <= self._maximum:
+            limit = "" if self._maximum == math.inf else f" and at most {self._maximum:g}"
+            self.fail(
+                f"must be GLOB={self.name.upper()} with a {self.name} above 0{limit}, "
+                f"but got {value}.",
+                param,
+                ctx,
+            )
+        return glob, number
 
 
 class ClassWeights(click.ParamType[str | dict[int, float]]):
@@ -261,11 +260,11 @@ class ClassWeights(click.ParamType[str | dict[int, float]]):
 
 
 class OfOutput(click.ParamType[tuple[str, Any]]):
-    """OUTPUT=VALUE: a value for one model output, named by its tensor or its number.
+    """OUTPUT=VALUE: a value for one model output, given by its tensor's name or its number.
 
     Args:
         value: type of the text after the last equals sign.
-        metavar: form of the whole, for help and messages.
+        metavar: form of the whole argument, for help and messages.
     """
 
     name = "of output"

@@ -1,12 +1,12 @@
-"""Checks of output paths: no input is overwritten, no two outputs are one file, endings fit."""
+"""Checks of output paths: no file is read and written or written twice, extensions fit formats."""
 
 import os
 from collections.abc import Collection, Mapping
 
 from odt.errors import OdtError
 
-FORMATS = {".circle": "circle", ".tflite": "tflite"}  # model formats by file ending
-# Endings of files that no model is written to.
+FORMATS = {".circle": "circle", ".tflite": "tflite"}  # file name extension → model format
+# Extensions of other file formats, to which no model is written.
 FOREIGN = {".h5", ".hdf5", ".keras", ".onnx", ".pb", ".pt", ".pth", ".ckpt", ".odt"}
 FOREIGN |= {".npy", ".npz", ".csv", ".json", ".zip", ".py"}
 
@@ -19,48 +19,48 @@ def check_outputs(
     """Refuses to overwrite an input or another output.
 
     Args:
-        written: paths of outputs by option, None for an option that was left out.
-        read: paths of inputs, likewise.
+        written: output paths by option, None for an option that was left out.
+        read: input paths, in the same form.
         replaces: pairs of an output and an input that it may overwrite.
 
     Raises:
-        OdtError: if two paths are one file.
+        OdtError: if two paths are the same file.
     """
     others = dict(read)
     for name, path in written.items():
         for other, read_path in others.items():
             if path and read_path and (name, other) not in replaces and _same(path, read_path):
                 raise OdtError(
-                    f"{name} {path}: must not be another file of the command, but got that of "
-                    f"{other}. Give another name."
+                    f"{name} {path}: must be a file of its own, but got the file of {other}. Give "
+                    "another name."
                 )
         others[name] = path
 
 
 def check_ending(name: str, path: str, kind: str) -> None:
-    """Refuses a model path with the ending of another format; unknown endings are accepted.
+    """Refuses a model path with the extension of another format; unknown extensions are accepted.
 
     Args:
-        name: of the option or argument.
-        path: of the file.
+        name: name of the option or argument.
+        path: path of the file.
         kind: format of the model: circle, circle+ or tflite.
 
     Raises:
-        OdtError: if the ending is another format's.
+        OdtError: if the extension belongs to another format.
     """
     wanted = f".{kind.rstrip('+')}"
     ending = os.path.splitext(path)[1].lower()
     if ending in FORMATS.keys() | FOREIGN and ending != wanted:
         raise OdtError(
-            f"{name} {path}: must not have the ending of another format than {kind}, but got "
-            f"{ending}. Give a name in {wanted}."
+            f"{name} {path}: must have an extension that fits {kind}, but got {ending}. Give a "
+            f"name that ends in {wanted}."
         )
 
 
 def _same(one: str, other: str) -> bool:
     try:
         return os.path.samefile(one, other)
-    except OSError:  # one of them is not there yet
+    except OSError:  # one of the files does not exist yet
         return os.path.realpath(one) == os.path.realpath(other)
-    except ValueError:  # a null byte; who opens it says so
+    except ValueError:  # a null byte, which opening the file will report
         return False

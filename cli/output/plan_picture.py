@@ -10,11 +10,11 @@ from odt.errors import OdtError
 MB = 1e6
 
 
-def draw(found: Forecast, path: str) -> None:
+def draw(forecast: Forecast, path: str) -> None:
     """Writes a PNG: constant memory, and stacked on it the values alive at each call.
 
     Raises:
-        OdtError: if matplotlib is not there, or the file cannot be written.
+        OdtError: if matplotlib is not installed, or the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure
@@ -23,23 +23,23 @@ def draw(found: Forecast, path: str) -> None:
             "--png: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
         ) from e
     layers = {
-        "parameters": [found.parameters],
-        "optimizer": [found.slots],
-        "gradients, accumulated": [found.gradients],
+        "parameters": [forecast.parameters],
+        "optimizer": [forecast.slots],
+        "gradients, accumulated": [forecast.gradients],
     }
-    alive = arena_usage(found.plan, found.schedule.workers)
-    calls = range(len(found.plan.entries))
+    alive = arena_usage(forecast.plan, forecast.schedule.workers)
+    calls = range(len(forecast.plan.entries))
     heights = [[n / MB for n in (each * len(calls))] for each in layers.values()]
     heights += [[n / MB for n in each] for each in alive.values()]
     names = [*layers, *(f"{name} in arenas" for name in alive)]
     figure = Figure(figsize=(10, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.stackplot(calls, heights, labels=names, step="post")
-    axes.axhline(found.total / MB, color="black", linewidth=1, label="allocated")
+    axes.axhline(forecast.total / MB, color="black", linewidth=1, label="allocated")
     axes.axvline(
-        found.plan.forward_entries, color="gray", linestyle=":", label="forward | backward"
+        forecast.plan.forward_entries, color="gray", linestyle=":", label="forward | backward"
     )
-    s = found.schedule
+    s = forecast.schedule
     axes.set_title(f"micro-batches of {s.micro_batch} of {s.batch}, workers: {s.workers}")
     axes.set_xlabel("call")
     axes.set_ylabel("MB")

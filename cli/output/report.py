@@ -1,7 +1,7 @@
 """Reports of training: onert_train's blocks and lines, and the memory block.
 
-Pure functions from figures to text, without the last newline. Names, widths and digits are those
-of onert_train, because scripts parse them.
+Each function formats figures and returns text without a final newline. Names, widths and digits are
+those of onert_train, because scripts parse them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,16 +33,16 @@ def parameter_block(
     """Formats the training parameters as onert_train prints them before the first step.
 
     Args:
-        learning_rate: of the optimizer.
-        batch_size: samples of a step.
+        learning_rate: learning rate of the optimizer.
+        batch_size: samples per step.
         loss: name of the loss function.
-        reduction: how the losses of a batch become one.
+        reduction: reduction of the losses of a batch.
         optimizer: name of the optimizer.
-        num_of_trainable_ops: −1 for all, else how many at the end of the model; −2 for others,
-            which onert_train has no number for.
-        trainable_ops: their positions.
-        origins: where each value comes from, to be told after it.
-        hyper_parameters: of the optimizer, each to be told in a line; onert_train has none.
+        num_of_trainable_ops: operators at the end of the model; −1 for all; −2 for any others, for
+            which onert_train has no number.
+        trainable_ops: positions of the trainable operators.
+        origins: source of each value, printed after it.
+        hyper_parameters: hyper-parameters of the optimizer, one line each; onert_train prints none.
     """
     origins_by_name = origins or {}
 
@@ -76,8 +76,8 @@ def schedule_line(schedule: LearningRate, steps: int) -> str:
     """Formats the learning rate schedule.
 
     Args:
-        schedule: as the user gave it.
-        steps: of the run.
+        schedule: the learning rate, or its schedule.
+        steps: number of steps of the run.
     """
     return f"learning rate: {str(schedule).replace('_', '-')}, over {steps:,} steps"
 
@@ -93,11 +93,11 @@ def epoch_line(
     """Formats one epoch: mean step time, and means of losses and metrics over its steps.
 
     Args:
-        number: of the epoch; the first is 1.
-        epochs: how many there will be.
-        training: losses, metrics and times of the training samples.
-        validation: None where nothing was validated.
-        as_one: four decimals for all, as onert_train has them, however small.
+        number: number of the epoch, from 1.
+        epochs: number of epochs of the run.
+        training: losses, metrics and times on the training samples.
+        validation: losses and metrics on the validation samples; None without validation.
+        as_one: whether to print four decimals always, as onert_train does.
     """
     step_ms = training.seconds * 1000 / max(training.steps, 1)
     items = [
@@ -115,7 +115,7 @@ def best_line(best: Best, kept: bool) -> str:
 
     Args:
         best: the best epoch.
-        kept: whether its weights are what is exported.
+        kept: whether its weights will be exported.
     """
     exported = "; exported" if kept else ""
     name, value = best.monitor.name, best.monitor.best or 0.0
@@ -124,7 +124,7 @@ def best_line(best: Best, kept: bool) -> str:
 
 
 def figures_line(result: Result) -> str:
-    """Formats losses and metrics of one pass over data."""
+    """Formats the losses and metrics of one pass over the data."""
     return " - ".join(_figures("", result))
 
 
@@ -137,7 +137,7 @@ def _figures(prefix: str, result: Result, as_one: bool = False) -> list[str]:
 
 
 def figure(name: str, value: float) -> str:
-    """Formats a loss or metric: four decimals, or four digits of a small loss or error."""
+    """Formats a loss or metric with four decimals; a small loss or error with four digits."""
     small = 0 < value < 0.001 and (name == "loss" or name.endswith("_error"))
     return f"{value:.3e}" if small else f"{value:.4f}"
 
@@ -146,9 +146,9 @@ def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], fir
     """Formats the time of each phase, and of the steps of each epoch.
 
     Args:
-        phases_ms: wall time by phase; EXECUTE is the whole loop.
-        epochs_ms: sum of the step times, without validation.
-        first: number of the first of these epochs.
+        phases_ms: wall time by phase; EXECUTE is the whole training loop.
+        epochs_ms: sum of the step times of each epoch, without validation.
+        first: number of the first epoch in epochs_ms.
     """
     lines = [f"{name:<12} takes {ms:.4f} ms" for name, ms in phases_ms.items()]
     lines += [f"- Epoch {k}{' takes ':>12}{ms:.4f} ms" for k, ms in enumerate(epochs_ms, first)]

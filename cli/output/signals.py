@@ -1,6 +1,6 @@
 """SIGINT, SIGTERM, SIGHUP and a closed stdout.
 
-A command still writes the files that were asked for, whichever of them it gets.
+After any of them, a command still writes the requested files.
 """
 
 import errno
@@ -27,7 +27,7 @@ SIGNALS = tuple(
 def stop_on_signals() -> Iterator[list[int]]:
     """Collects Ctrl-C, SIGTERM or SIGHUP in a list; a second signal terminates the process.
 
-    A signal that was ignored, as `nohup` has it, stays ignored.
+    A signal that was ignored before, as by `nohup`, stays ignored.
     """
     caught: list[int] = []
     before = {n: signal.getsignal(n) for n in SIGNALS}
@@ -53,7 +53,7 @@ def leave(caught: Sequence[int]) -> None:
     """Exits with the status of the first signal that was caught, if there is one."""
     if caught:
         name = "Ctrl-C" if caught[0] == signal.SIGINT else signal.Signals(caught[0]).name
-        click.echo(f"Stopped by {name}; all files that were asked for are written.", err=True)
+        click.echo(f"Stopped by {name}; all requested files are written.", err=True)
         raise click.exceptions.Exit(128 + caught[0])
 
 
@@ -93,18 +93,18 @@ class Output:
         if self.lost.errno == errno.EPIPE and not self.go_on:
             raise self.lost
         reason = (self.lost.strerror or str(self.lost)).lower()
-        done = ". All files that were asked for are written." if self.go_on else ""
+        done = ". All requested files are written." if self.go_on else ""
         raise OutputError(f"standard output: must accept all output, but got: {reason}{done}")
 
     def _lose(self, e: OSError) -> None:
         self.lost = e
-        with open(os.devnull, "wb") as nowhere:  # takes what a buffer still holds, too
+        with open(os.devnull, "wb") as nowhere:  # also receives what a buffer still holds
             os.dup2(nowhere.fileno(), self._stream.fileno())
         if not self.go_on:
             self.check()
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is as in the stream."""
+        """Forwards all other attributes to the stream."""
         return getattr(self._stream, name)
 
 
@@ -113,13 +113,15 @@ def printing() -> Iterator[None]:
     """Handles a standard output or standard error that is closed inside the `with` block.
 
     Raises:
-        OutputError: if standard output failed, at once or, after `keep_going`, at the end.
-        OSError: at once, if standard output is a closed pipe.
+        OutputError: if standard output failed; after `keep_going`, raised at the end.
+        OSError: if standard output is a closed pipe, raised immediately.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # Windows pipes lack →; a "?" ends no command
             stream.reconfigure(errors="replace")
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # for one that was closed before
+    with open(
+        os.devnull, "w", encoding="utf-8"
+    ) as nowhere:  # replaces a stream that was closed from the start
         out = Output(sys.stdout or nowhere, go_on=False)
         err = Output(sys.stderr or nowhere, go_on=True)
         with redirect_stdout(out), redirect_stderr(err):
@@ -128,6 +130,6 @@ def printing() -> Iterator[None]:
 
 
 def keep_going() -> None:
-    """From here on, the command continues after stdout is closed, because it writes files."""
+    """Lets the command continue if stdout is closed from now on, because it writes files."""
     if isinstance(sys.stdout, Output):
         sys.stdout.go_on = True

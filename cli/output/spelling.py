@@ -6,7 +6,7 @@ Messages and warnings name options as the Python API does, in backticks: `micro_
 
 import re
 
-# Argument in Python → option, where they are not the same words.
+# Argument in Python → option, if they differ by more than dashes.
 OPTIONS = {
     "last": "num-of-trainable-ops",
     "operators": "trainable-ops",

@@ -1,4 +1,4 @@
-"""What `odt train` prints while it runs, with a progress bar on a terminal."""
+"""Output of `odt train` while it runs, with a progress bar on a terminal."""
 
 import sys
 import warnings
@@ -35,8 +35,8 @@ class TrainingLog(odt.Callback):
     """Prints onert_train's blocks and lines; a context manager that shows the progress bar.
 
     Args:
-        stopped: holds a signal once training is to end.
-        options: of the command.
+        stopped: the signals received; training ends when it is not empty.
+        options: options of the command.
     """
 
     def __init__(self, stopped: Sequence[int], options: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ class TrainingLog(odt.Callback):
         self._bar.close()
 
     def on_train_begin(self, logs: odt.Logs) -> None:
-        """Prints what will be trained, how, and in how much memory."""
+        """Prints the training parameters, the number of trained weights and the memory."""
         trainer, options = self.trainer, self._options
         core, graph = trainer.build(), trainer.recipe.model.graph
         used = values_used(graph, core.info)
@@ -93,7 +93,7 @@ class TrainingLog(odt.Callback):
         self._bar.total = max(steps * (options["epochs"] - self._first + 1) - done, 0)
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
-        """Names the epoch on the bar; prints the results before the first epoch."""
+        """Shows the epoch on the progress bar; prints the results before the first epoch."""
         start = self.trainer.epoch
         if start is not None and start.number == 0 and not spelled_as_one():
             results = start.training, start.validation
@@ -102,7 +102,7 @@ class TrainingLog(odt.Callback):
         self._bar.set_description(name, refresh=False)
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
-        """Moves the bar, and ends training after a signal."""
+        """Advances the progress bar, and ends training after a signal."""
         if not self._bar.disable:
             self._bar.set_postfix(loss=report.figure("loss", logs["loss"]), refresh=False)
             self._bar.update()
@@ -110,16 +110,16 @@ class TrainingLog(odt.Callback):
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Prints the epoch's line."""
-        found = self.trainer.epoch
-        assert found is not None
+        record = self.trainer.epoch
+        assert record is not None
         self._bar.clear()
-        self._times.append(found.training.seconds * 1000)
-        results = found.training, found.validation
+        self._times.append(record.training.seconds * 1000)
+        results = record.training, record.validation
         epochs = self._options["epochs"]
         click.echo(report.epoch_line(epoch + 1, epochs, *results, as_one=spelled_as_one()))
 
     def end(self, stages: StageTimer) -> None:
-        """Prints the best epoch, and what each stage took."""
+        """Prints the best epoch, and time and memory of each stage."""
         best, options = self.trainer.build().best, self._options
         if (options["keep_best"] or options["patience"]) and best.epoch:
             click.echo(report.best_line(best, options["keep_best"]))

@@ -1,4 +1,4 @@
-"""`import odt` costs nothing, and every public name is there when it is asked for."""
+"""`import odt` is fast and lazy: each public name is loaded when it is used first."""
 
 import ast
 import importlib

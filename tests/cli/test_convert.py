@@ -26,14 +26,14 @@ def test_a_tflite_model_becomes_circle_and_tflite_again(tmp_path: Path) -> None:
     assert back.read_bytes() == SINE.read_bytes()
 
 
-def test_the_ending_may_be_in_capitals_and_the_format_stay(tmp_path: Path) -> None:
+def test_an_extension_in_capitals_is_accepted(tmp_path: Path) -> None:
     output = tmp_path / "M.CIRCLE"
     assert run(CIRCLE, output).exit_code == 0
     assert output.read_bytes() == CIRCLE.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["m.bin", "m"])
-def test_another_ending_is_refused(name: str, tmp_path: Path) -> None:
+def test_another_extension_is_refused(name: str, tmp_path: Path) -> None:
     result = run(CIRCLE, tmp_path / name)
     assert result.exit_code == 1
     assert "must end in .circle or .tflite" in result.stderr

@@ -54,19 +54,19 @@ def test_an_npy_of_several_outputs_is_refused(data: Path) -> None:
     path = data.with_name("p.npy")
     result = predict(RNET, data, "--output", path)
     assert result.exit_code == 1
-    assert "must be an .npz, for the model has 2 outputs, but got .npy" in result.stderr
+    assert "must end in .npz, because the model has 2 outputs, but got .npy" in result.stderr
     assert "--output-index" in result.stderr
     assert str(path.with_suffix(".npz")) in result.stderr
     assert not path.exists()
 
 
-@pytest.mark.parametrize("ending", [".bin", ""])
-def test_other_endings_are_refused(ending: str, data: Path) -> None:
+@pytest.mark.parametrize("suffix", [".bin", ""])
+def test_other_suffixs_are_refused(suffix: str, data: Path) -> None:
     result = predict(
-        MLP_SM / "model.circle", MLP_SM / "input.bin", "--output", data.with_name("p" + ending)
+        MLP_SM / "model.circle", MLP_SM / "input.bin", "--output", data.with_name("p" + suffix)
     )
     assert result.exit_code == 1
-    assert f"must end in .npy or .npz, but got {ending or 'none'}" in result.stderr
+    assert f"must end in .npy or .npz, but got {suffix or 'none'}" in result.stderr
 
 
 def test_an_output_that_is_not_there_is_refused(data: Path) -> None:

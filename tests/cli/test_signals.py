@@ -22,7 +22,7 @@ posix = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="signals are PO
 full = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
 LOST = (
     "Error: standard output: must accept all output, but got: {}. "
-    "All files that were asked for are written.\n"
+    "All requested files are written.\n"
 )
 
 
@@ -71,7 +71,7 @@ def test_a_signal_ends_after_the_step_and_exports(name: str, tmp_path: Path) -> 
     _, errors = process.communicate(timeout=FOREVER)
     assert process.returncode == 128 + number  # what shells report for the signal
     said = "Ctrl-C" if name == "SIGINT" else name
-    assert errors == f"Stopped by {said}; all files that were asked for are written.\n"
+    assert errors == f"Stopped by {said}; all requested files are written.\n"
     assert out.read_bytes() != MODEL.read_bytes()
     assert state.exists()
 

@@ -137,7 +137,8 @@ def test_activations_and_hidden_layers(
 ) -> None:
     before, path = read_model(str(RESNET)).graph, tmp_path / f"new.{ending}"
     result = run(RESNET, path, *options)
-    assert f"The new layers alone train with --num-of-trainable-ops {len(ops)}.\n" in result.stdout
+    option = f"--num-of-trainable-ops {len(ops)}"
+    assert f"To train only the new layers, give {option}.\n" in result.stdout
     new = read_model(str(path))
     assert [n.op for n in new.graph.nodes] == [*(n.op for n in before.nodes[:-2]), *ops]
     x = random_inputs(RESNET, 1)
@@ -209,7 +210,7 @@ def test_a_linear_head_learns_with_a_loss(tmp_path: Path) -> None:
         (("--hidden", "8,0"), "--hidden: must be a whole number of at least 1, but got 0"),
         (("--hidden", "8,"), "--hidden: must be numbers such as 64,32, but got 8,"),
         (("--output", "m.onnx"), "--output m.onnx: must end in .circle or .tflite, but got .onnx"),
-        (("--output", RESNET), "must not be another file of the command, but got that of MODEL"),
+        (("--output", RESNET), "must be a file of its own, but got the file of MODEL"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

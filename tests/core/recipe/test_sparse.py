@@ -297,4 +297,4 @@ def test_check_tries_the_chosen_channels_alone() -> None:
 def test_a_share_must_be_above_zero_and_at_most_one(text: str) -> None:
     result = odt("train", *DATA, "--sparse", text)
     assert result.exit_code == 2
-    assert "must be GLOB=FRACTION, with a fraction above 0, up to 1, but got" in result.stderr
+    assert "must be GLOB=FRACTION with a fraction above 0 and at most 1, but got" in result.stderr

@@ -78,7 +78,7 @@ def test_weights_are_written_when_data_become_shorter(name: str, size: int, fold
     assert state is not None
     step = state.progress.step
     assert step > 0
-    assert line.endswith(f"Training ended after step {step}; what was asked for is written.")
+    assert line.endswith(f"Training ended after step {step}; all requested files are written.")
     exported = weights_of(folder / "v.circle")
     for entry, array in zip(state.entries, state.arrays, strict=True):
         if entry.role == "weight":

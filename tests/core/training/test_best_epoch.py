@@ -1,4 +1,4 @@
-"""The best epoch: its weights are exported if asked for, and training ends when none is better."""
+"""The best epoch: `keep_best=` exports its weights, and `patience=` ends training after it."""
 
 import re
 from pathlib import Path
