@@ -18,7 +18,7 @@ show odt train "$out/cnn.circle" \
     --load-input "$out/train.input.bin" --load-expected "$out/train.output.bin" \
     --epochs "$epochs" --batch-size 32 --loss categorical-crossentropy \
     --optimizer adam --learning-rate 0.001 --validation-split 0.1 \
-    --metric accuracy --shuffle --seed 1 \
+    --metric accuracy --seed 1 \
     --export-circle "$out/trained.circle" --export-tflite "$out/trained.tflite"
 show odt eval "$out/trained.circle" \
     --load-input "$out/test.input.bin" --load-expected "$out/test.output.bin" \

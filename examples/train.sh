@@ -22,7 +22,7 @@ odt plan "$out/model.tflite" --batch-size 32
 odt train "$out/model.tflite" \
     --load-input "$out/train.input.bin" --load-expected "$out/train.output.bin" \
     --epochs "$epochs" --batch-size 32 --optimizer adam --learning-rate 0.001 \
-    --validation-split 0.1 --shuffle --seed 1 --metric accuracy --keep-best --patience 2 \
+    --validation-split 0.1 --seed 1 --metric accuracy --keep-best --patience 2 \
     --export-tflite "$out/trained.tflite" --export-checkpoint "$out/state.odt"
 
 # Classes for each test sample, then loss and accuracy on samples that training has not seen.

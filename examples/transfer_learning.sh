@@ -13,7 +13,7 @@ odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out
 python tools/make_models.py cnn "$out/random.tflite" --seed 1
 odt train "$out/random.tflite" \
     --load-input "$out/ten/train.input.bin" --load-expected "$out/ten/train.output.bin" \
-    --epochs "$epochs" --batch-size 32 --optimizer adam --learning-rate 0.001 --shuffle --seed 1 \
+    --epochs "$epochs" --batch-size 32 --optimizer adam --learning-rate 0.001 --seed 1 \
     --export-tflite "$out/ten.tflite"
 
 # The new task: clothes, shoes or bag, with 300 samples.
@@ -30,13 +30,13 @@ odt replace-head "$out/ten.tflite" --classes 3 --seed 1 --output "$out/three.tfl
 # computed once (--cache-frozen).
 odt train "$out/three.tflite" \
     --load-input "$new/train.input.300.bin" --load-expected "$new/train.output.300.bin" \
-    --epochs "$epochs" --batch-size 30 --optimizer adam --learning-rate 0.01 --shuffle --seed 1 \
+    --epochs "$epochs" --batch-size 30 --optimizer adam --learning-rate 0.01 --seed 1 \
     --num-of-trainable-ops 2 --cache-frozen --export-tflite "$out/head.tflite"
 
 # Fine-tune all layers with a small learning rate.
 odt train "$out/head.tflite" \
     --load-input "$new/train.input.300.bin" --load-expected "$new/train.output.300.bin" \
-    --epochs 1 --batch-size 30 --optimizer adam --learning-rate 0.0001 --shuffle --seed 1 \
+    --epochs 1 --batch-size 30 --optimizer adam --learning-rate 0.0001 --seed 1 \
     --export-tflite "$out/trained.tflite"
 
 odt eval "$out/trained.tflite" \

@@ -79,7 +79,7 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
         trainer = trainer_of(source, options)
     data, fit = open_samples(trainer, options)
     with stages.stage("PREPARE"):
-        build(trainer, data, options)
+        build(trainer, data, fit, options)
     if exports:
         floats = options["export_weights"] == "float"
         trainer.check_export(float_weights=floats, training_info="circle+" in exports)

@@ -43,7 +43,8 @@ fit_options = combine(
         DATA,
         "--shuffle/--no-shuffle",
         default=None,
-        help="Shuffle the samples in each epoch.",
+        help="Shuffle the training samples in each epoch. On by default; off for command "
+        "lines in ONE's spelling.",
     ),
     option(
         DATA,
@@ -73,6 +74,20 @@ fit_options = combine(
         default=0.0,
         show_default=True,
         help="Fraction of the samples used for validation after each epoch.",
+    ),
+    option(
+        VALIDATION,
+        "--validation-input",
+        type=click.Path(),
+        metavar="FILE",
+        help="Model inputs of validation samples, in the formats of --load-input.",
+    ),
+    option(
+        VALIDATION,
+        "--validation-expected",
+        type=click.Path(),
+        metavar="FILE",
+        help="Expected outputs (targets) of the validation samples.",
     ),
     option(
         VALIDATION,

@@ -17,6 +17,7 @@ from odt.kernels.schedules import ReduceOnPlateau
 
 # Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
+VALIDATION_FILES = ("validation_input", "validation_expected")
 EXPORTS = {
     "circle": "export_circle",
     "tflite": "export_tflite",
@@ -67,7 +68,7 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
     written = {"--export-checkpoint": options["export_checkpoint"]}
     written |= {names[kind]: path for kind, path in exports.items()}
-    files = ("load_input", "load_expected", "sample_weight")
+    files = ("load_input", "load_expected", "sample_weight", *VALIDATION_FILES)
     read = {f"--{n.replace('_', '-')}": options[n] for n in files}
     read |= {"MODEL": model.path, "--checkpoint": options["checkpoint"]}
     itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
@@ -120,11 +121,14 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
     data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
-    fraction = options["validation_split"]
+    held = _validation_data(trainer, options)
+    validated = options["validation_split"] or held
     shuffle = options["shuffle"]
     if shuffle is None:
-        shuffle = trainer.resume.progress.shuffle
-    refuse_alone("--seed", options["seed"] is not None, "--shuffle", shuffle or fraction)
+        own = trainer.resume.own
+        shuffle = own.progress.shuffle if own else not spelled_as_one()
+    uses_seed = shuffle or options["validation_split"]
+    refuse_alone("--seed", options["seed"] is not None, "--shuffle", uses_seed)
     plateau = isinstance(trainer.recipe.info.schedule, ReduceOnPlateau)
     users = {
         "--keep-best": options["keep_best"],
@@ -133,7 +137,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
     }
     if options["monitor"].startswith("val_"):
         for option, value in users.items():
-            refuse_alone(option, value, "--validation-split", fraction)
+            refuse_alone(option, value, "--validation-split or --validation-input", validated)
     other = options["monitor"] != "val_loss"
     refuse_alone("--monitor", other, " or ".join(users), any(users.values()))
     return (
@@ -141,6 +145,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         {
             **passed_on(options, trainer.fit),
             "shuffle": shuffle,
+            "validation_data": held,
             **(ONE_HABITS if spelled_as_one() else {}),
             "save_to": options["export_checkpoint"],
             "save_every": options["export_checkpoint_every"],
@@ -149,11 +154,25 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
     )
 
 
-def build(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> None:
+def _validation_data(trainer: odt.Trainer, options: dict[str, Any]) -> DataSet | None:
+    """The validation samples of their own files; None if there are none."""
+    inputs, targets = (options[name] for name in VALIDATION_FILES)
+    refuse_alone("--validation-input", inputs, "--validation-expected", targets)
+    refuse_alone("--validation-expected", targets, "--validation-input", inputs)
+    if not inputs:
+        return None
+    return trainer.open(odt.DataSet(inputs, targets, ignore_rest=spelled_as_one()))
+
+
+def build(
+    trainer: odt.Trainer, data: DataSet, fit: dict[str, Any], options: dict[str, Any]
+) -> None:
     """Plans and allocates the memory that `fit` will need."""
     given = (options["sample_weight"], options["class_weight"])
     weighted = any(w is not None for w in given) or bool(trainer.resume.progress.class_weight)
-    trainer.build(options["data_length"] or data.length, weighted=weighted)
+    held = fit["validation_data"]
+    samples = (options["data_length"] or data.length) + (held.length if held else 0)
+    trainer.build(samples, weighted=weighted)
 
 
 def write_exports(

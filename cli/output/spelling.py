@@ -15,6 +15,7 @@ OPTIONS = {
     "output_losses": "output-loss",
     "loss_weights": "loss-weight",
     "properties": "property",
+    "validation_data": "validation-input",
 }
 TEXTS = {
     "float_weights=True": "--export-weights float",

@@ -175,7 +175,7 @@ class Trainer(Closing):
         *,
         epochs: int,
         validation: SampleOrder = (),
-        held: Data | None = None,
+        validate_rest: bool = False,
         watch: Watch | None = None,
         start: int = 1,
         skip: int = 0,
@@ -189,7 +189,7 @@ class Trainer(Closing):
             orders: order of the training samples in each epoch.
             epochs: number of the last epoch.
             validation: samples to validate on after each epoch.
-            held: data of the validation samples, if it is not `data`; all of them count.
+            validate_rest: validates on a last batch that is not full even with `drop_last`.
             watch: callbacks.
             start: number of the first epoch.
             skip: batches of the first epoch to skip, since they were done before a resume.
@@ -223,8 +223,8 @@ class Trainer(Closing):
                 stopped = watch.stop()
             complete, checked = at >= end, None
             if len(validation) and (complete or not stopped):
-                rest = not drop_last or held is not None
-                checked = self.evaluate(held or data, validation, rest=rest)
+                rest = validate_rest or not drop_last
+                checked = self.evaluate(data, validation, rest=rest)
             epoch = Epoch(number, run.result(), checked)
             if not stopped or complete:
                 self._compare(epoch, complete=complete)

@@ -54,7 +54,6 @@ class Fit:
         self,
         samples: Samples,
         saver: Saver,
-        validation_data: Any,
         patience: int | None,
         check_data: bool,
         fine_tune: bool,
@@ -62,20 +61,12 @@ class Fit:
         """Trains on a data set, whose samples are read by number."""
         trainer, resume = self.trainer, self.trainer.resume
         core = trainer.build()
-        validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
-        data, order = samples.data, samples.order
+        order, data = samples.order, samples.all
         steps = order.steps(core.info.step_samples)
         first, done = resume.start(core.info.step_samples, steps)
-        if validation is not None and core.caches:
-            raise OptionError(
-                "cache_frozen",
-                "must be left out with `validation_data=`",
-                "both",
-                "Validate on a share of the samples instead: `validation_split=`.",
-            )
         compares = patience is not None or core.plateau or core.best.nbytes
-        held = validation is not None or len(samples.validation) > 0
-        if compares and core.best.monitor.name.startswith("val_") and not held:
+        validates = len(samples.validation) > 0
+        if compares and core.best.monitor.name.startswith("val_") and not validates:
             raise OptionError(
                 "monitor",
                 f"{core.best.monitor.name} needs `validation_split=` or `validation_data=`",
@@ -84,13 +75,11 @@ class Fit:
             )
         source: AbstractContextManager[Data] = nullcontext(data)
         if core.caches:
-            numbers = [p for p in (order.samples, samples.validation) if isinstance(p, range)]
-            numbers = numbers if len(numbers) == 2 else [range(data.length)]
-            source = trainer.cache = core.frozen(data, data.without_inputs(), numbers)
+            source = trainer.cache = core.frozen(data, samples.targets, samples.parts)
         left = max(steps * (self.epochs - first + 1) - done, 0)
         core.start_schedule(int(min(left, max(self.max_steps - core.parameters.step, 0))))
         self._begin(steps)
-        self._warn(samples, validation, check_data)
+        self._warn(samples, check_data)
 
         def step(epoch: int, number: int, loss: float) -> None:
             saver.step(epoch, number)
@@ -104,7 +93,7 @@ class Fit:
         with source as given:
             if first <= self.epochs:
                 if (first, done) == (1, 0):
-                    trainer.epoch = self._untrained(given, samples, validation)
+                    trainer.epoch = self._untrained(given, samples)
                     self.history.start = self._logs(trainer.epoch)
                     if fine_tune:
                         self._fine_tune(samples, trainer.epoch.training.loss)
@@ -113,8 +102,8 @@ class Fit:
                 given,
                 order,
                 epochs=self.epochs,
-                validation=samples.validation if validation is None else range(validation.length),
-                held=validation,
+                validation=samples.validation,
+                validate_rest=samples.held is not None,
                 watch=Watch(step, lambda: trainer.stop_training, self.max_steps, self.max_time),
                 start=first,
                 skip=done,
@@ -145,7 +134,7 @@ class Fit:
             )
         if min(self.max_steps, self.max_time) < math.inf:
             raise OptionError("max_steps, max_time", "must be left out with an iterable of batches")
-        validation = trainer.open(*_pair(validation_data)) if validation_data is not None else None
+        validation = trainer.open(*pair(validation_data)) if validation_data is not None else None
         logs: dict[str, float] = {}
         self._begin(None)
         for number in range(self.epochs):
@@ -177,32 +166,31 @@ class Fit:
         for callback in self.callbacks:
             callback.on_train_end(logs)
 
-    def _warn(self, samples: Samples, validation: DataSet | None, check_data: bool) -> None:
+    def _warn(self, samples: Samples, check_data: bool) -> None:
         """Issues the warnings before training; checks all samples if requested."""
         trainer, core, resume = self.trainer, self.trainer.build(), self.trainer.resume
-        data, order = samples.data, samples.order
+        order = samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
-        for note in (trainer.recipe.dequantized.note, *data.notes):
+        files = [samples.data] if samples.held is None else [samples.data, samples.held]
+        for note in (trainer.recipe.dequantized.note, *(n for data in files for n in data.notes)):
             trainer.warn(note)
         wrong = contradiction(trainer.recipe.model.graph, core.info)
         trainer.warn(wrong and f"Warning: {wrong}")
-        if check_data:
+        for data in files if check_data else ():
             data.check_all()
         changed = resume.warning(core, order)
         trainer.warn(changed and f"Warning: {changed}")
-        if len(samples.validation) or validation is not None:
-            trainer.warn(self._unjudged(samples, validation))
+        if samples.labels is not None and samples.judged is not None:
+            trainer.warn(validation_warning(samples.labels, samples.judged))
         for message in warnings_before_training(core, samples, resume, first, self.epochs):
             trainer.warn(message)
 
-    def _untrained(self, data: Data, samples: Samples, held: DataSet | None) -> Epoch:
+    def _untrained(self, data: Data, samples: Samples) -> Epoch:
         """Computes epoch 0: results before the first step on training and validation samples."""
         core, chosen = self.trainer.build(), _some(samples)
         training, validation = core.evaluate(data, chosen, rest=True), None
-        rest = not samples.order.drop_last
-        if held is not None:
-            validation = core.evaluate(held, range(held.length), rest=rest)
-        elif len(samples.validation):
+        rest = samples.held is not None or not samples.order.drop_last
+        if len(samples.validation):
             validation = core.evaluate(data, samples.validation, rest=rest)
         return Epoch(0, training, validation)
 
@@ -237,19 +225,6 @@ class Fit:
         self.trainer.build(weighted=samples.weights is not None)
         return samples
 
-    def _unjudged(self, samples: Samples, validation: DataSet | None) -> str | None:
-        """Warns of validation data without some of the training classes."""
-        losses = self.trainer.samples.losses
-        labels = samples.labels
-        if labels is None and validation is not None:
-            labels = samples.data.labels(losses)
-        judged = labels if validation is None else validation.labels(losses)
-        if labels is None or judged is None:
-            return None
-        if validation is None:
-            judged = judged[np.asarray(samples.validation)]
-        return validation_warning(labels[np.asarray(samples.order.samples)], judged)
-
     def _begin(self, steps: int | None) -> None:
         for callback in self.callbacks:
             callback.params = {"epochs": self.epochs, "steps": steps}
@@ -283,7 +258,7 @@ def _some(samples: Samples) -> Any:
     return np.asarray(numbers)[some]
 
 
-def _pair(data: Any) -> tuple[Any, ...]:
+def pair(data: Any) -> tuple[Any, ...]:
     """The arguments of Trainer.open for data given as a tuple or as one object."""
     if not isinstance(data, tuple | list):
         return (data,)

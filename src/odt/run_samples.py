@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from odt.core.data.dataset import DataSet, EpochOrder
-from odt.core.data.protocol import SampleOrder
+from odt.core.data.joined import Joined
+from odt.core.data.protocol import Data, SampleOrder
 from odt.core.data.split import split_classes, split_last
 from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
@@ -15,16 +18,48 @@ class Samples:
     """The samples of a training run.
 
     Attributes:
-        data: all samples.
+        data: samples for training, and those that are split off for validation.
+        count: number of these samples.
         order: order of the training samples in each epoch.
-        validation: numbers of the samples that are split off for validation.
-        labels: class of each sample; None if the targets are no classes, or nothing is split off.
+        validation: numbers of the validation samples in `all`.
+        labels: class of each training sample; None if the targets are no classes, or there is no
+            validation.
+        judged: class of each validation sample, or None.
+        held: validation samples of their own; None for those that are split off.
     """
 
     data: DataSet
+    count: int
     order: EpochOrder
     validation: SampleOrder
     labels: Array | None
+    judged: Array | None
+    held: DataSet | None = None
+
+    @property
+    def all(self) -> Data:
+        """The samples for training and validation."""
+        if self.held is None:
+            return self.data
+        return Joined(self.data, self.held, self.count, self.held.length)
+
+    @property
+    def targets(self) -> Data:
+        """The targets of `all`."""
+        targets = self.data.without_inputs()
+        if self.held is None:
+            return targets
+        return Joined(targets, self.held.without_inputs(), self.count, self.held.length)
+
+    @property
+    def parts(self) -> list[range]:
+        """Ranges of the samples that a cache computes together."""
+        parts = (self.order.samples, self.validation)
+        ranges = [p for p in parts if isinstance(p, range)]
+        if len(ranges) == len(parts):
+            return ranges
+        held = ranges if self.held is not None else []
+        return [range(self.count), *held]
 
 
 def arrange(
@@ -38,6 +73,7 @@ def arrange(
     shuffle: bool,
     seed: int,
     drop_last: bool,
+    held: DataSet | None = None,
 ) -> Samples:
     """Splits samples into training and validation samples, and orders them.
 
@@ -52,19 +88,25 @@ def arrange(
         shuffle: as in EpochOrder.
         seed: of the order and of the split.
         drop_last: as in EpochOrder.
+        held: validation samples of their own.
 
     Raises:
-        OptionError: if the data has fewer samples than wanted, or too few to train.
+        OptionError: if samples are split off beside `held`, or the data has fewer samples than
+            wanted, or too few to train.
     """
     if length is not None and length > data.length:
         raise OptionError(
             "data_length", f"must be at most {data.length}, the samples of the data", length
         )
+    if held is not None and fraction:
+        raise OptionError(
+            "validation_split", "must be left out with `validation_data=`", f"{fraction:g}"
+        )
     count = length or data.length
-    labels = data.labels(losses) if fraction else None
+    labels = data.labels(losses) if fraction or held is not None else None
     if labels is not None:
         labels = labels[:count]
-    if labels is not None and stratify:
+    if labels is not None and stratify and held is None:
         parts = split_classes(labels, fraction, seed)
     else:
         parts = split_last(count, fraction)
@@ -83,6 +125,13 @@ def arrange(
             batch,
             f"Give `batch_size={samples}` or less, or more data.",
         )
-    return Samples(
-        data, EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation, labels
-    )
+    order, validation = EpochOrder(parts.training, shuffle, seed, drop_last), parts.validation
+    judged = None
+    if held is not None:
+        validation = range(count, count + held.length)
+        judged = held.labels(losses)
+    elif labels is not None:
+        judged = labels[np.asarray(validation)]
+    if labels is not None:
+        labels = labels[np.asarray(order.samples)]
+    return Samples(data, count, order, validation, labels, judged, held)

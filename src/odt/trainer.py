@@ -19,7 +19,7 @@ from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.recipe.resolve import values_used
 from odt.data import ClassWeight, batches_of, class_weighted, is_batches
 from odt.errors import DataError, OptionError
-from odt.fitting import Fit
+from odt.fitting import Fit, pair
 from odt.run_samples import arrange
 
 FORMATS = ("tflite", "circle")
@@ -75,7 +75,8 @@ class Trainer(BatchTrainer):
                 training ends.
             max_time: seconds after which training ends.
             validation_split: fraction of the samples used for validation; see `stratify`.
-            validation_data: (x, y), (x, y, sample_weight) or a DataSet for validation.
+            validation_data: (x, y), (x, y, sample_weight) or a DataSet for validation, instead of
+                `validation_split`.
             shuffle: whether to shuffle the samples anew in each epoch. Default: the value in the
                 checkpoint, or True.
             seed: random seed of `shuffle` and of the validation split. Default: the value in the
@@ -130,6 +131,7 @@ class Trainer(BatchTrainer):
             run.batches(x, validation_data, class_weight)
             return run.history
         data = self.open(x, y, sample_weight)
+        held = self.open(*pair(validation_data)) if validation_data is not None else None
         before = self.resume.progress if self.resume.own else NEW_RUN
         samples = arrange(
             data,
@@ -141,6 +143,7 @@ class Trainer(BatchTrainer):
             shuffle=before.shuffle if shuffle is None else shuffle,
             seed=before.seed if seed is None else seed,
             drop_last=before.drop_last if drop_last is None else drop_last,
+            held=held,
         )
         self._order = samples.order
         classes: ClassWeights = ()
@@ -150,7 +153,9 @@ class Trainer(BatchTrainer):
             losses, training = self.samples.losses, samples.order.samples
             data, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=data)
-        trainer = self.build(data_length or data.length, weighted=data.weights is not None)
+        trainer = self.build(
+            samples.count + (held.length if held else 0), weighted=samples.all.weights is not None
+        )
         trainer.weighting = Weighting(classes, given)
         self._saver = Saver(
             os.fspath(save_to) if save_to is not None else None,
@@ -160,7 +165,7 @@ class Trainer(BatchTrainer):
             properties=properties,
             before=self.resume,
         )
-        run.samples(samples, self._saver, validation_data, patience, check_data, fine_tune)
+        run.samples(samples, self._saver, patience, check_data, fine_tune)
         return run.history
 
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:

@@ -97,7 +97,7 @@ def test_a_warning_is_told_in_the_words_of_whoever_gets_it() -> None:
     ):
         trainer.fit(inputs, targets, data_length=60, drop_last=True, shuffle=False)
     words = ["--load-input", inputs, "--load-expected", targets, "--epochs", "1"]
-    words += ["--data-length", "60", "--drop-last"]
+    words += ["--data-length", "60", "--drop-last", "--no-shuffle"]
     result = CliRunner().invoke(main, ["train", str(MODEL), *words])
     assert result.exit_code == 0, result.output
     assert "never trained. --shuffle leaves out others" in result.stderr

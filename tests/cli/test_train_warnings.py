@@ -60,10 +60,11 @@ def test_training_without_trainable_weights_warns(words: tuple[object, ...]) -> 
         ("--export-checkpoint-every epoch", "--export-checkpoint"),
         ("--export-weights as-stored", "--export-circle or another export"),
         ("--keep-best --validation-split 0.2", "--export-circle or another export"),
-        ("--keep-best --export-circle no.circle", "--validation-split"),
-        ("--patience 1", "--validation-split"),
-        ("--seed 0", "--shuffle"),
+        ("--keep-best --export-circle no.circle", "--validation-split or --validation-input"),
+        ("--patience 1", "--validation-split or --validation-input"),
         ("--seed 1 --no-shuffle", "--shuffle"),
+        ("--validation-input x.npy", "--validation-expected"),
+        ("--validation-expected y.npy", "--validation-input"),
     ],
 )
 def test_an_option_that_does_nothing_alone_is_refused(
@@ -157,7 +158,7 @@ def test_an_incomplete_batch_is_warned_of_before_training() -> None:
     words = ("--data-length", 60, "--drop-last")
     for shuffle in (False, True):
         text = spell(incomplete_batch(60, 32, shuffle) or "")
-        assert notes(*words, *["--shuffle"] * shuffle) == f"{text}\n"
+        assert notes(*words, *["--no-shuffle"] * (not shuffle)) == f"{text}\n"
 
 
 def test_a_last_batch_that_is_not_full_trains() -> None:

@@ -56,7 +56,7 @@ def train(
     """Trains as db08282 did; returns the epoch lines without times."""
     data = write_samples(case["model"], folder)
     if "--checkpoint" not in words or case["checkpoint"].endswith(".ckpt"):
-        words = [*words, "--drop-last"]  # db08282 always did; its .odt files are read so
+        words = [*words, "--drop-last", "--no-shuffle"]  # as db08282, whose .odt files say so
     printed = odt(folder, "train", model, *data, *words, "--export-checkpoint", "after.odt")
     lines = [line for line in printed.splitlines() if re.match("Epoch [1-9]", line)]
     return [re.sub(r" - time: [\d.]+ms/step", "", line) for line in lines]

@@ -22,7 +22,7 @@ EPOCHS = 12
 def train(*words: object) -> str:
     line = ["train", MLP_SM / "model.circle", "--load-input", MLP_SM / "input.bin"]
     line += ["--load-expected", MLP_SM / "expected.bin", "--validation-split", 0.34]
-    line += ["--learning-rate", RATE, "--epochs", EPOCHS, *words]
+    line += ["--learning-rate", RATE, "--epochs", EPOCHS, "--no-shuffle", *words]
     result = CliRunner().invoke(main, list(map(str, line)))
     assert result.exit_code == 0, result.output
     return result.stdout
