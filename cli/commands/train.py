@@ -9,13 +9,12 @@ import odt
 from odt.cli.options.cache import cache_options
 from odt.cli.options.fit import EXAMPLES, export_options, fit_options, rate_options
 from odt.cli.options.onert import OneCommand, one_options
+from odt.cli.options.recipe_file import print_recipe, recipe_options
 from odt.cli.options.shared import (
     budget_option,
     check_data_option,
     checkpoint_options,
     data_options,
-    ema_option,
-    gradient_options,
     hyper_parameter_options,
     metric_option,
     model_argument,
@@ -48,8 +47,6 @@ from odt.errors import LostFileError
 @fit_options
 @training_options
 @rate_options
-@gradient_options
-@ema_option
 @one_options
 @check_data_option
 @metric_option
@@ -59,7 +56,8 @@ from odt.errors import LostFileError
 @cache_options
 @export_options
 @checkpoint_options
-def command(model: str, mem_poll: bool, **options: Any) -> None:
+@recipe_options
+def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> None:
     """Train MODEL, a .circle, circle+ or .tflite file, on data files.
 
     Options that are left out come from the checkpoint (.odt), then from the training info of a
@@ -67,6 +65,8 @@ def command(model: str, mem_poll: bool, **options: Any) -> None:
     operators; categorical cross-entropy after a final SOFTMAX, binary cross-entropy after a final
     LOGISTIC.
     """
+    if print_config:
+        return print_recipe(model, options)
     exports = exports_of(options)
     refuse_unused(options, exports)
     if exports or options["export_checkpoint"]:

@@ -12,7 +12,7 @@ from odt.cli.options.sections import (
     combine,
     option,
 )
-from odt.cli.options.shared import sample_weight_option
+from odt.cli.options.shared import ema_option, gradient_options, sample_weight_option
 from odt.cli.options.types import ClassWeights, Duration, GlobValue, ScheduleText
 
 fit_options = combine(
@@ -146,6 +146,8 @@ rate_options = combine(
         help="Learning rate warm-up: number of steps in which the rate grows linearly before "
         "--schedule starts.",
     ),
+    gradient_options,
+    ema_option,
 )
 
 export_options = combine(

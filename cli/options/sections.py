@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -14,10 +15,13 @@ SELECTION = "What trains"
 MEMORY = "Memory and cores"
 VALIDATION = "Validation"
 EXPORT = "Checkpoints and export"
+RUNS = "Recipes and runs"
 ONE = "Samsung ONE's spellings"
 OTHER = "Other options"
 # Sections of `odt train`, the most used first.
-TRAINING = (DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, ONE)
+TRAINING = (DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
+GIVEN = f"{__name__}.given"  # in a context: name of a parameter → its value before conversion
+RECIPE = f"{__name__}.recipe"  # in a context: path of the recipe that --config has read
 
 
 class Option(click.Option):
@@ -30,6 +34,22 @@ class Option(click.Option):
     def __init__(self, *args: Any, section: str, **attrs: Any) -> None:
         super().__init__(*args, **attrs)
         self.section = section
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Converts a value; keeps the text of one that the user gave, for a recipe.
+
+        Raises:
+            click.BadParameter: if the value is invalid; the message names a recipe that has it.
+        """
+        source = ctx.get_parameter_source(str(self.name))
+        if source in (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP):
+            ctx.meta.setdefault(GIVEN, {})[self.name] = value
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter as e:
+            if source is ParameterSource.DEFAULT_MAP:
+                raise click.BadParameter(f"{ctx.meta[RECIPE]}: {e.message}", ctx, self) from e
+            raise
 
 
 class Command(click.Command):

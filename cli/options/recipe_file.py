@@ -1,0 +1,186 @@
+"""Recipe files: the options of `odt train` as TOML, read by --config, written by --print-config."""
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from typing import Any
+
+import click
+
+import odt
+from odt.cli.options.onert import spelled_as_one
+from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
+from odt.cli.options.training_run import trainer_of
+from odt.cli.options.types import ClassWeights
+from odt.core.data.sample_weights import BALANCED
+from odt.core.recipe.resolve import values_used
+from odt.core.storage.reading import read_input
+from odt.errors import OdtError
+
+# Parameters that no recipe holds: they name a recipe or a run.
+NO_KEYS = {"config", "print_config", "run_dir"}
+NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?(e[+-]?\d{1,3})?", re.IGNORECASE)
+
+
+def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """Lets the values of a recipe be the defaults of the options that follow."""
+    if path is not None:
+        ctx.meta[RECIPE] = path
+        ctx.default_map = read_recipe(path, ctx.command)
+    return path
+
+
+recipe_options = combine(
+    option(
+        RUNS,
+        "--config",
+        type=click.Path(),
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=read_config,
+        help="Read options from a recipe, a TOML file with option names as keys and `model`. "
+        "Options on the command line precede it; its paths are relative to its folder.",
+    ),
+    option(
+        RUNS,
+        "--print-config",
+        is_flag=True,
+        help="Print the recipe of this command line, and exit.",
+    ),
+)
+
+
+def keys_of(command: click.Command) -> dict[str, click.Parameter]:
+    """Parameters by their keys in a recipe; the first key of a parameter is its usual one."""
+    found: dict[str, click.Parameter] = {}
+    for p in command.params:
+        names = [name.lstrip("-") for name in p.opts if name.startswith("--") or name == p.name]
+        found |= dict.fromkeys(names if p.name not in NO_KEYS and p.expose_value else [], p)
+    return found
+
+
+def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
+    """Reads a recipe; returns its values by parameter.
+
+    Args:
+        path: path of the TOML file; paths in it are relative to its folder.
+        command: command whose options the recipe holds.
+
+    Raises:
+        OdtError: if the file cannot be read, has an unknown key or a value of another kind.
+    """
+    try:
+        content = tomllib.loads(read_input(path, "a recipe in TOML", OdtError).decode())
+    except ValueError as e:
+        raise OdtError(f"{path}: must be a recipe in TOML, but got: {e}.") from e
+    known, values = keys_of(command), {}
+    for name, value in content.items():
+        key = name.replace("_", "-")
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"Did you mean {close[0]}?" if close else "odt train --help lists the options."
+            raise OdtError(f"{path}: keys must be options of odt train, but got {name}. {hint}")
+        parameter = known[key]
+        found = _value(f"{path}: {name}", value, parameter)
+        if is_path(parameter, found):
+            found = os.path.join(os.path.dirname(path), found)
+        values[str(parameter.name)] = found
+    return values
+
+
+def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
+    """A value as Click takes it: a switch, or a text or texts as on the command line."""
+    if parameter.multiple:
+        items = value if isinstance(value, list) else [value]
+        return [_text(where, item) for item in items]
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        if not isinstance(value, bool):
+            raise OdtError(f"{where}: must be true or false, but got {_shown(value)}.")
+        return value
+    return _text(where, value)
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise OdtError(f"{where}: must be a string or a number, but got {_shown(value)}.")
+    return str(value)
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=str)
+
+
+def recipe_of(ctx: click.Context) -> dict[str, Any]:
+    """The recipe of a command line: keys and values, with absolute paths.
+
+    Raises:
+        OdtError: if the command line is in ONE's spelling, whose habits have no options.
+    """
+    if spelled_as_one():
+        raise OdtError(
+            "--print-config, --run-dir: must be given with odt's own option names, but got "
+            "onert_train's. odt train --help lists both."
+        )
+    given, known = ctx.meta.get(GIVEN, {}), keys_of(ctx.command)
+    usual: dict[str, str] = {}
+    for key, parameter in known.items():
+        usual.setdefault(str(parameter.name), key)
+    recipe = {}
+    for name, key in usual.items():
+        value = given.get(name, ctx.params[name])
+        if name not in given and value in (None, (), "", False):
+            continue
+        recipe[key] = os.path.abspath(value) if is_path(known[key], value) else value
+    return recipe
+
+
+def is_path(parameter: click.Parameter, value: Any) -> bool:
+    """Whether a value is the path of a file; class weights may be one."""
+    if isinstance(parameter.type, ClassWeights):
+        return value != BALANCED and "=" not in value
+    return isinstance(parameter.type, click.Path)
+
+
+def print_recipe(model: str, options: dict[str, Any]) -> None:
+    """Prints the recipe of a command line."""
+    recipe = recipe_of(click.get_current_context())
+    click.echo(recipe_text(recipe, trainer_of(odt.load_model(model), options)), nl=False)
+
+
+def recipe_text(recipe: dict[str, Any], trainer: odt.Trainer) -> str:
+    """Returns a recipe as TOML; values that it leaves out follow as comments.
+
+    Args:
+        recipe: keys and values.
+        trainer: trainer of the recipe, which knows the values that are left out.
+    """
+    info = values_used(trainer.recipe.model.graph, trainer.recipe.info)
+    used: dict[str, Any] = {
+        "loss": " ".join({loss.name.replace("_", "-") for loss in trainer.recipe.losses}),
+        "reduction": info.reduction,
+        "optimizer": info.optimizer,
+        "learning_rate": info.learning_rate,
+        **info.hyper_parameters,
+        "batch_size": info.batch_size,
+    }
+    rest = {name.replace("_", "-"): value for name, value in used.items()}
+    rest = {key: value for key, value in rest.items() if key not in recipe}
+    lines = [f"{key} = {toml(value)}" for key, value in recipe.items()]
+    if rest:
+        lines += ["", "# Not given; values of the checkpoint, the model or odt's defaults:"]
+    lines += [f"# {key} = {toml(value)}" for key, value in rest.items()]
+    return "\n".join(lines) + "\n"
+
+
+def toml(value: Any) -> str:
+    """Returns a value in TOML; a text that is a number becomes a number."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml, value))}]"
+    if NUMBER.fullmatch(str(value)):
+        return str(float(value) if set(str(value)) & set(".eE") else value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
