@@ -6,11 +6,11 @@ the documentation are derived from these rows.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import Array, HyperParameter, OpDef, TensorSpec
 
 # Rows of values → the first invalid row and the reason, or None.

@@ -11,11 +11,13 @@ passed as xs0, xs1, ….
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
+
+from odt.dataclass import dataclass
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Attrs: TypeAlias = Any

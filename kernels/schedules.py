@@ -17,9 +17,10 @@ Hutter 2017 for cosine and its restarts; torch's StepLR, LinearLR and OneCycleLR
 """
 
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Self
 
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 
 # The minimum and maximum of a field, if they are not 0 and infinity.

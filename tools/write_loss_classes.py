@@ -19,9 +19,9 @@ TOP = '''"""Losses and their hyper-parameters, with Keras' names.
 Written by tools/write_loss_classes.py from the rows in kernels/losses.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from odt.dataclass import dataclass
 from odt.loss import Loss
 
 '''

@@ -14,7 +14,7 @@ import math
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -24,6 +24,7 @@ from odt.core.checkpoints.progress import Progress, natural, parse_progress, str
 from odt.core.model.graph import Graph, first_of_buffer
 from odt.core.runtime.parameters import Parameters, by_name
 from odt.core.storage.reading import MOST_LISTED, check_shape, printable, reason
+from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 

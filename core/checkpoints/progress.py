@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from odt.core.storage.reading import printable
+from odt.dataclass import dataclass
 
 MOST_NUMBER = 2**63
 # Progress that the files of the first odt do not say.

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.trainer import Trainer
+from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use

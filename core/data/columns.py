@@ -13,7 +13,7 @@ but for axes of length 1; either shape may be flat.
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from odt.core.storage.reading import (
     open_input,
     reading,
 )
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.opdef import Array, TensorSpec

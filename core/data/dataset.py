@@ -1,12 +1,12 @@
 """Data sets for training: columns of inputs and targets, checks of values, sample orders."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from odt.core.data.columns import Column
 from odt.core.data.protocol import SampleOrder
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, Check, check_finite
 from odt.kernels.opdef import Array, TensorSpec

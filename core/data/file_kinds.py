@@ -4,7 +4,7 @@ A raw file has no header, so any file could be taken for one. 32-bit floats and 
 begin as these formats do but by a chance of 1 in 10 million, and do not read as text.
 """
 
-from dataclasses import dataclass
+from odt.dataclass import dataclass
 
 TEXT_BYTES = 256  # that are read as text
 LEAST_TEXT = 8  # characters; fewer are no table

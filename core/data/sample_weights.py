@@ -7,12 +7,12 @@ divisor. Metrics are not weighted.
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from odt.core.data.columns import Column
 from odt.core.data.protocol import SampleOrder
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -8,13 +8,14 @@ has a version; readers ignore unknown keys.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from odt.core.storage.reading import check_shape, listed, printable, read_input, reason
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

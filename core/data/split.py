@@ -1,10 +1,9 @@
 """Splits of samples into training and validation."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from odt.core.data.protocol import SampleOrder
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 

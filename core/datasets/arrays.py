@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from odt.core.data.array_files import HDF5, map_arrays
 from odt.core.datasets.source import ArrayPart, Kind, Part, Source, check_labels
 from odt.core.storage.mapped_files import MappedFile, mapped_files
 from odt.core.storage.reading import listed, open_input, reading
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array
 

@@ -5,10 +5,10 @@ import http.client
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from odt.core.storage.reading import open_input
+from odt.dataclass import dataclass
 from odt.errors import DataError
 
 COPY = 1 << 18

@@ -1,10 +1,11 @@
 """Makes data files: selects, preprocesses, writes and describes samples."""
 
+import dataclasses
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from odt.core.datasets.source import (
 )
 from odt.core.datasets.splits import Division, Picked, Wanted, select
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
@@ -83,7 +85,7 @@ class Made:
     scale: str = ""
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _Pending:
     made: Made
     data: tuple[Output, ...]

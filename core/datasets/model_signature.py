@@ -1,10 +1,10 @@
 """Signature of a model: shapes, channels and dtypes of its inputs, number of classes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odt.core.datasets.source import Kind
 from odt.core.model.reader import read_model
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec
 

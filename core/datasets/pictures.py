@@ -4,11 +4,11 @@ Resizing is done by Pillow, so that it has one definition: bilinear and area ave
 pixels when they shrink a picture, unlike TensorFlow's bilinear without antialias.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 

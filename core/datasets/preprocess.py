@@ -5,7 +5,7 @@ std · 7 noise · 8 shape · 9 dtype; then the target.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from odt.core.data.sidecar import SCALES as OF_BYTES
 from odt.core.data.sidecar import rescale
 from odt.core.datasets.pictures import Augmentation, Resize, to_gray, to_rgb
 from odt.core.datasets.source import MissingValueError
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 

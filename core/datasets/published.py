@@ -2,7 +2,6 @@
 
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,6 +12,7 @@ from odt.core.datasets.download import Remote
 from odt.core.datasets.idx import read_idx
 from odt.core.datasets.source import ArrayPart, Part, Source, check_labels
 from odt.core.datasets.tree import Tree, open_tree
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 
 DIGITS = tuple("0123456789")

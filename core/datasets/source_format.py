@@ -1,7 +1,7 @@
 """How a format of sources is declared, and the options for opening a source."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from odt.core.datasets.arrays import ArrayOptions
@@ -9,6 +9,7 @@ from odt.core.datasets.pictures import Resize
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.tables import TableOptions
+from odt.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ sample.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from odt.core.data.split import spread_classes
 from odt.core.datasets.source import EndOfSamplesError, Part, Sample, Source
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 

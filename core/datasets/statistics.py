@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from odt.core.data.array_files import HDF5, NPY, ZIP, map_arrays
 from odt.core.data.columns import Column, open_columns
 from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.storage.reading import listed, open_input, printable, reading
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

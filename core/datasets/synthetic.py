@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.data_writers import OUTPUTS
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.inference import Predictor
+from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -4,12 +4,13 @@ The numbers of a table go to an unnamed temporary file, so that a table may be l
 """
 
 import csv
+import dataclasses
 import io
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -18,6 +19,7 @@ import numpy as np
 from odt.core.datasets.source import ArrayPart, Source
 from odt.core.datasets.tree import unpacked
 from odt.core.storage.reading import listed, printable, reading
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
@@ -51,7 +53,7 @@ class TableOptions:
     skip: bool = False
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Table:
     """Numbers read from text.
 

@@ -5,7 +5,6 @@ buffers, and the info. Removing info that odt added restores the file byte for b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odt.core.export.flatbuffer_edit import (
     BUFFERS,
@@ -23,6 +22,7 @@ from odt.core.export.flatbuffer_edit import (
 from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.reader import Model
 from odt.core.model.training_info import METADATA_NAME
+from odt.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ replaces the first front.
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from odt.core.model.flatbuffer import FlatBuffer, Table, u32
+from odt.dataclass import dataclass
 
 MARK = b"odt+"
 ALIGNMENT = 64  # of a front, so that what was aligned stays aligned

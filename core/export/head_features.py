@@ -1,11 +1,10 @@
 """Chooses the features of a model that a new last layer reads."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from odt.core.lowering.final_activation import producer, producing_operator
 from odt.core.model.graph import Graph, Node, Tensor
+from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 
 # Their constants are a bias, a scale or a slope, no layer.

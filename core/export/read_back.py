@@ -1,7 +1,7 @@
 """Verifies an exported model by reading it back before it takes its name."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from odt.core.model.graph import Node
 from odt.core.model.reader import Model, read_model
 from odt.core.model.training_info import METADATA_NAME
+from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 

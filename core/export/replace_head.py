@@ -6,7 +6,7 @@ together with signatures and metadata, which describe the old outputs.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import flatbuffers
@@ -20,6 +20,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.schema_tables import code_of, pack, unpack
 from odt.core.recipe.option_values import check_whole, check_word
+from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 

@@ -1,11 +1,10 @@
 """A model file with float32 weights, and its graph lowered for batch sizes."""
 
-from dataclasses import dataclass
-
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import Dequantized, dequantize_weights
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
+from odt.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Unsupported nodes, and the reasons that error messages give."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Node
+from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Specs, TensorSpec
 

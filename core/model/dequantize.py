@@ -6,12 +6,13 @@ the file's own form, with new integers and new scales.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.reader import Model, Quantization
+from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 

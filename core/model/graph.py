@@ -4,11 +4,12 @@ Indices are those of the file. What `lower` adds comes after them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NewType
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
 from odt.kernels.opdef import TensorSpec
 

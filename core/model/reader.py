@@ -10,7 +10,6 @@ import mmap
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options, tensor_type
 from odt.core.model.topological_order import topological_order
 from odt.core.storage.mapped_files import map_or_read, mapped_file
+from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -6,7 +6,7 @@ CIRCLE_TRAINING. Schema: schemas/circle_traininfo.fbs.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 import flatbuffers
@@ -14,6 +14,7 @@ import numpy as np
 
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model
+from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 from odt.kernels.schedules import Schedule
 from odt.schemas import circle_traininfo as schema

@@ -7,7 +7,7 @@ second contribution to a gradient goes to a value of its own, and a call of ADD 
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from odt.core.lowering.sample_axis import mixed
 from odt.core.model.graph import LoweredGraph, Node
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import gradient_of, trainable_tensors
+from odt.dataclass import dataclass
 from odt.kernels.families.output_channels import counted, narrowed, of_channels
 from odt.kernels.native.library import compiled_of
 from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, TensorSpec

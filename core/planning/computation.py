@@ -1,7 +1,7 @@
 """Computations of a batch, and their plans by number of samples."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.split_frozen import begin_at
@@ -12,6 +12,7 @@ from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import Schedule
 from odt.core.planning.verify import verify
 from odt.core.storage.mapped_files import mapped_files
+from odt.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

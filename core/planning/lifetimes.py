@@ -1,9 +1,9 @@
 """Lifetimes of the values in a plan's arena, and values that may overlay others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from odt.core.planning.plan import Call, Plan, Region
+from odt.dataclass import dataclass
 
 BEFORE = -1  # the trainer fills inputs before the first entry
 

@@ -6,10 +6,10 @@
 import os
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.plan import Plan
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register

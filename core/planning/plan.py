@@ -5,10 +5,11 @@ offset in the arena is part of the memory plan.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from odt.core.model.graph import LoweredGraph
+from odt.dataclass import dataclass
 from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
 
 

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from odt.core.planning.cost import samples_of_calls, samples_worth_a_run, seconds_a_call
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
+from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
 from odt.kernels.native.library import is_available
 

@@ -1,10 +1,11 @@
 """Inspects a model: the weights that each operator would train. Needs no data."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.planning.trainable import trainable_by_operator
+from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.opdef import TensorSpec
 

@@ -1,7 +1,7 @@
 """Prepares a training run: resolves request, checkpoint, model file and defaults to a recipe."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from odt.core.lowering.lower import LoweredGraphs
@@ -15,6 +15,7 @@ from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
 from odt.core.recipe.selection import Selection, choose_channels, choose_rates, select
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
 from odt.kernels.schedules import ConstantRate, Schedule

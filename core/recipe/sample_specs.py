@@ -1,7 +1,6 @@
 """Shapes and dtypes of one sample of a model's inputs, outputs and targets."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
@@ -9,6 +8,7 @@ from odt.core.model.graph import LoweredGraph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.output_losses import output_losses
+from odt.dataclass import dataclass
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES
 

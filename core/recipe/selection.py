@@ -6,7 +6,7 @@ in the file, or by an operator that reads it, such as CONV_2D.
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from odt.core.lowering.batch_norms import norm_constants
@@ -17,6 +17,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.trainable import trainable_by_operator, trainable_tensors
 from odt.core.recipe.computations import trainable_operators
 from odt.core.recipe.sparse_filters import filters, strongest
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import is_number
 

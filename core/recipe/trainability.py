@@ -1,7 +1,6 @@
 """Reports the weights of a model that can train, and the operators that block gradients."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, row_of
@@ -11,6 +10,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.trainable import gradient_of, trainable_by_operator, trainable_tensors
 from odt.core.recipe.computations import trainable_operators
+from odt.dataclass import dataclass
 from odt.kernels.opdef import TensorSpec
 
 

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import TILE, Array
 
 

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 
 INTERVAL = 0.1  # seconds between two samples, as in onert_train

@@ -9,7 +9,7 @@ that resumed training gives the same bits.
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from odt.core.runtime.engine import bind
 from odt.core.runtime.program import Program
 from odt.core.storage.closing import Closing
 from odt.core.storage.mapped_pages import Pages
+from odt.dataclass import dataclass
 from odt.errors import OptionError, TrainingError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 

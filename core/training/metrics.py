@@ -5,11 +5,11 @@ memory does not grow with the batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS, VALUES
 from odt.kernels.opdef import Array, TensorSpec

@@ -4,7 +4,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from odt.core.data.protocol import Data, SampleOrder
 from odt.core.runtime.engine import Engine, Fill, Look, NotFiniteError
 from odt.core.runtime.program import Program
 from odt.core.training.metrics import Metric
+from odt.dataclass import dataclass
 from odt.errors import TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 

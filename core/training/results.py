@@ -1,8 +1,7 @@
 """What a trainer reports: memory, and the results of epochs."""
 
-from dataclasses import dataclass
-
 from odt.core.training.passes import Result
+from odt.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

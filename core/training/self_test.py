@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from odt.core.planning.plan import Call, Phase
 from odt.core.runtime.parameters import by_name
 from odt.core.training.random_data import RandomData
 from odt.core.training.trainer import Trainer
+from odt.dataclass import dataclass
 from odt.errors import DataError, OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -5,11 +5,11 @@ ArgMinOptions in the TFLite schema, tf.argmax.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.axes import later_axis

@@ -1,10 +1,10 @@
 """Padding operators: attributes, shape inference, the border and the gradient."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, Names, Options, Specs, TensorSpec
 

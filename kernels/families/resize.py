@@ -6,11 +6,11 @@ scatter. A drawback: an infinite input makes its whole row and column NaN.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.im2col import TILE_BYTES
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec

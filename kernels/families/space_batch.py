@@ -5,12 +5,13 @@ files contain dilated convolutions in this form.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 

@@ -1,9 +1,9 @@
 """Attributes of convolutions, and the windows of their forward and backward passes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from odt.dataclass import dataclass
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, StridePhase, axis, phases
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec

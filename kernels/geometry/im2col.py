@@ -5,10 +5,10 @@ neighbouring values are copied, and each product has a long dimension.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.geometry.window import Reading, clear_border, fill_inside, windows
 from odt.kernels.opdef import Array, TensorSpec
 

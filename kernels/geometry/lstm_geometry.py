@@ -1,6 +1,6 @@
 """Attributes of LSTM operators, and the order of the gates."""
 
-from dataclasses import dataclass
+from odt.dataclass import dataclass
 
 TANH = 4  # ActivationFunctionType in the schema
 GATES = "fgoi"

@@ -1,11 +1,11 @@
 """Attributes of pooling operators, and their windows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import SAME, Axis, axis
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec

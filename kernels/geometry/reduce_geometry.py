@@ -1,11 +1,12 @@
 """Attributes of reductions: the axes, and whether they are kept with length 1."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import behind
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec

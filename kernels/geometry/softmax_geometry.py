@@ -1,9 +1,9 @@
 """Attributes of cross-entropies, and the number of distributions per sample."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
 

@@ -8,11 +8,11 @@ the stride: its stride phase. For the inputs of one phase, the gradient is there
 of the output gradient with stride 1 and a subset of the taps, in reverse order.
 """
 
-from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array
 

@@ -10,10 +10,10 @@ Source: Huber (1964), Robust estimation of a location parameter; δ = 1 as in Ke
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.families.difference_loss import difference, difference_loss, elements
 from odt.kernels.families.loss_scale import scale_gradient, scaled_sum

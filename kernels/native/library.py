@@ -7,12 +7,12 @@ every processor has, `avx2` and `avx512` on x86-64, `neon` on 32-bit ARM.
 import ctypes
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import MappingProxyType
 
+from odt.dataclass import dataclass
 from odt.errors import OdtError, OptionError
 from odt.kernels.native.structs import STRUCTS
 from odt.kernels.opdef import Attrs, Compiled, Kernel, Specs

@@ -13,12 +13,12 @@ product or one for each matrix.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.binary import summed_axes
 from odt.kernels.geometry.axes import same

@@ -5,11 +5,11 @@ the same dtype is a view.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec

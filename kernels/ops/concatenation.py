@@ -4,10 +4,10 @@ dxₖ is the part of dy at the position of xₖ. Source: ConcatenationOptions in
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import grad_of_part, join, numbered, place, places
 from odt.kernels.geometry.axes import later_axis, moved_axis

@@ -1,8 +1,8 @@
 """EXPAND_DIMS: inserts an axis of length 1 into the shape of x."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.reshape import FORWARD, GRAD_X
 from odt.kernels.geometry.statics import number

@@ -10,10 +10,10 @@ lowered graph, so it does not appear here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.geometry.axes import same

@@ -9,12 +9,12 @@ Source: GatherOptions in the TFLite schema, tf.gather.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import DataError, ShapeError
 from odt.kernels.geometry.axes import behind
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec

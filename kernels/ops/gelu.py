@@ -9,11 +9,11 @@ GeluOptions in the TFLite schema.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import pi, sqrt
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.families.elementwise import BOOL, unary
 from odt.kernels.families.erf import erf
 from odt.kernels.native import elementwise

@@ -6,10 +6,10 @@ Source: LeakyReluOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import mask_like_y, unary
 from odt.kernels.native import elementwise

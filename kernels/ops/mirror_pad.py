@@ -6,10 +6,11 @@ the value it mirrors, in the reverse order. Source: MirrorPadOptions in the TFLi
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.pad import PadAttrs, add_batch_axis_to_pads, pad_attrs
 from odt.kernels.families.pad import infer as infer_pad

@@ -6,11 +6,11 @@ schema, tf.one_hot.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.elementwise import BOOL
 from odt.kernels.geometry.statics import number

@@ -4,12 +4,12 @@ dxₖ is the k-th entry of dy along that axis. Source: PackOptions in the TFLite
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec

@@ -4,11 +4,11 @@ All three inputs are scalars and static. Source: tf.range.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil, isfinite
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 

@@ -7,11 +7,11 @@ options.new_shape.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.reshape import FORWARD, GRAD_X
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec

@@ -1,11 +1,11 @@
 """SHAPE: the lengths of the axes of x; reads no values of x and has no gradient."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 

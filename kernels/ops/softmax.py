@@ -9,10 +9,10 @@ Source: SoftmaxOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.softmax import rows, softmax
 from odt.kernels.geometry.axes import same

@@ -4,9 +4,9 @@ dx is the concatenated gradients of the parts. Source: SplitOptions in the TFLit
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import check_outputs, cutting, place, places
 from odt.kernels.geometry.axes import later_axis

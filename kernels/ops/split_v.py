@@ -4,11 +4,11 @@ dx is the concatenated gradients of the parts. Source: SplitVOptions in the TFLi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import cutting, place, places
 from odt.kernels.geometry.axes import later_axis

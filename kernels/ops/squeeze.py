@@ -5,8 +5,8 @@ TFLite removes a batch of one.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.reshape import FORWARD, GRAD_X
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec

@@ -4,11 +4,11 @@ A permutation that moves only axes of length 1 is a view.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.axes import behind
 from odt.kernels.native import transpose

@@ -11,11 +11,12 @@ Source: TransposeConvOptions in the TFLite schema, and the definition of tf.nn.c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.bias import GRAD_B
 from odt.kernels.families.convolution import (

@@ -11,10 +11,10 @@ Source: SequenceRNNOptions in the TFLite schema.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.recurrent import (
     activate,

@@ -4,9 +4,9 @@ dx is the gradients of the entries, stacked. Source: UnpackOptions in the TFLite
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import check_outputs, cutting, place
 from odt.kernels.geometry.axes import later_axis

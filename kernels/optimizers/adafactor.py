@@ -15,11 +15,11 @@ Source: Shazeer and Stern 2018, as in torch.optim.Adafactor, with its defaults;
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import (
     DECOUPLED_WEIGHT_DECAY,

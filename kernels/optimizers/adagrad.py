@@ -7,10 +7,9 @@ p ← p − lr g / (√v + ε)
 Source: torch.optim.Adagrad, with its defaults. Duchi, Hazan and Singer 2011.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, UpdateRule
 from odt.kernels.optimizers.adam import EPSILON
 

@@ -8,11 +8,11 @@ p ← p − α m / (√v + ε)               α = lr √(1 − β₂ᵗ) / (1 �
 with the same ε. Source: onert's Adam, with its defaults.
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, Update, UpdateRule
 

@@ -7,11 +7,11 @@ p ← p − lr m̂ / (√v̂ + ε)              m̂ = m / (1 − β₁ᵗ), v̂ 
 Source: torch.optim.AdamW, with its defaults.
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, Update, UpdateRule
 from odt.kernels.optimizers.adam import MOMENTS, move_to

@@ -9,10 +9,11 @@ Every weight moves by lr in a step: take a learning rate 3 to 10 times smaller t
 Source: Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, with its defaults.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, UpdateRule
 from odt.kernels.optimizers.adam import BETA_1, BETA_2, move_to
 

@@ -9,10 +9,9 @@ Source: torch.optim.RMSprop, not centered; ρ, its alpha, and ε have Keras' def
 6e of Neural Networks for Machine Learning, 2012.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, UpdateRule
 from odt.kernels.optimizers.adam import EPSILON, move_to
 from odt.kernels.optimizers.sgd import MOMENTUM

@@ -8,10 +8,9 @@ p ← p − lr · m                      otherwise; without momentum p ← p −
 Source: torch.optim.SGD (dampening 0); without momentum and decay equal to onert's SGD.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.native.updates import bind_update
 from odt.kernels.opdef import TILE, WEIGHT_DECAY, Array, HyperParameter, Update, UpdateRule

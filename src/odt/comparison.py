@@ -2,7 +2,6 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import stored_training_info
 from odt.core.training.inference import Predictor
+from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.opdef import Array
 from odt.text import table

@@ -3,9 +3,10 @@
 import importlib
 import os
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar
 
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import format_loss, is_plugin
 from odt.kernels.lossdef import LossDef

@@ -3,9 +3,9 @@
 Written by tools/write_loss_classes.py from the rows in kernels/losses.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from odt.dataclass import dataclass
 from odt.loss import Loss
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -15,6 +14,7 @@ from odt.core.model.reader import read_model
 from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.storage.atomic_files import write_atomically
+from odt.dataclass import dataclass
 from odt.summary import describe
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -1,8 +1,9 @@
 """The base of all optimizer classes."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar
 
+from odt.dataclass import dataclass
 from odt.kernels.schedules import Schedule
 
 

@@ -3,9 +3,9 @@
 Written by tools/write_optimizer_classes.py from the rows in kernels/optimizers.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from odt.dataclass import dataclass
 from odt.kernels.schedules import Schedule
 from odt.optimizer import Optimizer
 

@@ -1,6 +1,5 @@
 """Forecast of training memory, and a test of whether a model can be trained."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from odt.core.planning.budget.fit_budget import fit_budget
@@ -9,6 +8,7 @@ from odt.core.recipe.computations import training_and_validation
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.model import Model, Path, file_of, lowered_of
 from odt.trainer import Trainer

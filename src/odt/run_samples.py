@@ -1,7 +1,6 @@
 """The samples of a training run: those that train, in their order, and those that validate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from odt.core.data.dataset import DataSet, EpochOrder
 from odt.core.data.joined import Joined
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.data.split import split_classes, split_last
+from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
 

@@ -1,7 +1,8 @@
 """Selection of the weights that train: `last`, `select`, `freeze`, `bias_only`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from odt.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 from support.paths import FOLDERS, ROOT
 
+BASE = {"odt.errors", "odt.dataclass"}  # imported by all
 MAY_IMPORT = {  # layer: other layers, other people's packages
-    "odt.cli": ({"odt", "odt.errors", "odt.core", "odt.kernels"}, {"click", "numpy", "tqdm"}),
+    "odt.cli": ({"odt", "odt.core", "odt.kernels"} | BASE, {"click", "numpy", "tqdm"}),
     "odt.core": (
-        {"odt", "odt.errors", "odt.kernels", "odt.schemas"},
+        {"odt", "odt.kernels", "odt.schemas"} | BASE,
         {"flatbuffers", "numpy", "threadpoolctl"},
     ),
-    "odt.kernels": ({"odt.errors"}, {"numpy"}),
+    "odt.kernels": (BASE, {"numpy"}),
     "odt.schemas": (set(), {"flatbuffers", "numpy"}),
-    "odt": ({"odt.errors", "odt.core", "odt.kernels"}, {"numpy"}),
+    "odt": ({"odt.core", "odt.kernels"} | BASE, {"numpy"}),
     "odt.errors": (set(), set()),
+    "odt.dataclass": (set(), set()),
     "odt.__main__": ({"odt.cli"}, set()),
 }
 # Within core a folder imports only from those before it.
@@ -222,3 +224,12 @@ def test_nothing_imports_a_folder_by_its_name(folder: str) -> None:
             tops = {name.partition(".")[0] for name in imported(node)}
             taken = tops & set(FOLDERS.values())
             assert not taken, f"{path}: import odt.{min(taken)}, not {min(taken)}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_frozen_dataclasses_are_the_fast_ones(module: str) -> None:
+    text = MODULES[module].read_text(encoding="utf-8")
+    if "\n@dataclass(frozen=True, slots=True)\n" in text:
+        assert "from odt.dataclass import dataclass\n" in text, (
+            f"{module}: import dataclass from odt.dataclass, for `import odt` takes less time then"
+        )

@@ -86,10 +86,9 @@ m ← β m + (1 − β) g        p ← p − lr sign(m)
 Source: Bernstein et al. (2018), signSGD.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.kernels.opdef import TILE, Array, HyperParameter, UpdateRule
 
 

@@ -1,7 +1,7 @@
 """Forecasts the memory of training before anything is allocated."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation, Plans
@@ -9,6 +9,7 @@ from odt.core.planning.lifetimes import Lifetime, lifetimes, replacements
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan, Region
 from odt.core.planning.schedule import Schedule, frozen_samples
+from odt.dataclass import dataclass
 from odt.kernels.registry import OPTIMIZERS
 
 DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget

@@ -1,7 +1,6 @@
 """Bytes saved by each technique that reduces memory."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from odt.core.planning.budget.forecast import Forecast
 from odt.core.planning.computation import Computation
@@ -10,6 +9,7 @@ from odt.core.planning.memory import plan_memory
 from odt.core.planning.rewrites.compress import use_digests
 from odt.core.planning.rewrites.reorder import reorder
 from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
+from odt.dataclass import dataclass
 from odt.errors import UnsupportedError
 
 

@@ -1,0 +1,96 @@
+"""odt's frozen dataclasses behave as those of the standard library."""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, asdict, field, fields, replace
+from typing import Any
+
+import pytest
+
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    d: float = field(default=0.5, compare=False, kw_only=True)
+    a: int
+    b: str = "b"
+    c: list[int] = field(default_factory=list, hash=False)
+    e: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "e", self.a + 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standard:
+    d: float = field(default=0.5, compare=False, kw_only=True)
+    a: int
+    b: str = "b"
+    c: list[int] = field(default_factory=list, hash=False)
+    e: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "e", self.a + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Without fields."""
+
+
+USES: dict[str, Callable[[Any], object]] = {
+    "defaults": lambda cls: asdict(cls(1)),
+    "by position": lambda cls: asdict(cls(1, "x", [2])),
+    "by name": lambda cls: asdict(cls(c=[3], d=1.5, a=1)),
+    "replace": lambda cls: asdict(replace(cls(1, "x", d=2.5), a=5)),
+    "fields": lambda cls: [(f.name, f.type) for f in fields(cls)],
+    "signature": lambda cls: str(inspect.signature(cls)).replace(" -> None", ""),
+    "repr": lambda cls: repr(cls(1, "x")).replace(cls.__name__, ""),
+    "equal": lambda cls: [cls(1) == cls(1, d=9.0), cls(1) == cls(2), cls(1) == 1],
+    "hash": lambda cls: [hash(cls(1)) == hash(cls(1, c=[1])), hash(cls(1)) == hash(cls(2))],
+    "pickle": lambda cls: asdict(pickle.loads(pickle.dumps(cls(1, "x")))),
+    "deepcopy": lambda cls: copy.deepcopy(cls(1, "x")) == cls(1, "x"),
+    "factory": lambda cls: cls(1).c is cls(1).c,
+    "slots": lambda cls: hasattr(cls(1), "__dict__"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_results_are_those_of_the_standard_decorator(use: str) -> None:
+    assert USES[use](Ours) == USES[use](Standard)
+
+
+WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+    "missing": ((), {}, "missing a required argument: 'a'"),
+    "unknown": ((1,), {"z": 1}, "got an unexpected keyword argument 'z'"),
+    "twice": ((1,), {"a": 1}, "multiple values for argument 'a'"),
+    "too many": ((1, "x", [], 3), {}, "too many positional arguments"),
+    "not an argument": ((1,), {"e": 3}, "got an unexpected keyword argument 'e'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_are_type_errors(case: str) -> None:
+    args, kwargs, message = WRONG[case]
+    with pytest.raises(TypeError, match=message):
+        Ours(*args, **kwargs)
+    with pytest.raises(TypeError):
+        Standard(*args, **kwargs)
+
+
+def test_instances_are_frozen() -> None:
+    ours: Any = Ours(1)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'a'"):
+        ours.a = 2
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'a'"):
+        del ours.a
+
+
+def test_a_class_may_have_no_fields() -> None:
+    assert Empty() == Empty()
+    assert hash(Empty()) == hash(Empty())
+    assert repr(Empty()) == "Empty()"
