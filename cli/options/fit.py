@@ -181,6 +181,14 @@ export_options = combine(
         "stored type, or float32.",
     ),
     option(
+        EXPORT,
+        "--preprocessing/--no-preprocessing",
+        default=True,
+        show_default=True,
+        help="Store the preprocessing record of the data (its JSON file) in the metadata of "
+        "exported models, for odt predict --source.",
+    ),
+    option(
         ONE,
         "--mem-poll",
         is_flag=True,

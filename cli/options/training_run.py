@@ -12,6 +12,7 @@ from odt.cli.options.shared import given, hyper_parameters
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
+from odt.data import recorded
 from odt.errors import LostFileError, OdtError
 from odt.kernels.schedules import ReduceOnPlateau
 
@@ -121,6 +122,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
     data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
+    trainer.record = recorded(files[0])
     held = _validation_data(trainer, options)
     validated = options["validation_split"] or held
     shuffle = options["shuffle"]
@@ -198,7 +200,11 @@ def write_exports(
             trainer.finish()
         for kind, path in exports.items():
             trainer.export(
-                path, kind.rstrip("+"), float_weights=floats, training_info=kind == "circle+"
+                path,
+                kind.rstrip("+"),
+                float_weights=floats,
+                training_info=kind == "circle+",
+                preprocessing=options["preprocessing"] and not spelled_as_one(),
             )
     except LostFileError as e:
         path = f"{next(iter(exports.values()), options['export_checkpoint'])}.rescued.odt"

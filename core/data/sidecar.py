@@ -48,6 +48,11 @@ class Sidecar:
     scale: str = ""
 
     @property
+    def described(self) -> Mapping[str, Any]:
+        """The recipe with the class names, as a preprocessing record needs them."""
+        return {**self.recipe, "classes": list(self.classes)}
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the data in raw layout."""
         return self.samples * sum(t.nbytes for t in self.tensors)

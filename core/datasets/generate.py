@@ -16,6 +16,7 @@ from odt.core.data.sidecar import Sidecar, sidecar_path
 from odt.core.datasets.data_writers import OUTPUTS, Output
 from odt.core.datasets.model_signature import ModelSignature
 from odt.core.datasets.preprocess import Preprocessing, Targets
+from odt.core.datasets.recorded_steps import explicit
 from odt.core.datasets.source import (
     EndOfSamplesError,
     MissingValueError,
@@ -24,6 +25,7 @@ from odt.core.datasets.source import (
     Source,
 )
 from odt.core.datasets.splits import Division, Picked, Wanted, select
+from odt.core.model.record import Record
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers
 from odt.dataclass import dataclass
 from odt.errors import DataError
@@ -110,6 +112,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     """
     picked = select(source, request.splits, request.division)
     request = replace(request, inputs=_fitted(request, picked))
+    record = _record(source, request, picked)
     try:
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -118,7 +121,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     with ExitStack() as stack:
         pending = []
         for p in picked:
-            pending.append(_write_split(source, request, p, stack, progress))
+            pending.append(_write_split(source, request, p, record, stack, progress))
         for read in source.files:
             read.check()
         for q in pending:
@@ -138,19 +141,28 @@ def training_split(picked: Iterable[Picked]) -> Picked:
 def _fitted(request: Request, picked: list[Picked]) -> Preprocessing:
     if not request.inputs.must_be_fitted:
         return request.inputs
+    return request.inputs.fitted(_raw(request, training_split(picked)))
 
-    def samples() -> Iterator[Array]:
-        training = training_split(picked)
-        for k in _numbers(training):
-            try:
-                yield training.part.read(k).inputs[0]
-            except SampleError:
-                if not request.skip:
-                    raise
-            except EndOfSamplesError:
-                return
 
-    return request.inputs.fitted(samples())
+def _raw(request: Request, picked: Picked) -> Iterator[Array]:
+    """The first input of each sample of a split, before preprocessing."""
+    for k in _numbers(picked):
+        try:
+            yield picked.part.read(k).inputs[0]
+        except SampleError:
+            if not request.skip:
+                raise
+        except EndOfSamplesError:
+            return
+
+
+def _record(source: Source, request: Request, picked: list[Picked]) -> Record:
+    """The preprocessing record of the data."""
+    steps = request.inputs
+    if source.kind == "image" and (first := next(_raw(request, picked[0]), None)) is not None:
+        steps = explicit(steps, first)
+    described = tuple(steps.describe())
+    return Record(source.kind, described, request.targets.classes, source.sound, source.table)
 
 
 def _numbers(picked: Picked) -> Iterable[int]:
@@ -158,7 +170,12 @@ def _numbers(picked: Picked) -> Iterable[int]:
 
 
 def _write_split(
-    source: Source, request: Request, picked: Picked, stack: ExitStack, progress: Progress
+    source: Source,
+    request: Request,
+    picked: Picked,
+    record: Record,
+    stack: ExitStack,
+    progress: Progress,
 ) -> _Pending:
     data: tuple[Output, ...] | None = None
     specs: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
@@ -207,7 +224,7 @@ def _write_split(
         tuple(reasons),
         request.inputs.scale_left,
     )
-    return _Pending(made, data, _sidecars(source, request, picked, made, data, stack))
+    return _Pending(made, data, _sidecars(source, request, picked, made, record, data, stack))
 
 
 def _shapes(specs: tuple[Any, ...]) -> str:
@@ -311,17 +328,17 @@ def _sidecars(
     request: Request,
     picked: Picked,
     made: Made,
+    record: Record,
     data: tuple[Output, ...],
     stack: ExitStack,
 ) -> list[AtomicFile]:
     """The sidecars of both files."""
-    steps = request.inputs.describe()
     augmentation = request.inputs.augmentation
     recipe = {
         "split": made.name,
         "files": {r: p.name for r, p in zip(("input", "output"), made.files, strict=False)},
         "source": {"name": source.name, "kind": source.kind, **source.origin},
-        "preprocessing": steps,
+        **record.to_json(),
         "targets": request.targets.describe() if made.targets else "none",
         "augmentation": augmentation.describe()
         if augmentation is not None and _copies(request, picked) > 1

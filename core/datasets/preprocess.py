@@ -82,7 +82,7 @@ class Preprocessing:
         mean: Any = 0.0
         spread: Any = 0.0
         for sample in samples:
-            x = self._picture(sample, None).astype(np.float64)
+            x = self.resized(sample).astype(np.float64)
             x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
             # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
             is_valid = ~np.isnan(x)
@@ -113,8 +113,7 @@ class Preprocessing:
         Raises:
             DataError: if a step does not apply to the sample.
         """
-        x = self._fill(x)
-        x = self._picture(x, random)
+        x = self.resized(self._fill(x), random)
         if self.scale in OF_BYTES and not self.scale_left:
             x = x.astype(np.float32)
             rescale(x, self.scale)
@@ -152,7 +151,8 @@ class Preprocessing:
         fill = np.asarray(self.fill) if self.missing == "mean" else 0.0
         return np.where(np.isnan(x), fill, x)
 
-    def _picture(self, x: Array, random: np.random.Generator | None) -> Array:
+    def resized(self, x: Array, random: np.random.Generator | None = None) -> Array:
+        """Converts colours, augments and resizes: the steps before the values are scaled."""
         if self.colour == "grayscale":
             x = to_gray(x)
         elif self.colour == "rgb":
@@ -188,6 +188,8 @@ class Preprocessing:
             steps.append({"step": "mean and std", "mean": [*self.mean], "std": [*self.std]})
         if self.flatten:
             steps.append({"step": "flatten"})
+        if self.shape:
+            steps.append({"step": "shape", "shape": [*self.shape]})
         steps.append({"step": "dtype", "dtype": self.dtype.name})
         if self.scale_left:
             steps.append({"step": "scale", "to": self.scale, "when": "the file is read"})

@@ -126,6 +126,7 @@ class Source:
         sorted_by_class: whether samples are sorted by class, so that they need a shuffle.
         decoded: whether reading a sample takes computation that threads can do in parallel.
         origin: description of the source for the sidecar.
+        sound, table: how WAV files and tables are read, for the preprocessing record.
         files: files that are read while samples are read.
     """
 
@@ -136,6 +137,8 @@ class Source:
     sorted_by_class: bool = False
     decoded: bool = False
     origin: Mapping[str, Any] = field(default_factory=dict)
+    sound: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[MappedFile, ...] = ()
 
 

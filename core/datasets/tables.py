@@ -62,6 +62,8 @@ class Table:
         values: mapped array (rows, columns) of float64; NaN for missing values.
         targets: cells of the target's column as text; empty without targets.
         texts: name → cells of columns that are no inputs, for groups.
+        has_header: whether the first line holds the names.
+        columns: name and role of each column, in the order of the file.
         classes: class names in the first line, as in scikit-learn's files.
     """
 
@@ -69,6 +71,8 @@ class Table:
     values: Array
     targets: list[str]
     texts: dict[str, list[str]]
+    has_header: bool = False
+    columns: list[dict[str, Any]] = field(default_factory=list)
     classes: tuple[str, ...] = ()
     left_out: int = field(default=0)
 
@@ -121,8 +125,11 @@ def open_table(path: Path, options: TableOptions, targets_path: Path | None = No
         target, classes = _targets(path, cells, table.classes, options.regression)
         targets = [target]
     part = TablePart(table, targets, bool(classes))
-    origin = {"columns": table.names, "left out": table.left_out}
-    return Source(str(path), "features", {"all": part}, classes, origin=origin)
+    return Source(
+        str(path), "features", {"all": part}, classes,
+        origin={"left out": table.left_out},
+        table={"header": table.has_header, "columns": table.columns},
+    )  # fmt: skip
 
 
 def _with_label(options: TableOptions, label: str) -> TableOptions:
@@ -157,6 +164,9 @@ def _parse(path: Path, text: IO[str], options: TableOptions, only_targets: bool)
     if not inputs and not only_targets:
         raise DataError(f"{path}: must have a column beside the target, but has {len(names)}.")
     table = Table([names[k] for k in inputs], np.empty(0), [], {names[k]: [] for k in sorted(out)})
+    roles: dict[int | None, str] = {label: "target", **dict.fromkeys(out, "left out")}
+    table.columns = [{"name": n, "role": roles.get(k, "input")} for k, n in enumerate(names)]
+    table.has_header = is_header and not classes
     with tempfile.TemporaryFile() as numbers:
         count = 0
         for line, cells in _chain(ahead, rows):

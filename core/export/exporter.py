@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.export.circle_plus import Edit, edit_training_info
+from odt.core.export.appended_zip import moved, offset_patches
 from odt.core.export.flatbuffer_edit import (
     BUFFER,
     BUFFERS,
@@ -26,12 +26,15 @@ from odt.core.export.flatbuffer_edit import (
     patched,
 )
 from odt.core.export.float_weights import removed, with_float_weights
-from odt.core.export.read_back import Expected
+from odt.core.export.metadata_edit import Edit, edit_metadata
+from odt.core.export.read_back import Expected, stored_entry
+from odt.core.export.record_metadata import record_entries
 from odt.core.model.dequantize import as_stored, dequantize_weights
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
-from odt.core.model.training_info import TrainingInfo, encode_training_info
+from odt.core.model.record import Record
+from odt.core.model.training_info import METADATA_NAME, TrainingInfo, encode_training_info
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
@@ -49,6 +52,7 @@ def export_model(
     info: TrainingInfo | None = None,
     *,
     float_weights: bool = False,
+    record: Record | None = None,
 ) -> None:
     """Writes a model with new weights atomically; the file may be the model's own.
 
@@ -61,6 +65,7 @@ def export_model(
         file_format: circle or tflite; None for the model's format.
         info: training info to store in a circle+; None leaves training info as it is.
         float_weights: store float16 and int8 weights as float32.
+        record: preprocessing record to store; None leaves metadata as it is.
 
     Raises:
         ModelError: if the format cannot hold the model, the file cannot be written, or it does
@@ -82,13 +87,19 @@ def export_model(
         weights, scales = as_stored(model, dequantize_weights(model), weights)
     patches, own = _placed(model, weights)
     patches += [(_place_of(model, model.quantization[i].scale), a.data) for i, a in scales.items()]
-    edit, data = convert(model, file_format, () if info else own), None
+    entries: dict[str, bytes | None] = {}
+    archive = b""
+    if record is not None:
+        recorded = record_entries(model, record, file_format)
+        entries, archive = dict(recorded.entries), recorded.archive
     if info is not None:
-        data = encode_training_info(info, len(model.graph.nodes))
-        plus = edit_training_info(model, data, IDENTIFIERS["circle"], own)
-        edit = Edit(plus.front, plus.begin, edit.patches + plus.patches)
-    expected = Expected(os.fspath(path), model, weights, scales, data)
-    write_atomically(path, _chunks(model, edit, patches, source), check=expected.check)
+        entries[METADATA_NAME] = encode_training_info(info, len(model.graph.nodes))
+    if all(stored_entry(model, name) == data for name, data in entries.items()):
+        entries = {}
+    edit = convert(model, file_format, own, entries)
+    expected = Expected(os.fspath(path), model, weights, scales, entries)
+    chunks = _chunks(model, edit, patches, source, archive)
+    write_atomically(path, chunks, check=expected.check)
 
 
 def _in_float(
@@ -113,26 +124,40 @@ def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[
 
 def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
     """Writes the model without training info."""
-    edit = edit_training_info(model, None, IDENTIFIERS[model.format])
+    edit = edit_metadata(model, {METADATA_NAME: None}, IDENTIFIERS[model.format])
     expected = Expected(os.fspath(path), model)
     write_atomically(path, _chunks(model, edit, [], model), check=expected.check)
 
 
 def _chunks(
-    model: Model, edit: Edit, weights: list[Patch], source: Model
+    model: Model, edit: Edit, weights: list[Patch], source: Model, archive: bytes = b""
 ) -> Iterator[bytes | memoryview]:
     """The bytes of the new file; raises LostFileError if the model's file became shorter."""
+    shift = len(edit.front) - edit.begin
+    patches = [*edit.patches, *weights, *offset_patches(model.data, shift)]
     yield edit.front
-    yield from patched(model.data, [*edit.patches, *weights], edit.begin)
+    yield from patched(model.data, patches, edit.begin)
+    yield moved(archive, len(model.data) + shift)
     source.check_file()
 
 
-def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Edit:
-    """The edit that converts a model to a format, with new buffers for some tensors.
+def convert(
+    model: Model,
+    file_format: str,
+    own: Sequence[OwnBuffer] = (),
+    entries: Mapping[str, bytes | None] | None = None,
+) -> Edit:
+    """The edit that converts a model to a format.
 
     A format differs in identifier, version and in what it can hold.
+
+    Args:
+        model: the model.
+        file_format: circle or tflite.
+        own: new buffers for some tensors.
+        entries: new metadata entries.
     """
-    if file_format == model.format and not own:
+    if file_format == model.format and not own and not entries:
         return Edit(b"", 0, [])
     source = FlatBuffer(model.path, model.data)
     root = source.root()
@@ -144,10 +169,12 @@ def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Ed
         patches += [(at, identifier) for at in {4, original(source)[0] + 4}]
         if file_format == "tflite":
             version, absent = TFLITE_VERSION, _empty_buffers(model, root)
+    if entries:
+        edit = edit_metadata(model, entries, identifier, own, version, frozenset(absent))
+        return Edit(edit.front, edit.begin, patches + edit.patches)
     place = root.place(VERSION, 4)
     if version is not None and place:
         patches.append((place, struct.pack("<I", version)))
-        version = None
     vectors: dict[int, list[int | NewTable]] = {}
     if own or absent:
         buffers: list[int | NewTable] = [
@@ -156,7 +183,7 @@ def convert(model: Model, file_format: str, own: Sequence[OwnBuffer] = ()) -> Ed
         ]
         patches += name_own_buffers(root, buffers, own)
         vectors[BUFFERS] = buffers
-    if version is None and not vectors:
+    if (version is None or place) and not vectors:
         return Edit(b"", 0, patches)
     before = front(0, root, identifier, version, vectors, lasting=bool(vectors))
     return Edit(before, 0, patches + absolute_offsets(root, len(before)))

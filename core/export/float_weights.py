@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from odt.core.export.appended_zip import offset_patches
 from odt.core.export.flatbuffer_edit import (
     BUFFERS,
     SUBGRAPHS,
@@ -61,7 +62,7 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     patches += name_own_buffers(root, buffers, [*_own_buffers(dequantized)])
     identifier = bytes(model.data[4:8])
     before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
-    patches += absolute_offsets(root, len(before))
+    patches += absolute_offsets(root, len(before)) + offset_patches(model.data, len(before))
     data = b"".join([before, *patched(model.data, patches)])
     return parse_model(memoryview(data), model.path)
 

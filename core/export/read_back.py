@@ -8,7 +8,6 @@ import numpy as np
 
 from odt.core.model.graph import Node
 from odt.core.model.reader import Model, read_model
-from odt.core.model.training_info import METADATA_NAME
 from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
@@ -26,14 +25,14 @@ class Expected:
         model: the original model, with which all else must agree.
         weights: tensor index → changed values, as the file stores them.
         scales: tensor index → changed scales.
-        info: encoded training info; None if it was not written.
+        entries: metadata entries that were written.
     """
 
     path: str
     model: Model
     weights: Mapping[int, Array] = field(default_factory=dict)
     scales: Mapping[int, Array] = field(default_factory=dict)
-    info: bytes | None = None
+    entries: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def check(self, written: Path) -> None:
         """Compares the written file with the expected contents, bit for bit.
@@ -75,13 +74,18 @@ class Expected:
                 compared = 0
                 self.model.release_pages()
                 found.release_pages()
-        if self.info is not None:
-            buffer = found.metadata.get(METADATA_NAME)
-            if buffer is None or bytes(found.buffer(buffer)) != self.info:
-                yield "training info"
+        for name, data in self.entries.items():
+            if stored_entry(found, name) != data:
+                yield f"metadata entry {name}"
 
     def _scale(self, i: int) -> Array | None:
         return self.scales[i] if i in self.scales else _scale_of(self.model, i)
+
+
+def stored_entry(model: Model, name: str) -> bytes | None:
+    """The bytes of a metadata entry; None if there is none."""
+    index = model.metadata.get(name)
+    return None if index is None else bytes(model.buffer(index))
 
 
 def _kind(node: Node) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Tables of the Circle schema as dictionaries: read from a file and written by a builder.
+"""Tables of Circle and TFLite metadata as dictionaries: read from a file, written by a builder.
 
 A dictionary holds the fields that the file has: numbers, strings as bytes, vectors of numbers as
 arrays, tables as dictionaries, vectors of tables as lists.
@@ -14,8 +14,10 @@ from flatbuffers import number_types
 
 from odt.core.model.flatbuffer import Table
 from odt.kernels.opdef import Array
-from odt.schemas.circle import ENUMERATIONS, TABLES
+from odt.schemas import circle, tflite_metadata
 
+TABLES = circle.TABLES | tflite_metadata.TABLES
+ENUMERATIONS = circle.ENUMERATIONS | tflite_metadata.ENUMERATIONS
 UNUSED = "-"
 TEXT = "str"
 DATA_ALIGNMENT = 16  # of the vector `data` of table Buffer, as the schema demands

@@ -12,6 +12,7 @@ import numpy as np
 from odt.core.checkpoints.resume import Resume, Saver, read_resume
 from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
+from odt.core.model.record import Record
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
@@ -173,6 +174,7 @@ class BatchTrainer:
         self._saver: Saver | None = None
         self._order = EpochOrder(range(0))
         self._graph = self.recipe.graph
+        self.record: Record | None = None
         self.epoch: Epoch | None = None
         self.cache: FrozenCache | None = None
 

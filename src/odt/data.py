@@ -16,6 +16,8 @@ from odt.core.data.sample_weights import (
     read_weights,
     weigh_classes,
 )
+from odt.core.data.sidecar import read_sidecar
+from odt.core.model.record import Record, record_of
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import reading
@@ -42,6 +44,23 @@ class DataSet:
     x: Any
     y: Any = None
     ignore_rest: bool = False
+
+
+def recorded(x: Any) -> Record | None:
+    """The preprocessing record beside the data file with the inputs; None if there is none.
+
+    Args:
+        x: a DataSet, or inputs; arrays have no record.
+
+    Raises:
+        DataError: if the JSON file is damaged.
+    """
+    path = x.x if isinstance(x, DataSet) else x
+    if not isinstance(path, str | os.PathLike):
+        return None
+    sidecar = read_sidecar(os.fspath(path))
+    with reading(f"{path}.json", "must hold a preprocessing record"):
+        return record_of(sidecar.described) if sidecar else None
 
 
 def samples_of(

@@ -13,11 +13,12 @@ from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.export.exporter import export_model
+from odt.core.export.record_metadata import differing_normalization
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.recipe.resolve import values_used
-from odt.data import ClassWeight, batches_of, class_weighted, is_batches
+from odt.data import ClassWeight, batches_of, class_weighted, is_batches, recorded
 from odt.errors import DataError, OptionError
 from odt.fitting import Fit, pair
 from odt.run_samples import arrange
@@ -37,6 +38,8 @@ class Trainer(BatchTrainer):
     Attributes:
         model: the model.
         stop_training: set to True to end `fit` after the current batch.
+        record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
+            data file.
     """
 
     def fit(
@@ -132,6 +135,7 @@ class Trainer(BatchTrainer):
             return run.history
         data = self.open(x, y, sample_weight)
         held = self.open(*pair(validation_data)) if validation_data is not None else None
+        self.record = recorded(x) or self.record
         before = self.resume.progress if self.resume.own else NEW_RUN
         samples = arrange(
             data,
@@ -239,6 +243,7 @@ class Trainer(BatchTrainer):
         *,
         float_weights: bool = False,
         training_info: bool = False,
+        preprocessing: bool = True,
     ) -> None:
         """Writes the model file with the trained weights; everything else in it stays unchanged.
 
@@ -248,6 +253,8 @@ class Trainer(BatchTrainer):
                 else the model's format.
             float_weights: whether to store float16 and int8 weights of the model as float32.
             training_info: whether to add training info: a circle+ file.
+            preprocessing: whether to store the preprocessing record of the training data in the
+                model's metadata, so that `odt predict --source` takes raw photos, sounds or tables.
 
         Raises:
             ModelError: if the file cannot be written.
@@ -260,8 +267,15 @@ class Trainer(BatchTrainer):
         used = values_used(self.recipe.model.graph, trainer.info) if training_info else None
         changed = changed_constants(self.recipe.graph, self._graph)
         weights = {**changed, **trainer.weights()}
+        model, record = self.recipe.model, self.record if preprocessing else None
+        if record is not None and (differing := differing_normalization(model, record)):
+            old, new = differing
+            self.warn(
+                f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
+                f"but the training data have {new}."
+            )
         export_model(
-            self.recipe.model, weights, path, file_format, used, float_weights=float_weights
+            model, weights, path, file_format, used, float_weights=float_weights, record=record
         )
 
     def check_export(self, *, float_weights: bool = False, training_info: bool = False) -> None:

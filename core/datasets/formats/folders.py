@@ -19,7 +19,7 @@ def open_sounds(opening: Opening) -> Source:
     """Opens a folder or archive of WAV files."""
     tree = open_tree(opening.path)
     source = open_folders(tree, "sound", opening.sound.decode, opening.skip)
-    return replace(source, origin={**source.origin, "sound": opening.sound.describe()})
+    return replace(source, sound=opening.sound.describe())
 
 
 FORMATS = (

@@ -11,10 +11,10 @@ from support.lowering import lower
 from support.mutations import mutations
 from support.paths import MODELS
 
-from odt.core.export.circle_plus import edit_training_info
 from odt.core.export.exporter import convert
+from odt.core.export.metadata_edit import edit_metadata
 from odt.core.model.reader import parse_model
-from odt.core.model.training_info import stored_training_info
+from odt.core.model.training_info import METADATA_NAME, stored_training_info
 from odt.errors import ModelError, OdtError
 
 SMALL = [p for p in sorted(MODELS.glob("*.*[te]")) if p.stat().st_size < 100_000]
@@ -28,7 +28,7 @@ def survives(data: bytes, number: int) -> bool:
         model = parse_model(memoryview(data), "damaged")
         stored_training_info(model)
         convert(model, "circle" if model.format == "tflite" else "tflite")
-        edit_training_info(model, bytes(92), b"CIR0")
+        edit_metadata(model, {METADATA_NAME: bytes(92)}, b"CIR0")
     except ModelError as e:
         error = str(e)
     assert time.process_time() - begin < SECONDS, number

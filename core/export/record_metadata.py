@@ -1,0 +1,166 @@
+"""The metadata entries of a preprocessing record: odt's own, and TFLite Model Metadata.
+
+TFLite Model Metadata holds what it has a place for: normalization and range of the input, the
+colour of pictures, and a file with the class names, in a zip archive after the model.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from odt.core.export.appended_zip import offset_patches
+from odt.core.model.reader import Model
+from odt.core.model.record import ENTRY, Record
+from odt.core.model.schema_tables import code_of, pack
+from odt.core.model.tflite_metadata import NAME, associated_file, normalization, read_metadata
+from odt.dataclass import dataclass
+from odt.kernels.opdef import Array
+from odt.schemas.tflite_metadata import IDENTIFIER
+
+LABELS = "odt-labels.txt"
+AUTHOR = "odt"  # of metadata that odt wrote, and so may write again
+PARSER = "1.0.0"  # least version of a metadata parser that knows the fields used here
+SCALES = {"0..1": (0.0, 255.0), "-1..1": (127.5, 127.5)}  # scale → mean and std
+MOST_PIXEL = 255.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordEntries:
+    """What is added to a model file.
+
+    Attributes:
+        entries: metadata name → bytes.
+        archive: zip archive to append to the file; empty for none.
+    """
+
+    entries: Mapping[str, bytes]
+    archive: bytes = b""
+
+
+def record_entries(model: Model, record: Record, file_format: str) -> RecordEntries:
+    """The entries that a record adds to a model; those of other authors are kept as they are.
+
+    Args:
+        model: the model.
+        record: the record.
+        file_format: format of the new file; only tflite has TFLite Model Metadata.
+    """
+    entries = {ENTRY: record.to_bytes()}
+    old = read_metadata(model)
+    foreign = NAME in model.metadata and (old is None or old.get("author") != AUTHOR.encode())
+    if file_format != "tflite" or foreign:
+        return RecordEntries(entries)
+    entries[NAME] = _encode(_tables(model, record))
+    labels, old_labels = _label_file(record), associated_file(model, LABELS)
+    hides = not old_labels and offset_patches(model.data, 1)  # an archive of somebody else
+    if not _labelled(model, record) or labels == old_labels or hides:
+        return RecordEntries(entries)
+    return RecordEntries(entries, _archive(labels))
+
+
+def differing_normalization(model: Model, record: Record) -> tuple[str, str] | None:
+    """Normalization in a model's own TFLite Model Metadata and in a record, if they differ."""
+    content = read_metadata(model) or {}
+    graph = (content.get("subgraph_metadata") or [{}])[0]
+    tensors = graph.get("input_tensor_metadata") or []
+    if content.get("author") == AUTHOR.encode() or not tensors:
+        return None
+    mean, std = normalization(tensors[0])
+    new = _normalization(record)
+    if not mean or not std or (_same(mean, new[0]) and _same(std, new[1])):
+        return None
+    return _shown(mean, std), _shown(*new)
+
+
+def _same(a: Any, b: Any) -> bool:
+    a, b = np.atleast_1d(a), np.atleast_1d(b)
+    return (min(a.size, b.size) == 1 or a.size == b.size) and np.allclose(a, b, 1e-3, 1e-3)
+
+
+def _shown(mean: Any, std: Any) -> str:
+    parts = (",".join(f"{x:g}" for x in np.atleast_1d(values)[:4]) for values in (mean, std))
+    return "mean {} and std {}".format(*parts)
+
+
+def _normalization(record: Record) -> tuple[Array, Array]:
+    """Mean and std that make the input of the raw values, 0 … 255 for pictures."""
+    offset, factor = np.zeros(1), np.ones(1)  # x → (x − offset) / factor
+    for step in record.steps:
+        mean, std = step.get("mean") or [0.0], step.get("std") or [1.0]
+        if step["step"] == "scale" and step.get("to") in SCALES:
+            mean, std = ([x] for x in SCALES[str(step["to"])])
+        elif step["step"] != "mean and std":
+            continue
+        offset, factor = offset + np.asarray(mean) * factor, factor * np.asarray(std)
+    return offset, factor
+
+
+def _tables(model: Model, record: Record) -> dict[str, Any]:
+    graph = model.graph
+    mean, std = _normalization(record)
+    inputs = [_input(record, mean, std) if i == 0 else {} for i in range(len(graph.inputs))]
+    for tensor, i in zip(inputs, graph.inputs, strict=True):
+        tensor["name"] = graph.tensors[i].name
+    outputs: list[dict[str, Any]] = [{"name": graph.tensors[i].name} for i in graph.outputs]
+    for k in _labelled(model, record)[:1]:
+        outputs[k]["associated_files"] = [
+            {
+                "name": LABELS,
+                "description": "Class names, one a line.",
+                "type": code_of("AssociatedFileType", "TENSOR_AXIS_LABELS"),
+            }
+        ]
+    subgraph = {"input_tensor_metadata": inputs, "output_tensor_metadata": outputs}
+    return {"author": AUTHOR, "subgraph_metadata": [subgraph], "min_parser_version": PARSER}
+
+
+def _input(record: Record, mean: Array, std: Array) -> dict[str, Any]:
+    """TensorMetadata of the input."""
+    kind = "ImageProperties" if record.kind == "image" else "FeatureProperties"
+    properties: dict[str, Any] = {}
+    tensor: dict[str, Any] = {
+        "content": {
+            "content_properties_type": code_of("ContentProperties", kind),
+            "content_properties": properties,
+        },
+        "process_units": [
+            {
+                "options_type": code_of("ProcessUnitOptions", "NormalizationOptions"),
+                "options": {"mean": mean, "std": std},
+            }
+        ],
+    }
+    if record.kind == "image":
+        gray = any(s["step"] == "colour" and s.get("to") == "grayscale" for s in record.steps)
+        properties["color_space"] = code_of("ColorSpaceType", "GRAYSCALE" if gray else "RGB")
+        tensor["stats"] = {"max": (MOST_PIXEL - mean) / std, "min": -mean / std}
+    return tensor
+
+
+def _labelled(model: Model, record: Record) -> list[int]:
+    """Outputs whose last axis has a value for each class."""
+    shapes = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
+    count = len(record.classes)
+    return [k for k, shape in enumerate(shapes) if count and shape and shape[-1] == count]
+
+
+def _label_file(record: Record) -> bytes:
+    lines = (" ".join(name.splitlines()) + "\n" for name in record.classes)
+    return "".join(lines).encode("utf-8", "backslashreplace")
+
+
+def _encode(tables: Mapping[str, Any]) -> bytes:
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(pack(builder, "ModelMetadata", tables), IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _archive(labels: bytes) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(LABELS), labels)  # without a date: the same bytes again
+    return data.getvalue()

@@ -1,0 +1,101 @@
+"""The preprocessing record: how inputs were made from photos, sounds or tables, as JSON values.
+
+The JSON file beside a data file holds it, and so does the metadata entry ODT_PREPROCESSING of a
+model that was trained on the data. core/datasets applies it to new data.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from odt.dataclass import dataclass
+from odt.errors import DataError
+
+ENTRY = "ODT_PREPROCESSING"  # of a model's metadata
+FORMAT, VERSION = "odt-preprocessing", 1
+KINDS = ("image", "sound", "features")
+MOST_BYTES = 1 << 26  # of an entry
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Preprocessing of the inputs of a data set.
+
+    Attributes:
+        kind: image, sound or features.
+        steps: steps in order, as Preprocessing.describe gives them.
+        classes: class names by label; empty if the targets are values.
+        sound: settings of the conversion of WAV files; empty for other kinds.
+        table: columns of a table and how they are read; empty for other sources.
+    """
+
+    kind: str
+    steps: tuple[Mapping[str, Any], ...] = ()
+    classes: tuple[str, ...] = ()
+    sound: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as JSON values; empty parts are left out."""
+        every = {
+            "kind": self.kind,
+            "preprocessing": [dict(step) for step in self.steps],
+            "classes": list(self.classes),
+            "sound": dict(self.sound),
+            "table": dict(self.table),
+        }
+        return {name: value for name, value in every.items() if value or name == "preprocessing"}
+
+    def to_bytes(self) -> bytes:
+        """The metadata entry of a model."""
+        content = {"format": FORMAT, "version": VERSION, **self.to_json()}
+        return json.dumps(content, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def record_of(content: Mapping[str, Any]) -> Record | None:
+    """Reads a record from JSON values that may hold others; None if there is none.
+
+    Raises:
+        ValueError: if a part has the wrong type.
+    """
+    if "kind" not in content:
+        return None
+    kind, steps = content["kind"], content.get("preprocessing", [])
+    classes = content.get("classes", [])
+    parts = [content.get(name, {}) for name in ("sound", "table")]
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}")
+    if not isinstance(steps, list) or not all(isinstance(s, dict) and "step" in s for s in steps):
+        raise ValueError("preprocessing must be a list of steps")
+    if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
+        raise ValueError("classes must be a list of names")
+    if not all(isinstance(part, dict) for part in parts):
+        raise ValueError("sound and table must be objects")
+    return Record(kind, tuple(steps), tuple(classes), *parts)
+
+
+def parse_record(name: str, data: bytes) -> Record:
+    """Reads the metadata entry of a model.
+
+    Args:
+        name: the model, for messages.
+        data: bytes of the entry.
+
+    Raises:
+        DataError: if the entry is no record of this version.
+    """
+    try:
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"{len(data)} bytes")
+        content = json.loads(data.decode())
+        if (content["format"], content["version"]) != (FORMAT, VERSION):
+            raise ValueError("another format or version")
+        record = record_of(content)
+        assert record is not None
+    except Exception as e:  # JSON may be anything
+        raise DataError(
+            f"{name}: its metadata entry {ENTRY} must be JSON of format {FORMAT} {VERSION}, but "
+            f"got: {type(e).__name__}: {str(e)[:160]}."
+        ) from e
+    return record
