@@ -338,7 +338,7 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
             "must be a type of floats",
         ),
         (("--label-map", "q=a"), "has the classes a, b, but got q"),
-        (("mnist",), "must not be given with NAME"),
+        (("mnist",), "must be given without NAME"),
         (("--group-by", "("), "must be a pattern"),
         (("--stratify", "--group-by", "."), "does not go together"),
     ]:
