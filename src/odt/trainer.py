@@ -254,7 +254,7 @@ class Trainer(BatchTrainer):
             float_weights: whether to store float16 and int8 weights of the model as float32.
             training_info: whether to add training info: a circle+ file.
             preprocessing: whether to store the preprocessing record of the training data in the
-                model's metadata, so that `odt predict --source` takes raw photos, sounds or tables.
+                model's metadata, so that `odt predict` takes raw photos, sounds or tables.
 
         Raises:
             ModelError: if the file cannot be written.
