@@ -1,4 +1,7 @@
-"""Registry of operators, losses and optimizers, found by file name and imported when needed."""
+"""Registry of operators, losses, optimizers and metrics, found by file name.
+
+Their modules are imported when they are needed.
+"""
 
 import importlib
 import os
@@ -7,6 +10,7 @@ from functools import cache, cached_property
 from typing import Protocol, TypeVar, cast
 
 from odt.kernels.lossdef import LossDef
+from odt.kernels.metricdef import MetricDef
 from odt.kernels.opdef import OpDef, UpdateRule
 
 
@@ -83,6 +87,7 @@ class Rows(Mapping[str, R]):
 
 LOSSES: Rows[LossDef] = Rows("losses", "LOSS")
 OPTIMIZERS: Rows[UpdateRule] = Rows("optimizers", "RULE")
+METRICS: Rows[MetricDef] = Rows("metrics", "METRIC")
 
 
 @cache

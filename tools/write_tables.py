@@ -13,8 +13,7 @@ from write_optimizer_classes import defaults, documentation, summary
 
 from odt.core.datasets.open_source import SOURCE_FORMATS
 from odt.core.model.training_info import TrainingInfo
-from odt.core.training.metrics import METRIC_ROWS
-from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -55,10 +54,12 @@ def _value(value: float | bool) -> str:
 
 
 def metrics() -> Iterable[tuple[str, ...]]:
-    """A line for each row of core/training/metrics.py."""
-    yield "`--metric`", "value", "targets"
-    for row in METRIC_ROWS:
-        yield option(row.name), row.formula, row.wants
+    """A line for each row of kernels/metrics."""
+    yield "`--metric`", "value", "targets", "further names", "source"
+    for row in METRICS.values():
+        origin = source(importlib.import_module(f"odt.kernels.metrics.{row.name}").__doc__ or "")
+        words = ", ".join(f"`{option(word)}`" for word in row.words)
+        yield option(row.name), row.formula, "; ".join(row.fits), words, origin
 
 
 def formats() -> Iterable[tuple[str, ...]]:

@@ -45,6 +45,7 @@ def command(
 ) -> None:
     """Evaluate MODEL: loss and metrics over all samples of the data files."""
     recipe = prepare(lower_model(read_model(model)), Request(**options))
+    samples = recipe.samples
     with Evaluator(
         recipe.graphs,
         recipe.info,
@@ -52,7 +53,7 @@ def command(
         workers=workers,
         weighted=sample_weight is not None,
     ) as evaluator:
-        metrics = fitting_metrics(metric, *evaluator.runtime.losses[0])
+        metrics = fitting_metrics(metric, *samples.losses[0], logits=samples.logits[0])
         data = open_data(load_input, load_expected, evaluator.runtime)
         if sample_weight is not None:
             data = data.weighted(weights_of(sample_weight, data.length))

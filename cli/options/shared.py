@@ -20,6 +20,7 @@ from odt.cli.options.types import (
     GlobValue,
     Interval,
     LossText,
+    MetricWord,
     OfOutput,
     Property,
     Size,
@@ -29,11 +30,11 @@ from odt.core.data.dataset import DataSet
 from odt.core.model.training_info import REDUCTIONS
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.runtime.runtime import Runtime
-from odt.core.training.metrics import ACCURACY, METRIC_ROWS, METRICS
+from odt.core.training.metrics import ACCURACY
 from odt.data import samples_of
 from odt.errors import OdtError
 from odt.kernels.opdef import HyperParameter, UpdateRule
-from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 
 T = TypeVar("T")
 
@@ -43,7 +44,6 @@ LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema")
 # Numbers that onert_train accepts for names.
 REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
-METRIC_IDS = {str(row.onert): row.name for row in METRIC_ROWS if row.onert is not None}
 
 
 def given(option: str, value: T | None, what: str) -> T:
@@ -189,9 +189,9 @@ metric_option = option(
     LOSS,
     "--metric",
     multiple=True,
-    type=Word((ACCURACY, *METRICS), METRIC_IDS),
-    help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss. "
-    "Repeatable.",
+    type=MetricWord(METRICS, also=(ACCURACY,)),
+    help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
+    "k in top-k-accuracy stands for a number. Repeatable.",
 )
 
 loss_options = combine(

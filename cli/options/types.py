@@ -12,6 +12,7 @@ import click
 from odt.cli.output.spelling import spell
 from odt.core.data.sample_weights import BALANCED
 from odt.core.storage.reading import read_input, reading
+from odt.core.training.metrics import find_metric, full_name
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES, Rows
@@ -95,6 +96,17 @@ class LossText(Word):
             return load_loss(str(value))
         name = find_loss(word) or super().convert(word, param, ctx)
         return canonical_loss(name + colon + options) if name in LOSSES else name
+
+
+class MetricWord(Word):
+    """A metric; k in top-k-accuracy stands for a number."""
+
+    name = "metric"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Parses the text of a value."""
+        found = find_metric(str(value))
+        return full_name(*found) if found else super().convert(value, param, ctx)
 
 
 class ScheduleText(click.ParamType[Schedule]):

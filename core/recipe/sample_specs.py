@@ -21,12 +21,14 @@ class SampleSpecs:
         input_specs, output_specs: specs of one sample of each input and output.
         losses: name of each loss, and the spec of one sample of its output.
         target_specs: spec of one sample of the targets of each loss.
+        logits: whether the output of each loss holds logits instead of probabilities.
     """
 
     input_specs: tuple[TensorSpec, ...]
     output_specs: tuple[TensorSpec, ...]
     losses: tuple[tuple[str, TensorSpec], ...]
     target_specs: tuple[TensorSpec, ...]
+    logits: tuple[bool, ...]
 
 
 def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
@@ -39,12 +41,17 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
     def one(i: int) -> TensorSpec:
         return sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
 
+    def holds_logits(loss: Loss) -> bool:
+        read = loss.tensor == lowered.outputs[loss.output]
+        return read and bool(loss.options.get("from_logits"))
+
     targets = [LOSSES[x.name].target(lowered.tensors[x.tensor].spec) for x in losses]
     return SampleSpecs(
         tuple(map(one, lowered.inputs)),
         tuple(map(one, lowered.outputs)),
         tuple((x.name, one(x.tensor)) for x in losses),
         tuple(sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)),
+        tuple(map(holds_logits, losses)),
     )
 
 

@@ -12,7 +12,8 @@ from odt.core.recipe.output_losses import output_losses
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
-from odt.core.training.passes import Metrics, Result, evaluate, predict
+from odt.core.training.metrics import Metrics
+from odt.core.training.passes import Result, evaluate, predict
 from odt.kernels.opdef import Array
 
 

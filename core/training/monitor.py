@@ -1,12 +1,13 @@
 """Compares epochs by one of their values: for the best epoch, early stopping and plateaus."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 from odt.core.runtime.parameters import Optimizer
 from odt.errors import OptionError
 from odt.kernels.schedules import ReduceOnPlateau
 
-LOWER_IS_BETTER = ("loss", "error")  # suffixes of names of such values
+LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")  # suffixes of names of such values
 
 
 class Monitor:
@@ -54,6 +55,7 @@ class Monitor:
         value = logs[self.name]
         change = 0.0 if self.best is None else value - self.best
         better = self.best is None or (change if self.is_max else -change) > self.min_delta
+        better = better and not math.isnan(value)  # AUC is not defined for a single class
         if better:
             self.best = value
         return better

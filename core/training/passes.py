@@ -3,19 +3,17 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.runtime.engine import Engine, Fill, Look, NotFiniteError
 from odt.core.runtime.program import Program
-from odt.core.training.metrics import Metric
+from odt.core.training.metrics import Metrics
 from odt.dataclass import dataclass
 from odt.errors import TrainingError
 from odt.kernels.opdef import Array, TensorSpec
-
-Metrics = Mapping[str, Callable[[], Metric]]
 
 
 @dataclass(frozen=True, slots=True)

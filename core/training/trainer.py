@@ -23,8 +23,9 @@ from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
+from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor
-from odt.core.training.passes import Metrics, Pass, Result, evaluate, predict
+from odt.core.training.passes import Pass, Result, evaluate, predict
 from odt.core.training.results import Epoch, MemoryReport
 from odt.errors import OptionError
 from odt.kernels.opdef import Array

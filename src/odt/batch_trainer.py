@@ -163,7 +163,9 @@ class BatchTrainer:
         self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
         self.samples = self.recipe.samples
         names = words_of(metrics)
-        self.metrics = fitting_metrics(names, *self.samples.losses[0])
+        self.metrics = fitting_metrics(
+            names, *self.samples.losses[0], logits=self.samples.logits[0]
+        )
         self._asked = dict(zip(self.metrics, names, strict=False))
         self.memory_budget = nbytes(memory_budget)
         self.stop_training = False

@@ -17,13 +17,12 @@ from support.paths import MLP_SM, TESTS
 from odt.core.export.exporter import add_training_info
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
-from odt.core.training.metrics import METRIC_ROWS
 from odt.errors import DataError, ModelError, OptionError
 from odt.experimental import train
 from odt.experimental.train import losses, metrics
 from odt.experimental.train import optimizer as optimizers
 from odt.experimental.train.info import loss, optimizer, trainable_ops
-from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
 
 SCRIPTS = TESTS / "onert_scripts"
 HAVE_ONERT = importlib.util.find_spec("onert") is not None
@@ -287,5 +286,4 @@ def test_names_and_numbers_of_onert_are_those_of_the_rows() -> None:
         assert {name: made.kind.name.lower() for name, made in names.items()} == {
             name: name for name in numbers.values()
         }
-    known = [row.name for row in METRIC_ROWS if row.onert is not None]
-    assert list(metrics.NAMES) == known
+    assert list(metrics.NAMES) == list(METRICS.onert_numbers.values())

@@ -124,7 +124,7 @@ ROWS = {
     "an unknown loss": Bad(TRAIN + " --loss hinge", "must be one of", status=2),
     "a misspelt loss": Bad(TRAIN + " --loss categorical-crosentropy", "Did you mean", status=2),
     "an unknown optimizer": Bad(TRAIN + " --optimizer rprop", "must be one of", status=2),
-    "an unknown metric": Bad(TRAIN + " --metric f1", "must be one of", status=2),
+    "an unknown metric": Bad(TRAIN + " --metric f2", "must be one of", status=2),
     "no inputs": Bad("train {d}/model.circle --load-expected {d}/t.bin", "--load-input"),
     "no targets": Bad("train {d}/model.circle --load-input {d}/x.bin", "--load-expected"),
     "no data file": Bad(

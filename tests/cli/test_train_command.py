@@ -100,7 +100,7 @@ def test_a_metric_for_other_targets_is_refused_before_anything_else(command: str
         main, [command, str(MODEL), "--metric", "sparse-categorical-accuracy"]
     )
     assert done.exit_code == 1
-    assert "Give categorical-accuracy or" in done.stderr
+    assert "Give one of categorical-accuracy, " in done.stderr
     assert "Epoch" not in done.stdout
 
 

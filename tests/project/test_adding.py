@@ -145,7 +145,8 @@ def test_the_projects_tests_ask_for_nothing_else(copy: Copy) -> None:
         "tests/cli/test_cli_options.py",
         "tests/core/datasets/test_formats.py",
         "tests/core/datasets/test_json_lines.py",
-        "tests/core/training/test_metrics.py",
+        "tests/core/training/test_fitting_metrics.py",
+        "tests/kernels/test_metrics.py",
         "tests/project/test_generated_tables.py",
     ]
     copy.run("-m", "pytest", "-q", "-n0", *lists)

@@ -39,8 +39,8 @@ CORE = [
     "datasets",
 ]
 # Within kernels a folder or file imports only itself and those before it.
-KERNELS = ["opdef", "lossdef", "geometry", "native", "families", "ops"]
-KERNELS += ["losses", "optimizers", "registry", "loss_text", "plugin_loss"]
+KERNELS = ["opdef", "lossdef", "metricdef", "geometry", "native", "families", "ops"]
+KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Imports inside functions: slow to load, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}
 MOST_ARROWS = 35  # between folders of core

@@ -16,7 +16,7 @@ from odt.core.model.graph import Graph, Node
 from odt.core.model.training_info import TrainingInfo, encode_training_info
 from odt.core.recipe.output_losses import output_losses
 from odt.core.training.inference import Predictor
-from odt.core.training.metrics import METRICS
+from odt.core.training.metrics import fitting_metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
@@ -99,7 +99,9 @@ def test_a_metric_looks_at_the_output_that_has_the_first_loss() -> None:
     x, classes, _ = samples()
     info = TrainingInfo(batch_size=6, output_losses=(("0", "none"),))
     name = "categorical_accuracy"
-    with Trainer(graph, info, metrics={name: METRICS[name]}) as trainer:
+    spec = TensorSpec((4,), np.dtype(np.float32))
+    metrics = fitting_metrics([name], "categorical_crossentropy", spec)
+    with Trainer(graph, info, metrics=metrics) as trainer:
         result = trainer.evaluate(ArrayData([x], [classes]), range(6))
     w, b, v, c = (
         np.asarray(graph.tensors[i].data) for k in (0, 2) for i in graph.nodes[k].inputs[1:]

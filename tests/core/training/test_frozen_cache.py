@@ -29,10 +29,10 @@ from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache
-from odt.core.training.metrics import METRICS
+from odt.core.training.metrics import fitting_metrics
 from odt.core.training.trainer import Trainer
 from odt.errors import OptionError, TrainingError
-from odt.kernels.opdef import Array
+from odt.kernels.opdef import Array, TensorSpec
 
 TRAINING, SAMPLES, BATCH = 24, 32, 8
 ALL, DISK = CachePolicy(SAMPLES), CachePolicy(SAMPLES, on_disk=True)
@@ -119,7 +119,8 @@ def train(trainer: Trainer, data: object, epochs: int = 3) -> tuple[list[object]
 def test_a_cache_changes_no_bit(name: str, micro_batch: int, workers: int, on_disk: bool) -> None:
     graph, trainable = NETWORKS[name]()
     info = replace(INFO, trainable_ops=trainable)
-    metrics = {"categorical_accuracy": METRICS["categorical_accuracy"]}
+    loss = "categorical_crossentropy"
+    metrics = fitting_metrics(["accuracy"], loss, TensorSpec((3,), np.dtype(np.float32)))
     options = {"micro_batch": micro_batch, "workers": workers, "metrics": metrics}
     with Trainer(graph, info, **options) as trainer:  # type: ignore[arg-type]
         expected = train(trainer, arrays(ArrayData))

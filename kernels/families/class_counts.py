@@ -1,0 +1,74 @@
+"""Counts of predicted and true classes, from which precision, recall and F1 are computed.
+
+Of rows with one value for each class, and of labels, the class with the largest output is
+predicted. Independent flags are predicted one by one, by the threshold.
+"""
+
+import numpy as np
+
+from odt.kernels.metricdef import FLAGS, Metric, OutputForm, blocks, check_flags, labels_of
+from odt.kernels.opdef import Array
+
+
+class ClassCounts(Metric):
+    """Base class of metrics of classes.
+
+    Attributes:
+        correct: positions of each class that are predicted as it; true positives.
+        predicted: positions predicted as each class.
+        actual: positions of each class; its support.
+    """
+
+    def __init__(self, form: OutputForm) -> None:
+        super().__init__(form)
+        self.correct, self.predicted, self.actual = np.zeros((3, form.classes), np.int64)
+
+    def update(self, y: Array, t: Array) -> None:
+        classes = self.form.classes
+        for a, b in blocks(y, t, classes):
+            if self.form.targets == FLAGS:
+                check_flags(b, "precision, recall and F1")
+                found, true = a > self.form.threshold, b > 0
+                self.correct += np.count_nonzero(found & true, axis=0)
+                self.predicted += np.count_nonzero(found, axis=0)
+                self.actual += np.count_nonzero(true, axis=0)
+            else:
+                best, labels = a.argmax(axis=1), labels_of(b, self.form)
+                self.correct += np.bincount(labels[best == labels], minlength=classes)
+                self.predicted += np.bincount(best, minlength=classes)
+                self.actual += np.bincount(labels, minlength=classes)
+
+    @property
+    def precision(self) -> Array:
+        """Of the positions predicted as each class, the fraction that is right; 0 if none is."""
+        return _ratio(self.correct, self.predicted)
+
+    @property
+    def recall(self) -> Array:
+        """Of the positions of each class, the fraction that is predicted; 0 if there is none."""
+        return _ratio(self.correct, self.actual)
+
+    @property
+    def f1(self) -> Array:
+        """Harmonic mean of precision and recall of each class."""
+        return _ratio(2 * self.correct, self.predicted + self.actual)
+
+    def summary(self, figure: str) -> float:
+        """A figure of all classes: the macro average, for flags the figure of all flags together.
+
+        The macro average is over the classes that are true or predicted anywhere.
+
+        Args:
+            figure: precision, recall or f1.
+        """
+        if self.form.targets == FLAGS:
+            whole = ClassCounts(OutputForm(FLAGS, 1))
+            for name in ("correct", "predicted", "actual"):
+                getattr(whole, name)[0] = getattr(self, name).sum()
+            return float(getattr(whole, figure)[0])
+        occurs = (self.predicted > 0) | (self.actual > 0)
+        return float(getattr(self, figure)[occurs].mean()) if occurs.any() else 0.0
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    return part / np.maximum(whole, 1)

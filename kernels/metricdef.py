@@ -1,0 +1,143 @@
+"""MetricDef, the row that declares a metric, and the base classes of metrics.
+
+A metric is accumulated over the batches of a pass from outputs y and targets t. Its value is that
+of all samples together, for any batch size. The last axis of an output counts classes, as in the
+losses. Metrics process ROWS rows at a time, so that scratch memory does not grow with the batch.
+"""
+
+from collections.abc import Callable, Iterator
+
+from odt.dataclass import dataclass
+from odt.errors import DataError
+from odt.kernels.lossdef import DISTRIBUTIONS, FRACTIONS, LABELS
+from odt.kernels.opdef import Array
+
+ROWS = 1024
+
+# Forms of targets that metrics distinguish; LABELS is one, too.
+CLASS_ROWS = "rows with one value for each class"
+FLAGS = "independent values that are 0 or 1"
+NUMBERS = "values"
+
+
+@dataclass(frozen=True, slots=True)
+class OutputForm:
+    """Form of the outputs and targets that a metric compares.
+
+    Attributes:
+        targets: CLASS_ROWS, LABELS, FLAGS or NUMBERS.
+        classes: number of values along the last axis of the output.
+        logits: whether the output holds logits instead of probabilities.
+    """
+
+    targets: str
+    classes: int
+    logits: bool = False
+
+    @property
+    def threshold(self) -> float:
+        """The output above which a flag is predicted: probability 0.5."""
+        return 0.0 if self.logits else 0.5
+
+
+def forms_of(targets: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Forms in which metrics can read targets, the preferred one first.
+
+    Args:
+        targets: form of the targets of a loss, a word of kernels/lossdef.py.
+        shape: shape of one sample of the output.
+    """
+    if targets == LABELS:
+        return (LABELS,)
+    if targets == DISTRIBUTIONS:
+        return CLASS_ROWS, NUMBERS
+    if targets == FRACTIONS or shape[-1:] in ((), (1,)):
+        return FLAGS, NUMBERS
+    return CLASS_ROWS, FLAGS, NUMBERS
+
+
+class Metric:
+    """Base class of metrics."""
+
+    def __init__(self, form: OutputForm) -> None:
+        """Begins without samples.
+
+        Args:
+            form: form of the outputs and targets.
+        """
+        self.form = form
+
+    def update(self, y: Array, t: Array) -> None:
+        """Adds outputs (N, …) and their targets."""
+        raise NotImplementedError
+
+    def value(self) -> float:
+        """The metric of all samples so far."""
+        raise NotImplementedError
+
+
+class MeanMetric(Metric):
+    """Base class of metrics that are a mean: `update` adds to `total` and `count`."""
+
+    def __init__(self, form: OutputForm) -> None:
+        super().__init__(form)
+        self.total = 0.0
+        self.count = 0
+
+    def value(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+def blocks(y: Array, t: Array, width: int) -> Iterator[tuple[Array, Array]]:
+    """Yields blocks of rows of `width` values of y, with the rows of t."""
+    y = y.reshape(-1, width, copy=False)
+    t = t.reshape(len(y), -1, copy=False)
+    for at in range(0, len(y), ROWS):
+        yield y[at : at + ROWS], t[at : at + ROWS]
+
+
+def labels_of(t: Array, form: OutputForm) -> Array:
+    """The class of each row of targets (R, C) or (R, 1)."""
+    return t[:, 0] if form.targets == LABELS else t.argmax(axis=1)
+
+
+def check_flags(t: Array, metric: str) -> None:
+    """Raises DataError if a target is neither 0 nor 1.
+
+    Args:
+        t: targets.
+        metric: name of the metric.
+    """
+    other = t[(t != 0) & (t != 1)]
+    if other.size:
+        raise DataError(
+            f"`{metric}`: targets must be 0 or 1, but got {other[0]:g}. "
+            "Of other numbers measure `mean_absolute_error` or `r2`."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDef:
+    """The row of a metric.
+
+    Attributes:
+        name: name on the command line, with underscores. `_k_` in it stands for a number: the
+            metric top_k_accuracy is asked for as top_5_accuracy.
+        make: makes the metric at the beginning of a pass, for the form of outputs and targets and,
+            if the name has one, the number k.
+        formula: formula of the metric over a pass, for the documentation.
+        fits: forms of targets that it supports.
+        words: further names, those of Keras.
+        k: the number k if the name that is given has none; 0 for a metric without k.
+        onert: number of the metric in onert_train.
+        place: position in lists of metrics; metrics with the same position are sorted by name.
+    """
+
+    name: str
+    make: Callable[..., Metric]
+    formula: str
+    fits: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    k: int = 0
+    onert: int | None = None
+    place: int = 100

@@ -1,0 +1,1 @@
+"""One file for each metric; ends in `METRIC = MetricDef(...)`."""

@@ -1,0 +1,84 @@
+"""Area under the ROC curve: probability that a positive has a larger output than a negative.
+
+(Σ over pairs of a positive and a negative: 1 if the positive is larger, ½ if both are equal) /
+number of pairs. Exact, from all outputs: they stay in memory, 4 bytes each, until the pass ends.
+For classes, each class against all others, and the mean over the classes that have positives and
+negatives (macro average); for independent flags, all flags together. NaN if no class has both.
+
+Source: scikit-learn's roc_auc_score with multi_class="ovr", average="macro"; for flags
+average="micro". Probabilities of logits are those of softmax.
+"""
+
+import math
+
+import numpy as np
+
+from odt.kernels.lossdef import LABELS
+from odt.kernels.metricdef import (
+    CLASS_ROWS,
+    FLAGS,
+    Metric,
+    MetricDef,
+    OutputForm,
+    blocks,
+    check_flags,
+    labels_of,
+)
+from odt.kernels.opdef import Array
+
+
+class Auc(Metric):
+    def __init__(self, form: OutputForm) -> None:
+        super().__init__(form)
+        self.flags = form.targets == FLAGS
+        self.outputs: list[Array] = []
+        self.targets: list[Array] = []
+
+    def update(self, y: Array, t: Array) -> None:
+        for a, b in blocks(y, t, 1 if self.flags else self.form.classes):
+            if self.flags:
+                check_flags(b, METRIC.name)
+            logits = self.form.logits and not self.flags
+            self.outputs.append(softmax(a) if logits else a.copy())
+            self.targets.append(b[:, 0] > 0 if self.flags else labels_of(b, self.form).copy())
+
+    def value(self) -> float:
+        if not self.outputs:
+            return math.nan
+        targets = np.concatenate(self.targets)
+        areas = [
+            area(np.concatenate([a[:, k] for a in self.outputs]), targets == (self.flags or k))
+            for k in range(1 if self.flags else self.form.classes)
+        ]
+        defined = [a for a in areas if not math.isnan(a)]
+        return math.fsum(defined) / len(defined) if defined else math.nan
+
+
+def area(outputs: Array, positive: Array) -> float:
+    """Area under the ROC curve of outputs; NaN without positives or without negatives."""
+    order = np.argsort(outputs)
+    outputs, positive = outputs[order], positive[order]
+    ends = np.flatnonzero(np.append(outputs[1:] != outputs[:-1], True))  # of equal outputs
+    positives = np.cumsum(positive, dtype=np.int64)[ends]
+    negatives = ends + 1 - positives
+    pairs = int(positives[-1]) * int(negatives[-1])
+    if not pairs:
+        return math.nan
+    larger = np.diff(positives, prepend=0) * (negatives - np.diff(negatives, prepend=0) / 2)
+    return float(larger.sum()) / pairs
+
+
+def softmax(x: Array) -> Array:
+    """Probabilities of rows of logits."""
+    p = np.exp(x - x.max(axis=1, keepdims=True))
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
+METRIC = MetricDef(
+    "auc",
+    Auc,
+    "area under the ROC curve, exact; of each class against the others, macro average; of all "
+    "flags together",
+    (CLASS_ROWS, LABELS, FLAGS),
+    place=7,
+)

@@ -1,0 +1,26 @@
+"""Precision: of the positions predicted as a class, the fraction that has it.
+
+correct / predicted; 0 for a class that is never predicted. The value is the mean over the classes
+that are true or predicted anywhere (macro average); for independent flags, that of all flags
+together, predicted by the threshold 0.5 (micro average).
+
+Source: scikit-learn's precision_score with average="macro"; Keras' Precision for flags.
+"""
+
+from odt.kernels.families.class_counts import ClassCounts
+from odt.kernels.lossdef import LABELS
+from odt.kernels.metricdef import CLASS_ROWS, FLAGS, MetricDef
+
+
+class Precision(ClassCounts):
+    def value(self) -> float:
+        return self.summary("precision")
+
+
+METRIC = MetricDef(
+    "precision",
+    Precision,
+    "correct / predicted of each class, macro average; of all flags together",
+    (CLASS_ROWS, LABELS, FLAGS),
+    place=4,
+)

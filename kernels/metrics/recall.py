@@ -1,0 +1,26 @@
+"""Recall: of the positions of a class, the fraction that is predicted as it.
+
+correct / actual. The value is the mean over the classes that are true or predicted anywhere (macro
+average); for independent flags, that of all flags together, predicted by the threshold 0.5 (micro
+average).
+
+Source: scikit-learn's recall_score with average="macro"; Keras' Recall for flags.
+"""
+
+from odt.kernels.families.class_counts import ClassCounts
+from odt.kernels.lossdef import LABELS
+from odt.kernels.metricdef import CLASS_ROWS, FLAGS, MetricDef
+
+
+class Recall(ClassCounts):
+    def value(self) -> float:
+        return self.summary("recall")
+
+
+METRIC = MetricDef(
+    "recall",
+    Recall,
+    "correct / actual of each class, macro average; of all flags together",
+    (CLASS_ROWS, LABELS, FLAGS),
+    place=5,
+)

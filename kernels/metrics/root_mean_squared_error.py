@@ -1,0 +1,24 @@
+"""Root mean squared error: √ of the mean of (y − t)² over all values, in the unit of the targets.
+
+Source: Keras' RootMeanSquaredError.
+"""
+
+import math
+
+from odt.kernels.metricdef import NUMBERS, MetricDef
+from odt.kernels.metrics.mean_squared_error import MeanSquaredError
+
+
+class RootMeanSquaredError(MeanSquaredError):
+    def value(self) -> float:
+        return math.sqrt(super().value())
+
+
+METRIC = MetricDef(
+    "root_mean_squared_error",
+    RootMeanSquaredError,
+    "√ mean of (y − t)²",
+    (NUMBERS,),
+    words=("rmse",),
+    place=10,
+)

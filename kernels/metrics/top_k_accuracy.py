@@ -1,0 +1,49 @@
+"""Top-k accuracy: fraction of positions whose class is among the k largest outputs.
+
+Along the last axis; of equal values the first counts, so that k = 1 is the accuracy.
+
+Source: Keras' TopKCategoricalAccuracy, k = 5 by default; scikit-learn's top_k_accuracy_score.
+"""
+
+import numpy as np
+
+from odt.errors import OptionError
+from odt.kernels.lossdef import LABELS
+from odt.kernels.metricdef import (
+    CLASS_ROWS,
+    MeanMetric,
+    MetricDef,
+    OutputForm,
+    blocks,
+    labels_of,
+)
+from odt.kernels.opdef import Array
+
+
+class TopKAccuracy(MeanMetric):
+    def __init__(self, form: OutputForm, k: int) -> None:
+        super().__init__(form)
+        if not 0 < k < form.classes:
+            rule = f"k of `top_{k}_accuracy` must be from 1 to {form.classes - 1}"
+            raise OptionError("metrics", rule, k, "The model's output has more classes than k.")
+        self.k = k
+
+    def update(self, y: Array, t: Array) -> None:
+        for a, b in blocks(y, t, y.shape[-1]):
+            labels = labels_of(b, self.form)[:, np.newaxis]
+            own = np.take_along_axis(a, labels.astype(np.intp), axis=1)
+            before = np.arange(a.shape[1]) < labels
+            larger = np.count_nonzero((a > own) | ((a == own) & before), axis=1)
+            self.total += int(np.count_nonzero(larger < self.k))
+            self.count += len(a)
+
+
+METRIC = MetricDef(
+    "top_k_accuracy",
+    TopKAccuracy,
+    "fraction of positions whose class is among the k largest outputs",
+    (CLASS_ROWS, LABELS),
+    words=("top_k_categorical_accuracy", "sparse_top_k_categorical_accuracy"),
+    k=5,
+    place=3,
+)
