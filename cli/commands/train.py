@@ -9,7 +9,8 @@ import odt
 from odt.cli.options.cache import cache_options
 from odt.cli.options.fit import EXAMPLES, export_options, fit_options, rate_options
 from odt.cli.options.onert import OneCommand, one_options
-from odt.cli.options.recipe_file import print_recipe, recipe_options
+from odt.cli.options.recipe_file import print_recipe
+from odt.cli.options.run_dir import run_files, run_logs, run_options
 from odt.cli.options.shared import (
     budget_option,
     check_data_option,
@@ -25,12 +26,12 @@ from odt.cli.options.shared import (
 )
 from odt.cli.options.training_run import (
     build,
+    check_exports,
     check_files,
     exports_of,
     open_samples,
     refuse_unused,
     trainer_of,
-    warn_of_no_export,
     write_exports,
 )
 from odt.cli.output.signals import keep_going, leave, stop_on_signals
@@ -56,7 +57,7 @@ from odt.errors import LostFileError
 @cache_options
 @export_options
 @checkpoint_options
-@recipe_options
+@run_options
 def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> None:
     """Train MODEL, a .circle, circle+ or .tflite file, on data files.
 
@@ -67,6 +68,7 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     """
     if print_config:
         return print_recipe(model, options)
+    options |= run_files(options)
     exports = exports_of(options)
     refuse_unused(options, exports)
     if exports or options["export_checkpoint"]:
@@ -80,16 +82,14 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     data, fit = open_samples(trainer, options)
     with stages.stage("PREPARE"):
         build(trainer, data, fit, options)
-    if exports:
-        floats = options["export_weights"] == "float"
-        trainer.check_export(float_weights=floats, training_info="circle+" in exports)
-    warn_of_no_export(options, exports)
+    check_exports(trainer, exports, options)
+    logs = run_logs(trainer, options)
     lost: LostFileError | None = None
-    with trainer, warnings_as_lines(), stop_on_signals() as stopped:
+    with trainer, warnings_as_lines(logs), stop_on_signals() as stopped:
         log = TrainingLog(stopped, {**options, "mem_poll": mem_poll})
         try:
             with stages.stage("EXECUTE"), log:
-                trainer.fit(data, callbacks=[log], **fit)
+                trainer.fit(data, callbacks=[log, *logs], **fit)
         except LostFileError as e:
             lost = e
         write_exports(trainer, exports, options, lost)

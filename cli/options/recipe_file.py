@@ -1,10 +1,10 @@
 """Recipe files: the options of `odt train` as TOML, read by --config, written by --print-config."""
 
 import difflib
+import importlib
 import json
 import os
 import re
-import tomllib
 from typing import Any
 
 import click
@@ -72,12 +72,8 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
     Raises:
         OdtError: if the file cannot be read, has an unknown key or a value of another kind.
     """
-    try:
-        content = tomllib.loads(read_input(path, "a recipe in TOML", OdtError).decode())
-    except ValueError as e:
-        raise OdtError(f"{path}: must be a recipe in TOML, but got: {e}.") from e
     known, values = keys_of(command), {}
-    for name, value in content.items():
+    for name, value in parse_recipe(path).items():
         key = name.replace("_", "-")
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
@@ -89,6 +85,20 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
             found = os.path.join(os.path.dirname(path), found)
         values[str(parameter.name)] = found
     return values
+
+
+def parse_recipe(path: str) -> dict[str, Any]:
+    """Reads the keys and values of a recipe.
+
+    Raises:
+        OdtError: if the file cannot be read.
+    """
+    tomllib: Any = importlib.import_module("tomllib")  # slow, and few command lines need it
+    content = read_input(path, "a recipe in TOML", OdtError)
+    try:
+        return dict(tomllib.loads(content.decode()))
+    except ValueError as e:
+        raise OdtError(f"{path}: must be a recipe in TOML, but got: {e}.") from e
 
 
 def _value(where: str, value: Any, parameter: click.Parameter) -> Any:

@@ -1,6 +1,7 @@
 """Translates options of `odt train` to arguments of `odt.Trainer` and its `fit`."""
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -44,18 +45,22 @@ def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     model = "--export-circle or another export"
     refuse_alone("--property", options["properties"], "--export-checkpoint", written)
     refuse_alone("--export-checkpoint-every", every, "--export-checkpoint", written)
-    refuse_alone("--export-weights", options["export_weights"], model, exports)
-    refuse_alone("--keep-best", options["keep_best"], model, exports)
+    exported = exports or options["run_dir"]
+    refuse_alone("--export-weights", options["export_weights"], model, exported)
+    refuse_alone("--keep-best", options["keep_best"], model, exported)
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
 
 
-def warn_of_no_export(options: dict[str, Any], exports: dict[str, str]) -> None:
-    """Warns if training would write nothing."""
+def check_exports(trainer: odt.Trainer, exports: dict[str, str], options: dict[str, Any]) -> None:
+    """Checks that the weights can be exported; warns if training would write nothing."""
+    if exports or options["run_dir"]:
+        floats = options["export_weights"] == "float"
+        trainer.check_export(float_weights=floats, training_info="circle+" in exports)
     written = exports or options["export_checkpoint"]
     if not written and options["epochs"] and not spelled_as_one():
         click.echo(
-            "Warning: nothing will be written. Give --export-tflite, --export-circle or "
-            "--export-checkpoint to keep what is trained.",
+            "Warning: nothing will be written. Give --export-tflite, --export-circle, "
+            "--export-checkpoint or --run-dir to keep what is trained.",
             err=True,
         )
 
@@ -206,6 +211,9 @@ def write_exports(
                 training_info=kind == "circle+",
                 preprocessing=options["preprocessing"] and not spelled_as_one(),
             )
+        if options["run_dir"]:
+            path = os.path.join(options["run_dir"], f"model.{trainer.model.format}")
+            trainer.export(path, float_weights=floats)
     except LostFileError as e:
         path = f"{next(iter(exports.values()), options['export_checkpoint'])}.rescued.odt"
         trainer.rescue(path)

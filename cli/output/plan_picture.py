@@ -1,11 +1,8 @@
 """Chart of the memory over the calls of a step."""
 
-from io import BytesIO
-
+from odt.cli.output.png import new_figure, save_png
 from odt.core.planning.budget.arena_usage import arena_usage
 from odt.core.planning.budget.forecast import Forecast
-from odt.core.storage.atomic_files import AtomicFile
-from odt.errors import OdtError
 
 MB = 1e6
 
@@ -16,12 +13,7 @@ def draw(forecast: Forecast, path: str) -> None:
     Raises:
         OdtError: if matplotlib is not installed, or the file cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as e:
-        raise OdtError(
-            "--png: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
-        ) from e
+    figure = new_figure(figsize=(10, 5))
     layers = {
         "parameters": [forecast.parameters],
         "optimizer": [forecast.slots],
@@ -32,7 +24,6 @@ def draw(forecast: Forecast, path: str) -> None:
     heights = [[n / MB for n in (each * len(calls))] for each in layers.values()]
     heights += [[n / MB for n in each] for each in alive.values()]
     names = [*layers, *(f"{name} in arenas" for name in alive)]
-    figure = Figure(figsize=(10, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.stackplot(calls, heights, labels=names, step="post")
     axes.axhline(forecast.total / MB, color="black", linewidth=1, label="allocated")
@@ -44,7 +35,4 @@ def draw(forecast: Forecast, path: str) -> None:
     axes.set_xlabel("call")
     axes.set_ylabel("MB")
     figure.legend(loc="outside right upper", fontsize="small")
-    picture = BytesIO()
-    figure.savefig(picture, format="png")
-    with AtomicFile(path, OdtError) as file:
-        file.write(picture.getvalue())
+    save_png(figure, path)

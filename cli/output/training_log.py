@@ -4,7 +4,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import click
 
@@ -18,12 +18,22 @@ from odt.kernels.loss_text import loss_label
 from odt.kernels.native.library import describe_kernels
 
 
+class RunLog(Protocol):
+    """A log that takes warnings."""
+
+    def warn(self, text: str) -> None:
+        """Called with the text of each warning."""
+
+
 @contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Prints warnings of odt as lines on stderr."""
+def warnings_as_lines(logs: Sequence[RunLog] = ()) -> Iterator[None]:
+    """Prints warnings of odt as lines on stderr, and tells them to logs."""
 
     def show(message: Warning | str, *args: Any, **more: Any) -> None:
-        click.echo(spell(str(message)), err=True)
+        text = spell(str(message))
+        click.echo(text, err=True)
+        for log in logs:
+            log.warn(text)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", odt.OdtWarning)

@@ -110,11 +110,11 @@ class Fit:
                 patience=patience,
                 drop_last=order.drop_last,
             ):
-                saver.epoch()
                 trainer.epoch, logs = epoch, self._logs(epoch)
                 rate = core.info.learning_rate
                 trainer.warn(worse_than_untrained(epoch, self.history.start.get("loss"), rate))
                 self._epoch_end(epoch.number - 1, logs)
+                saver.epoch()  # after the callbacks: what they write is never behind
                 if trainer.stop_training:
                     break
                 if epoch.number < self.epochs:

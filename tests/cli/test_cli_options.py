@@ -111,7 +111,8 @@ def test_every_option_of_train_reaches_the_trainer() -> None:
     """By an argument of its name, or because the command reads it."""
     accepted = {*signature(odt.Trainer).parameters, *signature(odt.Trainer.fit).parameters}
     accepted |= shared.hyper_parameters().keys()
-    readers = ("commands/train.py", "options/training_run.py", "output/training_log.py")
+    readers = ["commands/train.py", "options/run_dir.py", "options/training_run.py"]
+    readers += ["output/training_log.py"]
     text = "".join((ROOT / "cli" / path).read_text(encoding="utf-8") for path in readers)
     for parameter in train.command.params:
         name = parameter.name or ""

@@ -18,8 +18,8 @@ from odt.fit_warnings import incomplete_batch
 
 X, T = MLP_SM / "input.bin", MLP_SM / "expected.bin"
 NO_EXPORT = (
-    "Warning: nothing will be written. Give --export-tflite, --export-circle or "
-    "--export-checkpoint to keep what is trained.\n"
+    "Warning: nothing will be written. Give --export-tflite, --export-circle, "
+    "--export-checkpoint or --run-dir to keep what is trained.\n"
 )
 
 

@@ -1,0 +1,138 @@
+"""List and compare runs: best epoch, time and what differs in their recipes."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from odt.cli.options.sections import Command
+from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.png import new_figure, save_png
+from odt.cli.runs.chart import Chart, svg
+from odt.cli.runs.run import Run, is_run, points, read_run
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import OdtError
+from odt.text import table
+
+SAME_RUN = ("epochs", "checkpoint", "log")  # keys that do not count as a difference
+MOST = 40  # characters of a value
+
+
+@click.command(cls=Command)
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="Value to compare, such as val_accuracy; the value that each run monitored if left out.",
+)
+@click.option("--svg", "svg_path", type=click.Path(), metavar="FILE",
+              help="Write a chart of the value over the epochs of all runs.")  # fmt: skip
+@click.option("--png", type=click.Path(), metavar="FILE",
+              help="Write the chart as PNG; needs matplotlib.")  # fmt: skip
+def command(
+    folders: tuple[Path, ...], metric: str | None, svg_path: str | None, png: str | None
+) -> None:
+    """List the runs in the folders DIR, which are runs or hold runs; the current one if left out.
+
+    BEST is the best value of the compared metric, AT its epoch, EPOCHS the number of epochs that
+    are done, and TIME the time of all training steps. The other columns are the values in which the
+    recipes differ.
+    """
+    check_outputs({"--svg": svg_path, "--png": png}, {})
+    runs = [read_run(path) for path in found(folders or (Path(),))]
+    if not runs:
+        raise OdtError(
+            f"{', '.join(map(str, folders)) or 'the current folder'}: must be or hold the folders "
+            "of runs, but has none. odt train --run-dir writes one."
+        )
+    known = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
+    if metric is not None and metric not in known:
+        raise OdtError(f"--metric: must be one of {', '.join(known)}, but got {metric}.")
+    click.echo("\n".join(table(rows_of(runs, metric), right=(2, 3, 4, 5))))
+    chart = compared(runs, metric)
+    if svg_path:
+        write_atomically(svg_path, [svg([chart]).encode()], OdtError)
+    if png:
+        draw_png(chart, png)
+
+
+def found(folders: tuple[Path, ...]) -> list[Path]:
+    """The folders of runs among and in some folders, by name.
+
+    Raises:
+        OdtError: if a folder is missing.
+    """
+    runs: list[Path] = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise OdtError(f"{folder}: must be a folder, but there is none.")
+        runs += [folder] if is_run(folder) else sorted(p for p in folder.iterdir() if is_run(p))
+    return list(dict.fromkeys(runs))
+
+
+def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:
+    """The cells of the table, its head first."""
+    differing = differences(runs)
+    rows = [["RUN", "STATE", "EPOCHS", "BEST", "AT", "TIME", "METRIC", *differing]]
+    for run in runs:
+        name = metric or run.monitor
+        best = run.best_of(name)
+        rows.append(
+            [
+                str(run.path),
+                str(run.record.get("state", "unfinished")),
+                str(max((row["epoch"] for row in run.rows), default=0)),
+                f"{best[name]:.4g}" if best else "",
+                str(best["epoch"]) if best else "",
+                time_of(run.seconds),
+                name,
+                *(cell(run.recipe.get(key)) for key in differing),
+            ]
+        )
+    return rows
+
+
+def differences(runs: list[Run]) -> list[str]:
+    """Keys whose values differ between the recipes, in the order of the recipes."""
+    keys = dict.fromkeys(key for run in runs for key in run.recipe if key not in SAME_RUN)
+    return [key for key in keys if len({str(run.recipe.get(key)) for run in runs}) > 1]
+
+
+def cell(value: Any) -> str:
+    """A value of a recipe; the end of a long one, which is a path."""
+    if value is None:
+        return "-"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text if len(text) <= MOST else f"…{text[1 - MOST :]}"
+
+
+def time_of(seconds: float) -> str:
+    """Formats a time: 8.3s, 4m10s, 1h05m."""
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+def compared(runs: list[Run], metric: str | None) -> Chart:
+    """The chart of one value of all runs."""
+    names = {metric or run.monitor for run in runs}
+    lines = {str(run.path): points(run.rows, metric or run.monitor) for run in runs}
+    return Chart(", ".join(sorted(names)), {name: line for name, line in lines.items() if line})
+
+
+def draw_png(chart: Chart, path: str) -> None:
+    """Writes a chart as PNG.
+
+    Raises:
+        OdtError: if matplotlib is not there, or the file cannot be written.
+    """
+    figure = new_figure()
+    axes = figure.add_subplot()
+    for name, line in chart.lines.items():
+        axes.plot(*zip(*line, strict=True), label=name, marker=".")
+    axes.set_title(chart.title)
+    axes.set_xlabel(chart.x_label)
+    axes.legend(fontsize="small")
+    save_png(figure, path)

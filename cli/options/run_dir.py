@@ -1,0 +1,131 @@
+"""Options of a run's folder and logs: --run-dir, --tensorboard, --log."""
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+import odt
+from odt.cli.options.recipe_file import (
+    parse_recipe,
+    read_recipe,
+    recipe_of,
+    recipe_options,
+    recipe_text,
+)
+from odt.cli.options.sections import RECIPE, RUNS, combine, option
+from odt.errors import OdtError
+
+# Keys of files that training reads.
+FILES = ("load-input", "load-expected", "sample-weight", "validation-input", "validation-expected")
+CONTINUED = f"{__name__}.continued"  # in a context: whether --run-dir names a run
+FILE, LAST = "recipe.toml", "last.odt"
+
+
+def continue_run(ctx: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """Lets the recipe of a run be the defaults of the options, and its last checkpoint."""
+    recipe = os.path.join(path or "", FILE)
+    if path is None or not os.path.exists(recipe):
+        return path
+    ctx.meta[CONTINUED] = True
+    if RECIPE not in ctx.meta:
+        ctx.meta[RECIPE] = recipe
+        ctx.default_map = read_recipe(recipe, ctx.command)
+        last = os.path.join(path, LAST)
+        if os.path.exists(last):
+            ctx.default_map["checkpoint"] = last
+    return path
+
+
+run_options = combine(
+    recipe_options,
+    option(
+        RUNS,
+        "--run-dir",
+        type=click.Path(),
+        metavar="DIR",
+        is_eager=True,
+        callback=continue_run,
+        help="Write a run to the folder DIR: recipe, versions, hashes, log, curves, best and last "
+        "checkpoint, trained model. Without MODEL, continue the run in DIR.",
+    ),
+    option(
+        RUNS,
+        "--tensorboard",
+        is_flag=True,
+        help="Write an event file of TensorBoard to --run-dir too.",
+    ),
+    option(
+        RUNS,
+        "--log",
+        type=click.Path(),
+        metavar="FILE",
+        help="Write loss, metrics, time and learning rate of each epoch as .csv or .jsonl.",
+    ),
+)
+
+
+def run_files(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns options that --run-dir sets, and creates the folder.
+
+    Raises:
+        OdtError: if the folder cannot be that of this run.
+    """
+    path, ctx = options["run_dir"], click.get_current_context()
+    if path is None:
+        if options["tensorboard"]:
+            raise OdtError("--tensorboard: must be given with --run-dir, but got it alone")
+        return {}
+    if options["export_checkpoint"]:
+        raise OdtError(
+            f"--export-checkpoint: must not be given with --run-dir, whose {LAST} is the "
+            "checkpoint, but got both. Leave it out."
+        )
+    own = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
+    if ctx.meta.get(CONTINUED) and (own or ctx.meta[RECIPE] != os.path.join(path, FILE)):
+        raise OdtError(
+            f"--run-dir {path}: must be a new folder, but it has a run. Continue that run with "
+            f"odt train --run-dir {path}, or give another folder."
+        )
+    try:
+        os.makedirs(path, exist_ok=True)
+        others = [name for name in os.listdir(path) if not name.startswith(".")]
+    except OSError as e:
+        raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
+    if others and not ctx.meta.get(CONTINUED):
+        raise OdtError(
+            f"--run-dir {path}: must be a new or empty folder, but it has {sorted(others)[0]}. "
+            "Give another folder."
+        )
+    return {"export_checkpoint": os.path.join(path, LAST)}
+
+
+def run_logs(trainer: odt.Trainer, options: dict[str, Any]) -> list[Any]:
+    """The callbacks that write the folder of a run, and its log."""
+    if not options["run_dir"] and not options["log"]:
+        return []
+    folder = importlib.import_module("odt.cli.runs.folder")  # slow, and few runs have one
+    found = [folder.RowLog(Path(options["log"]))] if options["log"] else []
+    if options["run_dir"]:
+        recipe = _recipe()
+        files = {"model": Path(trainer.model.path)}
+        files |= {key: Path(recipe[key]) for key in FILES if key in recipe}
+        text = recipe_text(recipe, trainer)
+        path, tensorboard = Path(options["run_dir"]), options["tensorboard"]
+        found.append(folder.RunFolder(path, text, options["monitor"], files, tensorboard))
+    return found
+
+
+def _recipe() -> dict[str, Any]:
+    """The recipe of a run; a continued run keeps the checkpoint with which it began."""
+    ctx = click.get_current_context()
+    recipe = recipe_of(ctx)
+    recipe.pop("export-checkpoint", None)
+    if ctx.meta.get(CONTINUED):
+        before = parse_recipe(ctx.meta[RECIPE])
+        recipe.pop("checkpoint", None)
+        recipe |= {key: before[key] for key in ("checkpoint",) if key in before}
+    return recipe

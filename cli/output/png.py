@@ -1,0 +1,34 @@
+"""Figures of matplotlib, an extra, written as PNG."""
+
+from io import BytesIO
+from typing import Any
+
+from odt.core.storage.atomic_files import AtomicFile
+from odt.errors import OdtError
+
+
+def new_figure(**options: Any) -> Any:
+    """Returns a new figure of matplotlib.
+
+    Raises:
+        OdtError: if matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as e:
+        raise OdtError(
+            "--png: needs matplotlib, which is not installed. Install it: pip install 'odt[plot]'."
+        ) from e
+    return Figure(layout="constrained", **options)
+
+
+def save_png(figure: Any, path: str) -> None:
+    """Writes a figure as PNG.
+
+    Raises:
+        OdtError: if the file cannot be written.
+    """
+    picture = BytesIO()
+    figure.savefig(picture, format="png")
+    with AtomicFile(path, OdtError) as file:
+        file.write(picture.getvalue())

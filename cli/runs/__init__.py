@@ -1,0 +1,1 @@
+"""Runs: the folder that `odt train --run-dir` writes, and what shows it: charts, tables, a page."""

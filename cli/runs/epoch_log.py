@@ -1,0 +1,116 @@
+"""Logs of a run: one row for each epoch, as CSV or JSON lines.
+
+Rows are appended: a killed run leaves all complete rows, and readers leave out a last line that is
+incomplete.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import read_input, reading
+from odt.errors import OdtError
+
+Row = dict[str, Any]
+ENDINGS = (".csv", ".jsonl")
+
+
+def row_of(number: int, step: int, logs: Mapping[str, float], seconds: float, rate: float) -> Row:
+    """The row of an epoch; values that are not finite become None.
+
+    Args:
+        number: of the epoch; 0 for the results before training.
+        step: updates so far.
+        logs: loss and metrics by name.
+        seconds: time of the training steps.
+        rate: learning rate of the epoch's first step.
+    """
+    values = {name: value if math.isfinite(value) else None for name, value in logs.items()}
+    rest = {"seconds": round(seconds, 6), "learning_rate": rate}
+    return {"epoch": number, "step": step, **values, **rest}
+
+
+class EpochLog:
+    """Writes rows to a file: CSV if its name ends in .csv, JSON lines if it ends in .jsonl.
+
+    Args:
+        path: the file.
+        first: number of the first epoch to come; rows of earlier epochs are kept, after a resume.
+
+    Raises:
+        OdtError: if the file has another ending or cannot be written.
+    """
+
+    def __init__(self, path: Path, first: int = 0) -> None:
+        self._path, self._csv = path, path.suffix.lower() == ".csv"
+        if path.suffix.lower() not in ENDINGS:
+            known = " or ".join(ENDINGS)
+            raise OdtError(f"{path}: a log must end in {known}, but got {path.suffix or 'none'}.")
+        lines = _complete_lines(path) if first > 1 else []
+        head = lines[: self._csv]
+        self._names = head[0].split(",") if head else []
+        kept = head + [line for line in lines[len(head) :] if self._epoch(line) < first]
+        write_atomically(path, [f"{line}\n".encode() for line in kept], OdtError)
+
+    def add(self, row: Row) -> None:
+        """Appends a row."""
+        append(self._path, self._line(row).encode())
+
+    def _epoch(self, line: str) -> int:
+        with reading(str(self._path), "must be a log of epochs", OdtError):
+            return int(line.partition(",")[0] if self._csv else json.loads(line)["epoch"])
+
+    def _line(self, row: Row) -> str:
+        if not self._csv:
+            return json.dumps(row) + "\n"
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self._names:
+            self._names = list(row)
+            writer.writerow(self._names)
+        writer.writerow([row.get(name) for name in self._names])
+        return text.getvalue()
+
+
+def append(path: Path, data: bytes) -> None:
+    """Appends bytes to a file.
+
+    Raises:
+        OdtError: if the file cannot be written.
+    """
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+    except OSError as e:
+        got = (e.strerror or str(e)).lower()
+        raise OdtError(f"{path}: must be a file that can be written, but got: {got}.") from e
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Reads the rows of a log of JSON lines; a missing file has none.
+
+    Raises:
+        OdtError: if the file is no such log.
+    """
+    rows = []
+    for line in _complete_lines(path):
+        with reading(str(path), "must be a log of JSON lines", OdtError):
+            row = json.loads(line)
+            numbers = all(value is None or isinstance(value, int | float) for value in row.values())
+            if not numbers or row["epoch"] < 0:
+                raise ValueError(line)
+            rows.append(row)
+    return rows
+
+
+def _complete_lines(path: Path) -> list[str]:
+    """The lines of a file that end; none if there is no file."""
+    if not path.exists():
+        return []
+    with reading(str(path), "must be a log of epochs", OdtError):
+        return read_input(path, "a log", OdtError).decode().split("\n")[:-1]

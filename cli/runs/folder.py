@@ -1,0 +1,210 @@
+"""Writes the folder of a run while it trains."""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import odt
+from odt.cli.runs.chart import svg
+from odt.cli.runs.epoch_log import EpochLog, Row, read_rows, row_of
+from odt.cli.runs.events import EventFile
+from odt.cli.runs.run import (
+    BEST,
+    CSV,
+    CURVES,
+    FORMAT,
+    LOG,
+    MEMORY,
+    RECIPE,
+    RECORD,
+    VERSION,
+    WARNINGS,
+    Run,
+    best_row,
+    charts_of,
+    monitored,
+    read_run,
+)
+from odt.core.planning.budget.arena_usage import arena_usage
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import OdtError
+from odt.kernels.native.library import describe_kernels
+
+OFTEN = 5.0  # seconds between two drawings of the curves
+UNFINISHED, STOPPED, FINISHED = "unfinished", "stopped", "finished"
+
+
+class RowLog(odt.Callback):
+    """Writes the row of each epoch to logs.
+
+    Args:
+        paths: the logs, whose endings tell the format.
+    """
+
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+
+    def on_train_begin(self, logs: odt.Logs) -> None:
+        """Creates the log."""
+        self._begun = False
+        self._rate = 0.0
+        self.begin()
+
+    def begin(self) -> None:
+        """Creates the files, before the first row."""
+        self._logs = [EpochLog(path, self.first()) for path in self._paths]
+
+    def first(self) -> int:
+        """Number of the first epoch."""
+        samples, resume = self.trainer.build().info.step_samples, self.trainer.resume
+        return resume.start(samples, self.params["steps"] or 0)[0]
+
+    def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
+        """Adds epoch 0 before the first epoch."""
+        self._rate = self.trainer.learning_rate
+        found = self.trainer.epoch
+        if found is not None and found.number == 0 and not self._begun:
+            values = self.trainer.logs(found.training)
+            if found.validation:
+                values |= self.trainer.logs(found.validation, "val_")
+            self.write(row_of(0, 0, values, found.training.seconds, self._rate))
+        self._begun = True
+
+    def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
+        """Adds the epoch."""
+        assert self.trainer.epoch is not None
+        seconds, step = self.trainer.epoch.training.seconds, self.trainer.build().parameters.step
+        self.write(row_of(epoch + 1, step, logs, seconds, self._rate))
+
+    def write(self, row: Row) -> None:
+        """Writes a row."""
+        for log in self._logs:
+            log.add(row)
+
+    def warn(self, text: str) -> None:
+        """Called with each warning."""
+
+
+class RunFolder(RowLog):
+    """Writes the folder of a run.
+
+    Args:
+        path: the folder.
+        recipe: the recipe as TOML.
+        monitor: name of the value that tells which epoch is best.
+        files: files that training reads, by option.
+        tensorboard: write event files too.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        recipe: str,
+        monitor: str,
+        files: Mapping[str, Path],
+        tensorboard: bool,
+    ) -> None:
+        super().__init__(path / LOG, path / CSV)
+        self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
+        self._warnings: list[str] = []
+        self._begun_as = read_run(path).record if (path / RECORD).exists() else {}
+        self._record: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "state": UNFINISHED,
+            "odt": odt.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "kernels": describe_kernels(),
+            "platform": platform.platform(),
+            "monitor": monitor,
+            "files": {name: describe(file) for name, file in files.items()},
+            "starts": list(self._begun_as.get("starts", [])),
+        }
+        self._put(RECIPE, recipe)
+
+    def begin(self) -> None:
+        """Writes what is known before the first epoch."""
+        super().begin()
+        self._rows = read_rows(self._folder / LOG)
+        self._record["epochs"] = self.params["epochs"]
+        self._record["starts"].append(
+            {"time": datetime.now(UTC).isoformat(timespec="seconds"), "epoch": self.first()}
+        )
+        self._put(RECORD, json.dumps(self._record, indent=1))
+        for name, now in self._record["files"].items():
+            if self._begun_as.get("files", {}).get(name, now)["sha256"] != now["sha256"]:
+                self.trainer.warn(f"Warning: {now['path']} has changed since the run began.")
+        self._put(MEMORY, memory_of(self.trainer))
+        self._events = EventFile(self._folder) if self._tensorboard else None
+        self._drawn = time.monotonic()
+
+    def write(self, row: Row) -> None:
+        """Adds a row to the logs; saves the best epoch."""
+        super().write(row)
+        self._rows.append(row)
+        if self._events:
+            self._events.add(row)
+        trained = [r for r in self._rows if r["epoch"]]
+        if trained and best_row(monitored(self._monitor, trained), trained) is row:
+            self.trainer.save_checkpoint(self._folder / BEST)
+        if time.monotonic() - self._drawn > OFTEN:
+            self._draw()
+
+    def on_train_end(self, logs: odt.Logs) -> None:
+        """Draws the curves and writes how training ended."""
+        self._record["state"] = STOPPED if self.trainer.stop_training else FINISHED
+        self._put(RECORD, json.dumps(self._record, indent=1))
+        self._draw()
+
+    def warn(self, text: str) -> None:
+        """Adds a warning to the list of warnings."""
+        self._warnings.append(text)
+        self._put(WARNINGS, "".join(f"{line}\n" for line in self._warnings))
+
+    def _draw(self) -> None:
+        run = Run(self._folder, {}, self._record, self._rows)
+        self._put(CURVES, svg(charts_of(run)))
+        self._drawn = time.monotonic()
+
+    def _put(self, name: str, content: Any) -> None:
+        text = content if isinstance(content, str) else f"{json.dumps(content)}\n"
+        write_atomically(self._folder / name, [text.encode()], OdtError)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Path, size and SHA-256 of a file; of a folder, those of its files together."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    digest, nbytes = hashlib.sha256(), 0
+    for file in files:
+        with file.open("rb") as content:
+            while chunk := content.read(1 << 20):
+                digest.update(chunk)
+                nbytes += len(chunk)
+    return {"path": str(path), "bytes": nbytes, "sha256": digest.hexdigest()}
+
+
+def memory_of(trainer: odt.Trainer) -> dict[str, Any]:
+    """The memory of a step: what is constant, and what the arenas hold at each call."""
+    core = trainer.build()
+    memory, schedule = core.memory(), core.runtime.schedule
+    plan = core.runtime.engines[0].plan
+    return {
+        "parameters": memory.parameters,
+        "optimizer": memory.slots,
+        "gradients": memory.gradients,
+        "arena": memory.arena,
+        "total": memory.total,
+        "batch": schedule.batch,
+        "micro_batch": schedule.micro_batch,
+        "workers": schedule.workers,
+        "forward": plan.forward_entries,
+        "arenas": arena_usage(plan, schedule.workers),
+    }

@@ -1,0 +1,128 @@
+"""Reads the folder of a run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from odt.cli.options.recipe_file import parse_recipe
+from odt.cli.runs.chart import Chart
+from odt.cli.runs.epoch_log import Row, read_rows
+from odt.core.storage.reading import read_input, reason
+from odt.core.training.monitor import Monitor
+from odt.dataclass import dataclass
+from odt.errors import OdtError
+
+FORMAT, VERSION = "odt-run", 1
+# Files of a run's folder.
+RECIPE, RECORD, LOG, CSV = "recipe.toml", "run.json", "log.jsonl", "log.csv"
+LAST, BEST, CURVES, MEMORY, WARNINGS = (
+    "last.odt", "best.odt", "curves.svg", "memory.json", "warnings.txt"
+)  # fmt: skip
+NO_VALUES = ("epoch", "step", "seconds", "learning_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run, as its folder tells it.
+
+    Attributes:
+        path: the folder.
+        recipe: values by key.
+        record: content of run.json.
+        rows: one for each epoch, in order; the first is epoch 0 unless training was resumed.
+    """
+
+    path: Path
+    recipe: Mapping[str, Any]
+    record: Mapping[str, Any]
+    rows: Sequence[Row]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of loss and metrics, without those of validation."""
+        found = dict.fromkeys(n for row in self.rows for n in row if n not in NO_VALUES)
+        return [n for n in found if not n.startswith("val_")]
+
+    @property
+    def trained(self) -> list[Row]:
+        """The rows of epochs, without epoch 0."""
+        return [row for row in self.rows if row["epoch"]]
+
+    @property
+    def monitor(self) -> str:
+        """Name of the value that tells which epoch is best: loss, if there is no validation."""
+        return monitored(str(self.record.get("monitor", "val_loss")), self.rows)
+
+    @property
+    def best(self) -> Row | None:
+        """The best epoch by the monitored value; None before the first."""
+        return self.best_of(self.monitor)
+
+    def best_of(self, name: str) -> Row | None:
+        """The epoch with the best value of a name, the first of equal ones."""
+        return best_row(name, self.trained)
+
+    @property
+    def seconds(self) -> float:
+        """Time of all training steps."""
+        return float(sum(row["seconds"] for row in self.trained))
+
+
+def monitored(name: str, rows: Sequence[Row]) -> str:
+    """The name of the monitored value, or loss if rows do not have it."""
+    return name if any(row.get(name) is not None for row in rows) else "loss"
+
+
+def best_row(name: str, rows: Sequence[Row]) -> Row | None:
+    """The row with the best value, the first of equal ones."""
+    monitor, best = Monitor(name), None
+    for row in rows:
+        if row.get(name) is not None and monitor.improves(row):
+            best = row
+    return best
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of a run."""
+    return (path / RECIPE).is_file()
+
+
+def read_run(path: Path) -> Run:
+    """Reads the folder of a run.
+
+    Raises:
+        OdtError: if it is none, or one of its files is damaged.
+    """
+    if not is_run(path):
+        raise OdtError(
+            f"{path}: must be the folder of a run, but it has no {RECIPE}. odt train --run-dir "
+            "writes one."
+        )
+    try:
+        recipe = parse_recipe(str(path / RECIPE))
+        where = path / RECORD
+        record = json.loads(read_input(where, "readable JSON", OdtError)) if where.exists() else {}
+        if not isinstance(record, dict):
+            raise TypeError("no object")
+    except ValueError as e:
+        raise OdtError(f"{where}: must be a file of a run, but got: {reason(e)}.") from e
+    return Run(path, recipe, record, read_rows(path / LOG))
+
+
+def charts_of(run: Run) -> list[Chart]:
+    """Charts of loss, metrics and learning rate over the epochs; the best epoch is marked."""
+    best = run.best
+    mark = (float(best["epoch"]), f"best: epoch {best['epoch']}") if best else None
+    charts = []
+    for name in run.names:
+        lines = {n: points(run.rows, n) for n in (name, f"val_{name}")}
+        lines = {n: line for n, line in lines.items() if line}
+        charts.append(Chart(name, lines, mark=mark))
+    rates = points(run.trained, "learning_rate")
+    return [*charts, Chart("learning rate", {"learning rate": rates})]
+
+
+def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
+    """The values of a name over the epochs."""
+    return [(float(r["epoch"]), float(r[name])) for r in rows if r.get(name) is not None]

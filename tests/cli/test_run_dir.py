@@ -1,0 +1,237 @@
+"""The folder of a run: --run-dir, --log, --tensorboard, and continuing a run."""
+
+import csv
+import hashlib
+import json
+import signal
+import struct
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.paths import MLP_SM
+
+from odt.cli.main import main
+from odt.cli.runs.events import crc32c
+from odt.core.checkpoints.resume import read_resume
+from odt.core.storage.atomic_files import UNFINISHED
+
+MODEL, X, T = (MLP_SM / name for name in ("model.circle", "input.bin", "expected.bin"))
+LINE = [str(MODEL), "--load-input", str(X), "--load-expected", str(T)]
+LINE += ["--validation-split", "0.25", "--metric", "accuracy", "--seed", "3"]
+FILES = {"recipe.toml", "run.json", "log.csv", "log.jsonl", "last.odt", "best.odt", "memory.json"}
+FILES |= {"curves.svg", "model.circle"}
+
+
+def train(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["train", *map(str, arguments)])
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_run_writes_all_that_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = train(*LINE, "--epochs", 3, "--run-dir", folder)
+    assert done.exit_code == 0, done.output
+    assert {p.name for p in folder.iterdir()} == FILES
+    recipe = tomllib.loads((folder / "recipe.toml").read_text(encoding="utf-8"))
+    assert recipe["model"] == str(MODEL)
+    assert recipe["epochs"] == 3
+    record = json.loads((folder / "run.json").read_text())
+    assert record["state"] == "finished"
+    assert record["odt"]
+    assert record["numpy"]
+    assert "kernels" in record["kernels"]
+    for name, path in (("model", MODEL), ("load-input", X), ("load-expected", T)):
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert record["files"][name] == {
+            "path": str(path), "bytes": path.stat().st_size, "sha256": sha256
+        }  # fmt: skip
+
+
+def test_the_log_has_the_figures_of_the_epoch_lines(tmp_path: Path) -> None:
+    done = train(*LINE, "--epochs", 3, "--schedule", "cosine", "--run-dir", tmp_path / "run")
+    rows = rows_of(tmp_path / "run")
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3]
+    assert [row["step"] for row in rows] == [0, 3, 6, 9]
+    for row in rows:
+        line = next(line for line in done.stdout.splitlines() if f"Epoch {row['epoch']}/" in line)
+        for name in ("loss", "val_loss"):
+            assert f" {name}: [0] {row[name]:.4f}" in line
+        for name in ("accuracy", "val_accuracy"):
+            found = name.replace("accuracy", "categorical_accuracy")
+            assert f" {found}: [0] {row[name]:.4f}" in line
+        ms = float(line.partition("time: ")[2].partition("ms")[0])
+        assert row["seconds"] * 1000 / 3 == pytest.approx(ms, abs=1e-3)
+    rates = [row["learning_rate"] for row in rows[1:]]
+    assert rates[0] == 0.001
+    assert rates == sorted(rates, reverse=True)
+    with (tmp_path / "run" / "log.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [{k: float(v) for k, v in line.items()} for line in table] == rows
+
+
+def test_the_last_checkpoint_is_the_last_epoch_and_the_best_the_best(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options = ["--epochs", 4, "--learning-rate", 0.1, "--monitor", "val_accuracy", "--patience", 9]
+    assert train(*LINE, *options, "--run-dir", folder).exit_code == 0
+    values = [row["val_accuracy"] for row in rows_of(folder)][1:]
+    best = values.index(max(values)) + 1
+    assert read_resume(folder / "last.odt").progress.step == 12
+    assert read_resume(folder / "best.odt").progress.step == 3 * best
+
+
+def test_a_continued_run_has_the_same_bits_and_rows(tmp_path: Path) -> None:
+    """Only the times differ."""
+    through, parts = tmp_path / "through", tmp_path / "parts"
+    assert train(*LINE, "--epochs", 4, "--run-dir", through).exit_code == 0
+    assert train(*LINE, "--epochs", 2, "--run-dir", parts).exit_code == 0
+    assert train("--run-dir", parts, "--epochs", 4).exit_code == 0
+    for name in ("model.circle", "last.odt"):
+        assert (parts / name).read_bytes() == (through / name).read_bytes()
+    untimed = [[{**row, "seconds": 0} for row in rows_of(folder)] for folder in (through, parts)]
+    assert untimed[0] == untimed[1]
+    recipes = [(folder / "recipe.toml").read_text() for folder in (through, parts)]
+    assert recipes[0] == recipes[1]
+    assert [s["epoch"] for s in json.loads((parts / "run.json").read_text())["starts"]] == [1, 3]
+
+
+def test_a_killed_run_can_be_read_and_continued(tmp_path: Path) -> None:
+    through, killed = tmp_path / "through", tmp_path / "killed"
+    assert train(*LINE, "--epochs", 6, "--run-dir", through).exit_code == 0
+    command = [sys.executable, "-m", "odt", "train", *LINE, "--epochs", "6"]
+    with subprocess.Popen(
+        [*command, "--run-dir", str(killed)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch 2/"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    shown = CliRunner().invoke(main, ["runs", str(killed)])
+    assert shown.exit_code == 0, shown.output
+    assert "unfinished" in shown.stdout
+    assert train("--run-dir", killed).exit_code == 0
+    assert (killed / "model.circle").read_bytes() == (through / "model.circle").read_bytes()
+    untimed = [[{**row, "seconds": 0} for row in rows_of(folder)] for folder in (through, killed)]
+    assert untimed[0] == untimed[1]
+    assert not [p.name for p in killed.iterdir() if p.name.startswith(UNFINISHED)]
+
+
+def test_a_torn_line_at_the_end_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert train(*LINE, "--epochs", 2, "--run-dir", folder).exit_code == 0
+    for name in ("log.jsonl", "log.csv"):
+        with (folder / name).open("a") as file:
+            file.write('{"epoch": 3, "lo' if name == "log.jsonl" else "3,9,0.")
+    assert train("--run-dir", folder, "--epochs", 3).exit_code == 0
+    assert [row["epoch"] for row in rows_of(folder)] == [0, 1, 2, 3]
+    assert (folder / "log.csv").read_text().count("\n") == 5
+
+
+def test_data_that_changed_since_is_warned_of(tmp_path: Path) -> None:
+    x = tmp_path / "x.bin"
+    x.write_bytes(X.read_bytes())
+    line = [str(x) if word == str(X) else word for word in LINE]
+    assert train(*line, "--epochs", 1, "--run-dir", tmp_path / "run").exit_code == 0
+    x.write_bytes(bytes(4) + X.read_bytes()[4:])
+    done = train("--run-dir", tmp_path / "run", "--epochs", 2)
+    assert f"Warning: {x} has changed since the run began." in done.stderr
+    assert "has changed since" in (tmp_path / "run" / "warnings.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--export-checkpoint", "c.odt"], "--export-checkpoint: must not be given with --run-dir"),
+        ([], "must be a new folder, but it has a run. Continue that run with odt train --run-dir"),
+        (["--epoch", "1"], "must be given with odt's own option names"),
+    ],
+)
+def test_wrong_uses_are_one_line(options: list[str], message: str, tmp_path: Path) -> None:
+    assert train(*LINE, "--epochs", 1, "--run-dir", tmp_path / "run").exit_code == 0
+    folder = tmp_path / ("run" if not options else "new")
+    done = train(*LINE, *options, "--run-dir", folder)
+    assert done.exit_code in (1, 255)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    done = train(*LINE, "--run-dir", tmp_path)
+    assert done.exit_code == 1
+    assert "must be a new or empty folder, but it has notes.txt." in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_log_of_its_own_is_csv_or_json_lines(tmp_path: Path) -> None:
+    for name in ("log.csv", "log.jsonl"):
+        assert train(*LINE, "--epochs", 1, "--log", tmp_path / name).exit_code == 0
+    assert (tmp_path / "log.csv").read_text().startswith("epoch,step,loss,accuracy,val_loss,")
+    assert [row["epoch"] for row in rows_of(tmp_path)] == [0, 1]
+    done = train(*LINE, "--epochs", 1, "--log", tmp_path / "log.txt")
+    assert done.exit_code == 1
+    assert "a log must end in .csv or .jsonl, but got .txt." in done.stderr
+    assert "Epoch" not in done.stdout
+
+
+def message_fields(data: bytes) -> list[tuple[int, Any]]:
+    """Fields of a protocol buffer: number and value."""
+    found: list[tuple[int, Any]] = []
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte, at = data[at], at + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        size = {1: 8, 5: 4}.get(key & 7)
+        if key & 7 == 0:
+            found.append((key >> 3, varint()))
+            continue
+        size = varint() if size is None else size
+        content, at = data[at : at + size], at + size
+        form = {1: "<d", 5: "<f"}.get(key & 7)
+        found.append((key >> 3, struct.unpack(form, content)[0] if form else content))
+    return found
+
+
+def test_tensorboard_reads_the_log(tmp_path: Path) -> None:
+    """Read back by the formats' definitions: TFRecord, and the protocol buffer Event."""
+    folder = tmp_path / "run"
+    assert train(*LINE, "--epochs", 2, "--run-dir", folder, "--tensorboard").exit_code == 0
+    (path,) = folder.glob("events.out.tfevents.*")
+    data, events = path.read_bytes(), []
+    while data:
+        (size,) = struct.unpack("<Q", data[:8])
+        message = data[12 : 12 + size]
+        for part, crc in ((data[:8], data[8:12]), (message, data[12 + size : 16 + size])):
+            rotated = (struct.unpack("<I", crc)[0] - 0xA282EAD8) & 0xFFFFFFFF
+            assert (rotated << 15 | rotated >> 17) & 0xFFFFFFFF == crc32c(part)
+        events.append(dict(message_fields(message)))
+        data = data[16 + size :]
+    assert events[0][3] == b"brain.Event:2"
+    for event, row in zip(events[1:], rows_of(folder), strict=True):
+        values = [dict(message_fields(value)) for _, value in message_fields(event[5])]
+        assert event[2] == row.pop("epoch")
+        assert {v[1].decode(): v[2] for v in values} == pytest.approx(row, rel=1e-6)
+
+
+def test_checksums_are_those_of_rfc_3720() -> None:
+    assert crc32c(bytes(32)) == 0x8A9136AA
+    assert crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert crc32c(bytes(range(32))) == 0x46DD794E

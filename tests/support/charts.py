@@ -1,0 +1,32 @@
+"""Reads values back from a chart in SVG, by the numbers at its axes."""
+
+import math
+import re
+from collections.abc import Callable
+from html import unescape
+
+Point = tuple[float, float]
+
+
+def _scale(ticks: list[tuple[float, float]]) -> Callable[[float], float]:
+    """Pixel → value, from two or more numbers at an axis; a logarithmic axis has uneven numbers."""
+    (p0, v0), (p1, v1), *rest = ticks
+    even = all(abs((v - v0) - (p - p0) * (v1 - v0) / (p1 - p0)) < 0.02 * abs(v - v0)
+               for p, v in rest)  # fmt: skip
+    if even:
+        return lambda p: v0 + (p - p0) * (v1 - v0) / (p1 - p0)
+    slope = (math.log(v1) - math.log(v0)) / (p1 - p0)
+    return lambda p: math.exp(math.log(v0) + (p - p0) * slope)
+
+
+def values_of(svg: str) -> dict[str, list[Point]]:
+    """The points of each line of a picture with one chart."""
+    xs = re.findall(r'<text class="x" x="([-\d.]+)"[^>]*>([^<]*)</text>', svg)
+    ys = re.findall(r'<text class="y" x="[-\d.]+" y="([-\d.]+)"[^>]*>([^<]*)</text>', svg)
+    x = _scale([(float(p), float(v)) for p, v in xs])
+    y = _scale([(float(p) - 4, float(v)) for p, v in ys])
+    found = {}
+    for name, path in re.findall(r'<polyline [^>]*data-name="([^"]*)" points="([^"]*)"', svg):
+        pairs = (pair.split(",") for pair in path.split())
+        found[unescape(name)] = [(x(float(a)), y(float(b))) for a, b in pairs]
+    return found
