@@ -9,6 +9,12 @@ from odt.kernels.opdef import Array
 SampleOrder = Sequence[int]
 
 
+class SampleOrders(Protocol):
+    """The order of the training samples in each epoch."""
+
+    def order(self, epoch: int) -> SampleOrder: ...
+
+
 class Data(Protocol):
     """A source of samples, read by number; several threads may read at once."""
 

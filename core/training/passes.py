@@ -3,7 +3,8 @@
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -13,7 +14,16 @@ from odt.core.runtime.program import Program
 from odt.core.training.metrics import Metrics
 from odt.dataclass import dataclass
 from odt.errors import TrainingError
+from odt.kernels.metricdef import Metric
 from odt.kernels.opdef import Array, TensorSpec
+
+Totals = Mapping[str, Metric]
+NONE: Totals = MappingProxyType({})
+
+
+def start(metrics: Metrics) -> Totals:
+    """Metrics without samples, by name."""
+    return {name: make() for name, make in metrics.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class Pass:
         reduction: sum_over_batch_size or sum.
         metrics: metrics of the first output that has a loss.
         look: sees the outputs of each micro-batch.
+        totals: metrics of several passes together.
     """
 
     def __init__(
@@ -53,12 +64,14 @@ class Pass:
         reduction: str,
         metrics: Metrics,
         look: Look | None = None,
+        totals: Totals = NONE,
     ) -> None:
         self.engine = engine
         self.data = data
         self.order = order
         self.reduction = reduction
-        self.metrics = {name: make() for name, make in metrics.items()}
+        self.metrics = start(metrics)
+        self._measured = (*self.metrics.values(), *totals.values())
         self.losses: list[float] = []
         self.samples: list[int] = []  # of each batch
         self.seconds = 0.0
@@ -141,14 +154,14 @@ class Pass:
         return [w * m / (samples * r) for w, r in zip(weights, rows, strict=True)]
 
     def _look(self) -> Look | None:
-        if not self.metrics:
+        if not self._measured:
             return self._outer
         outer = self._outer
         first = self.engine.computation.losses[0].output
 
         def look(program: Program, at: int, count: int) -> None:
             with self._lock:
-                for metric in self.metrics.values():
+                for metric in self._measured:
                     metric.update(program.outputs[first], program.targets[0])
             if outer is not None:
                 outer(program, at, count)

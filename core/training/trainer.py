@@ -3,10 +3,10 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from odt.core.data.protocol import Data, SampleOrder
+from odt.core.data.protocol import Data, SampleOrder, SampleOrders
 from odt.core.data.sample_weights import Weighting
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
@@ -25,7 +25,7 @@ from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor
-from odt.core.training.passes import Pass, Result, evaluate, predict
+from odt.core.training.passes import NONE, Pass, Result, Totals, evaluate, predict
 from odt.core.training.results import Epoch, MemoryReport
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
@@ -48,12 +48,6 @@ class Watch:
     stop: Callable[[], bool] = lambda: False
     max_steps: float = math.inf
     max_seconds: float = math.inf
-
-
-class SampleOrders(Protocol):
-    """The order of the training samples in each epoch."""
-
-    def order(self, epoch: int) -> SampleOrder: ...
 
 
 class Trainer(Closing):
@@ -291,12 +285,16 @@ class Trainer(Closing):
         run = Pass(engine, data, range(samples), self.info.reduction, {}, look)
         return run.step(0, samples)
 
-    def batch(self, data: Data, samples: int, *, update: bool) -> Result:
-        """Loss and metrics of the first samples of data, and a training step if `update`."""
-        if not update:
-            return self.evaluate(data, range(samples), rest=True)
-        run = Pass(self._training, data, range(samples), self.info.reduction, self.metrics)
-        run.step(0, samples)
+    def batch(self, data: Data, samples: int, totals: Totals = NONE, *, update: bool) -> Result:
+        """Loss and metrics of the first samples of data, and a training step if `update`.
+
+        The samples are also added to metrics of several batches, `totals`.
+        """
+        engine = self._training if update else self._evaluating(data)
+        order, reduction = range(samples), self.info.reduction
+        run = Pass(engine, data, order, reduction, self.metrics, totals=totals)
+        with nullcontext() if update else self.parameters.averaged():
+            run.step(0, samples)
         return run.result()
 
     def accumulate(self, data: Data, samples: int, scale: float = 1.0) -> float:

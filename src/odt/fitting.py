@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from odt.batch_totals import BatchTotals
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.resume import Saver
 from odt.core.data.dataset import DataSet
@@ -139,23 +140,19 @@ class Fit:
         self._begin(None)
         for number in range(self.epochs):
             self._epoch_begin(number)
-            sums: dict[str, float] = {}
-            total = 0
+            totals = BatchTotals(core)
             for k, batch in enumerate(batches_of(data, trainer.samples, batch_size)):
                 for callback in self._batch_begin if k else ():
                     callback.on_train_batch_begin(k, {})
                 samples = self._open(batch, class_weight)
-                batch_logs = trainer.logs(core.batch(samples, samples.length, update=True))
-                for name, value in batch_logs.items():
-                    sums[name] = sums.get(name, 0.0) + value * samples.length
-                total += samples.length
+                batch_logs = trainer.logs(totals.add(samples, update=True))
                 for callback in self._batch_end:
                     callback.on_train_batch_end(k, batch_logs)
                 if trainer.stop_training:
                     break
-            if not total:
+            if not totals.samples:
                 raise DataError("x: must give batches in every epoch, but it gave none.")
-            logs = {name: value / total for name, value in sums.items()}
+            logs = trainer.logs(totals.result)
             if validation is not None:
                 logs |= trainer.logs(
                     core.evaluate(validation, range(validation.length), rest=True), "val_"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from odt.batch_totals import BatchTotals
 from odt.batch_trainer import BatchTrainer, Logs, Path
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
@@ -316,14 +317,9 @@ class Trainer(BatchTrainer):
         saver.rescue(os.fspath(path))
 
     def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
-        sums: Logs = {}
-        total = 0
+        totals = BatchTotals(self.build())
         for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
-            data = self.open_batch(*batch)
-            logs = self.logs(self.build().batch(data, data.length, update=False))
-            for name, value in logs.items():
-                sums[name] = sums.get(name, 0.0) + value * data.length
-            total += data.length
-        if not total:
+            totals.add(self.open_batch(*batch), update=False)
+        if not totals.samples:
             raise DataError("x: must give batches, but it gave none.")
-        return {name: value / total for name, value in sums.items()}
+        return self.logs(totals.result)

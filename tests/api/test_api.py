@@ -95,6 +95,20 @@ def test_batches_and_samples_train_like_arrays_in_order(data: object) -> None:
             np.testing.assert_array_equal(other.weights[name], values)
 
 
+def test_metrics_of_batches_are_those_of_all_samples_together() -> None:
+    names = ["f1_score", "auc", "rmse", "r2"]  # not the mean of the values of batches
+    with trainer(metrics=names, optimizer=odt.SGD(1e-9), reduction="sum") as one:
+        whole = one.evaluate(X[:80], Y[:80])
+        trained = one.fit(Batches(), epochs=1).history
+        found = one.evaluate(Batches())
+        assert {name: found[name] for name in names} == pytest.approx(
+            {name: whole[name] for name in names}
+        )
+        assert {name: trained[name][0] for name in names} == pytest.approx(
+            {name: whole[name] for name in names}, rel=1e-4
+        )
+
+
 def test_a_loop_of_ones_own_accumulates_gradients() -> None:
     with trainer(optimizer=odt.SGD(0.1)) as whole, trainer(optimizer=odt.SGD(0.1)) as parts:
         whole.train_on_batch(X[:16], Y[:16])

@@ -1,0 +1,1 @@
+../../src/odt/batch_totals.py
