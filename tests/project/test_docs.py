@@ -29,6 +29,11 @@ FENCE = re.compile(
 CHANGES: list[dict[str, Any]] = tomllib.loads(
     Path(__file__).with_name("doc_blocks.toml").read_text(encoding="utf-8")
 )["block"]
+# A figure that a command prints: "categorical_accuracy: [0] 0.8430", "mean absolute error 0.0123".
+FIGURE = re.compile(
+    r"(accuracy|error|auc|f1|recall|precision)\S* (?:\[0\] )?(\d+\.\d+)", re.IGNORECASE
+)
+TOLERANCE = 0.021
 TERMS = ("resume", "early stopping", "transfer learning", "fine-tuning", "multi-label")
 
 
@@ -39,12 +44,14 @@ class Block:
     Attributes:
         heading: the heading it stands under.
         number: of the block under this heading, from 1.
+        printed: what the commands print, according to the page.
     """
 
     line: int
     heading: str
     number: int
     script: str
+    printed: str
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -55,13 +62,14 @@ def blocks_of(text: str) -> list[Block]:
             heading = match["heading"]
         if match["kind"] not in ("sh", "console"):
             continue
-        script = match["text"]
+        script, printed = match["text"], ""
         if match["kind"] == "console":
             lines = re.findall(r"^\$ ((?:.*\\\n)*.*\n)", script, re.MULTILINE)
             script = "".join(lines)
+            printed = re.sub(r"^\$ (?:.*\\\n)*.*\n", "", match["text"], flags=re.MULTILINE)
         counts[heading] += 1
         line = text.count("\n", 0, match.start("text"))
-        found.append(Block(line, heading, counts[heading], script))
+        found.append(Block(line, heading, counts[heading], script, printed))
     return found
 
 
@@ -99,6 +107,13 @@ def test_every_command_of_the_page_runs(page: Path, tmp_path: Path) -> None:
         result = run(script, tmp_path)
         where = f"{name}, block at line {block.line}"
         assert result.returncode == 0, f"{where}:\n{script}\n{result.stderr}"
+        stated, measured = FIGURE.findall(block.printed), FIGURE.findall(result.stdout)
+        for name, figure in stated:
+            # Instruction sets round differently, so training ends a little differently.
+            near = [
+                m for n, m in measured if n == name and abs(float(m) - float(figure)) <= TOLERANCE
+            ]
+            assert near, f"{where} states {name} {figure}, but got {measured}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -136,8 +151,9 @@ def test_readme_and_docs_have_the_terms_that_people_search_for(term: str) -> Non
 
 def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "index.md" or f"({page.name}" in index, page.name
+    for page in PAGES[len(TOP) :]:
+        name = page.relative_to(ROOT / "docs").as_posix()
+        assert name == "index.md" or f"({name}" in index, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
