@@ -24,7 +24,8 @@ EXAMPLES |= {
 EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
 GROUPS = {
     "Models": (
-        *("load_model", "Model", "TensorInfo", "NodeInfo", "replace_head"),
+        *("load_model", "Model", "TensorInfo", "NodeInfo"),
+        *("new_model", "replace_head"),
         *("read_training_info", "write_circle_plus", "TrainingInfo"),
     ),
     "Training": ("Trainer", "DataSet", "History", "Arrays", "Logs"),

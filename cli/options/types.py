@@ -271,6 +271,27 @@ class ClassWeights(click.ParamType[str | dict[int, float]]):
             )
 
 
+class Numbers(click.ParamType[tuple[int, ...]]):
+    """N,N,…: whole numbers above 0."""
+
+    name = "numbers"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return "N,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Parses the text of a value."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if not all(part.isdecimal() and int(part) for part in parts):
+            self.fail(f"must be whole numbers above 0 such as 64,32, but got {value}.", param, ctx)
+        return tuple(map(int, parts))
+
+
 class OfOutput(click.ParamType[tuple[str, Any]]):
     """OUTPUT=VALUE: a value for one model output, given by its tensor's name or its number.
 

@@ -9,11 +9,13 @@ from odt.kernels.opdef import Kernel, OpDef
 
 # Names that tico gives to constants that are no parameters: initial states of recurrent modules.
 CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
+NORMALIZATION = "normalization/*"  # constants of the data, of the layers that odt new makes
 
 
 def is_formula_constant(tensor: Tensor) -> bool:
-    """Whether a constant belongs to a formula: a scalar such as ε, or an initial state by name."""
-    return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in CONVERTED)
+    """Whether a constant belongs to a formula: a scalar such as ε, or by its name."""
+    names = (*CONVERTED, NORMALIZATION)
+    return not tensor.spec.shape or any(fnmatchcase(tensor.name, p) for p in names)
 
 
 def trainable_tensors(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.callbacks import Logs as Logs
     from odt.callbacks import ModelCheckpoint as ModelCheckpoint
     from odt.core.model.training_info import TrainingInfo as TrainingInfo
+    from odt.creation import new_model as new_model
     from odt.data import DataSet as DataSet
     from odt.errors import DataError as DataError
     from odt.errors import LostFileError as LostFileError
@@ -69,6 +70,7 @@ PUBLIC = {
     "NodeInfo": "odt.model",
     "load_model": "odt.model",
     "read_training_info": "odt.model",
+    "new_model": "odt.creation",
     "replace_head": "odt.transfer",
     "write_circle_plus": "odt.model",
     "TrainingInfo": "odt.core.model.training_info",

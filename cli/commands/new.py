@@ -1,0 +1,122 @@
+"""Make a small model with random weights, to train from nothing."""
+
+import os
+from typing import Any
+
+import click
+
+from odt.cli.options.types import Numbers
+from odt.cli.output.output_paths import FORMATS, check_outputs
+from odt.core.export.new_model import ACTIVATIONS, KINDS
+from odt.creation import Form, form_of, new_model
+from odt.errors import OdtError
+
+LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy"}  # the defaults
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(list(KINDS)))
+@click.option(
+    "--like",
+    type=click.Path(),
+    metavar="DATA",
+    help="Data file for which the model is: input shape, outputs and activation follow from it and "
+    "from the file of expected outputs beside it.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    required=True,
+    metavar="FILE",
+    help="File of the new model; its ending, .circle or .tflite, selects the format.",
+)
+@click.option(
+    "--input-shape",
+    type=Numbers(),
+    help="Shape of a sample, such as 28,28,1, without --like.",
+)
+@click.option(
+    "--outputs",
+    type=Numbers(),
+    help="Number of classes or values.  [default: as --like]",
+)
+@click.option(
+    "--activation",
+    type=click.Choice(list(ACTIVATIONS)),
+    help="softmax: each sample has one class. sigmoid: classes do not exclude each other, or one "
+    "yes/no output. linear: values.  [default: as --like, else softmax]",
+)
+@click.option(
+    "--hidden",
+    type=Numbers(),
+    help="Units of the hidden layers.  [default: mlp 128, cnn 64, autoencoder 64,16, lstm none]",
+)
+@click.option(
+    "--filters",
+    type=Numbers(),
+    help="Output channels of the convolutions.  [default: cnn 16,32,64,… until height or width is "
+    "at most 8; ds-cnn 64]",
+)
+@click.option(
+    "--blocks",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of depthwise-separable convolutions of a ds-cnn.  [default: 4]",
+)
+@click.option(
+    "--units",
+    type=Numbers(),
+    help="Units of the LSTM layers.  [default: 32]",
+)
+@click.option(
+    "--normalize",
+    is_flag=True,
+    help="Normalization: begin with layers that standardize the input by mean and standard "
+    "deviation of --like; linear outputs end with the inverse for the expected values.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of the weights.",
+)
+def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: Any) -> None:
+    """Make a small model with random weights, to train from nothing.
+
+    KIND is mlp (fully connected layers), cnn (convolutions with max pooling), ds-cnn
+    (depthwise-separable convolutions), autoencoder (its expected output is its input) or lstm (over
+    the first axis of a sample, time). The model computes one sample at a time; training batches it.
+    """
+    ending = os.path.splitext(output)[1].lower()
+    if ending not in FORMATS:
+        raise OdtError(
+            f"--output {output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}."
+        )
+    like = options["like"]
+    check_outputs({"--output": output}, {"--like": like})
+    file_format: Any = FORMATS[ending]
+    model = new_model(kind, outputs=outputs, file_format=file_format, **options)
+    model.save(output)
+    shapes = [str(t.shape[1:]).replace(",)", ")") for t in (*model.inputs, *model.outputs)]
+    last = model.nodes[-1].operator
+    activation = next((a for a, op in ACTIVATIONS.items() if op == last), "linear")
+    count = sum(a.size for a in model.parameters.values())
+    click.echo(f"{output}: {kind}, {' → '.join(shapes)} {activation}, {count:,} parameters")
+    if like:
+        click.echo(f"Train it: {_training(kind, output, like, form_of(like), activation)}")
+
+
+def _training(kind: str, output: str, like: str, form: Form, activation: str) -> str:
+    """The command that trains the model."""
+    expected, loss = form.target_path or "FILE", form.loss
+    if kind == "autoencoder":
+        expected, loss = like, "mean_squared_error"
+    elif activation != form.activation:
+        loss = LOSSES.get(activation, "mean_squared_error")
+    words = ["odt train", output, "--load-input", like, "--load-expected", expected]
+    if loss != LOSSES.get(activation):
+        words += ["--loss", loss.replace("_", "-")]
+    root, ending = os.path.splitext(output)
+    return " ".join([*words, f"--export-{ending[1:]}", f"{root}-trained{ending}"])

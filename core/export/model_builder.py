@@ -1,0 +1,218 @@
+"""Builds small Circle and TFLite models from tensors and operators.
+
+One schema serves both formats as long as a model stays with the operators of TFLite.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from odt.core.model.schema_tables import code_of, fields_of, pack
+from odt.schemas.circle import ENUMERATIONS
+
+FORMATS = {"circle": (b"CIR0", 0), "tflite": (b"TFL3", 3)}  # identifier, version
+# Option tables that are not called as their operator.
+OPTIONS = {
+    "AVERAGE_POOL_2D": "Pool2DOptions",
+    "MAX_POOL_2D": "Pool2DOptions",
+    "L2_POOL_2D": "Pool2DOptions",
+    "MAXIMUM": "MaximumMinimumOptions",
+    "MINIMUM": "MaximumMinimumOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
+}
+
+
+class Entry(SimpleNamespace):
+    """A table of the schema: all its fields as attributes, None where the file will say nothing."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        assert hasattr(self, name), f"the table has no {name}"
+        super().__setattr__(name, value)
+
+
+def table(name: str, /, **values: Any) -> Entry:
+    """A table with some values."""
+    fields = {field.name: None for field in fields_of(name)}
+    assert values.keys() <= fields.keys(), f"{name} has no {values.keys() - fields.keys()}"
+    return Entry(**{**fields, **values})
+
+
+class ModelBuilder:
+    """A model that grows: tensors and operators by index, in the order they run.
+
+    Args:
+        file_format: circle or tflite.
+        seed: of the weights.
+    """
+
+    def __init__(self, file_format: str = "circle", seed: int = 0) -> None:
+        self.identifier, version = FORMATS[file_format]
+        self.rng = np.random.default_rng(seed)
+        self.graph = table("SubGraph", name="main", tensors=[], operators=[], inputs=[], outputs=[])
+        self.model = table(
+            "Model",
+            version=version,
+            description="made by odt",
+            operator_codes=[],
+            buffers=[table("Buffer")],
+            subgraphs=[self.graph],
+        )
+
+    def add_tensor(
+        self,
+        shape: Sequence[int],
+        dtype: str = "float32",
+        name: str = "",
+        buffer: int = 0,
+        signature: Sequence[int] | None = None,
+    ) -> int:
+        """Adds a tensor: an activation, or a tensor with a buffer."""
+        tensor = table(
+            "Tensor",
+            shape=[int(n) for n in shape],
+            shape_signature=None if signature is None else list(signature),
+            type=code_of("TensorType", np.dtype(dtype).name.upper()),
+            name=name or f"tensor_{len(self.graph.tensors)}",
+            buffer=buffer,
+            has_rank=True,
+        )
+        self.graph.tensors.append(tensor)
+        return len(self.graph.tensors) - 1
+
+    def add_input(self, shape: Sequence[int], dtype: str = "float32", **more: Any) -> int:
+        """A model input; the first entry of the shape is the batch."""
+        i = self.add_tensor(shape, dtype, **more)
+        self.graph.inputs.append(i)
+        return i
+
+    def add_state(self, shape: Sequence[int]) -> int:
+        """Adds a variable: initially zero, keeps its value from one run to the next."""
+        i = self.add_tensor(shape)
+        self.graph.tensors[i].is_variable = True
+        return i
+
+    def add_buffer(self, data: bytes) -> int:
+        """Bytes that tensors or metadata can name."""
+        self.model.buffers.append(table("Buffer", data=np.frombuffer(data, np.uint8)))
+        return len(self.model.buffers) - 1
+
+    def add_constant(self, values: Any, name: str = "") -> int:
+        """A constant; Python numbers become float32 or int32."""
+        a = np.asarray(values)
+        if a.dtype in (np.float64, np.int64) and not isinstance(values, np.ndarray):
+            a = a.astype(np.float32 if a.dtype == np.float64 else np.int32)
+        return self.add_tensor(a.shape, a.dtype.name, name, self.add_buffer(a.tobytes()))
+
+    def add_weight(self, shape: Sequence[int], fan_in: int, name: str = "") -> int:
+        """A float32 constant drawn as He et al. do for RELU: variance 2 / fan_in."""
+        values = self.rng.normal(0, np.sqrt(2 / fan_in), shape).astype(np.float32)
+        return self.add_constant(values, name)
+
+    def add_operator(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        *shapes: Sequence[int],
+        dtype: str = "float32",
+        **options: Any,
+    ) -> int:
+        """An operator; gives its first output, and the others follow.
+
+        Args:
+            op: as in the schema, or CUSTOM:name.
+            inputs: tensors; -1 for an optional one left out.
+            shapes: of the outputs.
+            options: fields of its option table, in snake case.
+        """
+        outputs = [self.add_tensor(shape, dtype) for shape in shapes]
+        operator = table(
+            "Operator", opcode_index=self._code(op), inputs=list(inputs), outputs=outputs
+        )
+        name = self._options_name(op)
+        if name:
+            operator.builtin_options_type = code_of("BuiltinOptions", name)
+            operator.builtin_options = table(name, **options)
+        self.graph.operators.append(operator)
+        return outputs[0]
+
+    def _options_name(self, op: str) -> str | None:
+        wanted = OPTIONS.get(op, op.replace("_", "") + "Options").lower()
+        names = ENUMERATIONS["BuiltinOptions"].values()
+        return next((n for n in names if n.lower() == wanted), None)
+
+    def _code(self, op: str) -> int:
+        kind, _, custom = op.partition(":")
+        number = code_of("BuiltinOperator", kind)
+        code = table(
+            "OperatorCode",
+            builtin_code=number,
+            deprecated_builtin_code=min(number, 127),
+            custom_code=custom or None,
+        )
+        if code not in self.model.operator_codes:
+            self.model.operator_codes.append(code)
+        return int(self.model.operator_codes.index(code))
+
+    def add_dense(self, x: int, units: int, **options: Any) -> int:
+        """FULLY_CONNECTED with weights and bias."""
+        width = self.graph.tensors[x].shape[-1]
+        name = f"dense_{len(self.graph.operators)}"
+        w = self.add_weight((units, width), width, f"{name}/w")
+        b = self.add_constant(np.zeros(units, np.float32), f"{name}/b")
+        return self.add_operator("FULLY_CONNECTED", (x, w, b), (1, units), **options)
+
+    def add_metadata(self, name: str, data: bytes) -> None:
+        entry = table("Metadata", name=name, buffer=self.add_buffer(data))
+        self.model.metadata = [*(self.model.metadata or []), entry]
+
+    def add_signature(
+        self, key: str, inputs: Mapping[str, int], outputs: Mapping[str, int]
+    ) -> None:
+        """A named entry: argument names → tensors."""
+        signature = table(
+            "SignatureDef",
+            signature_key=key,
+            inputs=_tensor_map(inputs),
+            outputs=_tensor_map(outputs),
+        )
+        self.model.signature_defs = [*(self.model.signature_defs or []), signature]
+
+    def quantize(
+        self, tensor: int, scale: Sequence[float], zero_point: Sequence[int], axis: int = 0
+    ) -> None:
+        """Gives a tensor scales."""
+        self.graph.tensors[tensor].quantization = table(
+            "QuantizationParameters",
+            scale=list(scale),
+            zero_point=list(zero_point),
+            quantized_dimension=axis,
+        )
+
+    def build(self, *outputs: int) -> bytes:
+        """Returns the bytes of the file."""
+        self.graph.outputs = list(outputs)
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(pack(builder, "Model", _plain(self.model)), self.identifier)
+        return bytes(builder.Output())
+
+    def write(self, path: str | Path, *outputs: int) -> None:
+        Path(path).write_bytes(self.build(*outputs))
+
+
+def _tensor_map(names: Mapping[str, int]) -> list[Entry]:
+    return [table("TensorMap", name=name, tensor_index=i) for name, i in names.items()]
+
+
+def _plain(value: Any) -> Any:
+    """Tables as dictionaries."""
+    if isinstance(value, Entry):
+        return {name: _plain(v) for name, v in vars(value).items()}
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value
