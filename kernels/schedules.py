@@ -1,15 +1,8 @@
 """Learning rate schedules: the learning rate of a step by its number.
 
-t counts updates from 0, r is the schedule's learning rate, W its warm-up, and D its decay steps:
-
-linear warm-up        r (t + 1) / W for t < W; what follows counts t from the end of the warm-up
-constant, plateau     r
-step                  r γ^⌊t / D⌋                                            decay_rate γ
-exponential           r γ^(t / D); with staircase as step
-polynomial            (r − e) (1 − min(t, D) / D)^k + e         end_learning_rate e, power k
-cosine                r ((1 − α) (1 + cos π u) / 2 + α), u = min(t, D) / D
-cosine-restarts       cosine over periods of D, D τ, D τ², …; the k-th with μᵏ   t_mul τ, m_mul μ
-one-cycle             cosine from r / a up to r at t = p D − 1, then down to r / (a b) at D − 1
+In the formulas of the classes, r is the schedule's learning rate, t counts updates from 0, and D is
+`decay_steps`. A linear warm-up of W steps precedes each schedule: the rate is r (t + 1) / W for
+t < W, and after it, t counts from the end of the warm-up.
 
 Sources: Keras' schedules of the same names for exponential, polynomial and cosine; Loshchilov and
 Hutter 2017 for cosine and its restarts; torch's StepLR, LinearLR and OneCycleLR (Smith and Topin
@@ -38,18 +31,19 @@ LIMITS: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A learning rate for each step; call it with the number of updates before the step.
+    """A learning rate schedule; call it with the number of updates before a step.
 
-    Derive from it, with a method `rate(step)`, for a schedule of your own.
+    A custom schedule derives from it and defines `rate(step)`.
 
     Attributes:
-        initial_learning_rate: rate that is scaled; None for the optimizer's.
+        initial_learning_rate: learning rate that the schedule scales; None for the optimizer's.
         decay_steps: length of the schedule in steps; None for the rest of training.
-        warmup_steps: steps before the schedule, in which the rate grows linearly.
+        warmup_steps: number of steps in which the rate grows linearly before the schedule starts.
     """
 
     word: ClassVar[str] = "custom"
-    portion: ClassVar[int] = 1  # what decay_steps are of the whole run, as its reciprocal
+    formula: ClassVar[str] = ""  # for the documentation; other names are options
+    portion: ClassVar[int] = 1  # the run's steps divided by the default of decay_steps
 
     initial_learning_rate: float | None = None
     decay_steps: int | None = None
@@ -64,27 +58,27 @@ class Schedule:
                 raise OptionError(f.name, f"must be from {low} {limit}", value)
 
     def __str__(self) -> str:
-        """As on the command line: the name and the values that are not the defaults."""
+        """Returns the text of `schedule=`: the name, and the values that are not defaults."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         given = [f"{f.name}={values[f.name]}" for f in fields(self) if values[f.name] != f.default]
         return f"{self.word}:{','.join(given)}" if given else self.word
 
     def __call__(self, step: int) -> float:
-        """The learning rate of the update after `step` updates."""
+        """Returns the learning rate of the update after `step` updates."""
         if step < self.warmup_steps:
             return self.peak * (step + 1) / self.warmup_steps
         return self.rate(step - self.warmup_steps)
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         return self.peak
 
     @property
     def peak(self) -> float:
-        """The learning rate that is scaled.
+        """The learning rate that the schedule scales.
 
         Raises:
-            OptionError: if it is neither given nor known yet.
+            OptionError: if it was neither given nor set by `resolve`.
         """
         if self.initial_learning_rate is None:
             raise OptionError("initial_learning_rate", "must be given to call a schedule")
@@ -92,10 +86,10 @@ class Schedule:
 
     @property
     def _length(self) -> int:
-        """The steps of the schedule.
+        """The length of the schedule in steps.
 
         Raises:
-            OptionError: if they are neither given nor known yet.
+            OptionError: if it was neither given nor set by `resolve`.
         """
         if self.decay_steps is None:
             raise OptionError(
@@ -104,11 +98,11 @@ class Schedule:
         return self.decay_steps
 
     def resolve(self, learning_rate: float, steps: int | None = None) -> Self:
-        """The schedule with what it leaves open.
+        """Returns the schedule with learning rate and length filled in, if they were left out.
 
         Args:
-            learning_rate: the optimizer's.
-            steps: updates of the whole run, warm-up included; None if not known.
+            learning_rate: the optimizer's learning rate.
+            steps: updates of the whole run, including the warm-up; None if unknown.
         """
         given = self.initial_learning_rate
         rest = None if steps is None else max(steps - self.warmup_steps, 1)
@@ -125,47 +119,50 @@ class ConstantRate(Schedule):
     """A constant learning rate, after the warm-up."""
 
     word: ClassVar[str] = "constant"
+    formula: ClassVar[str] = "r"
 
 
 @dataclass(frozen=True, slots=True)
 class StepDecay(Schedule):
-    """The rate times `decay_rate` after every `decay_steps` steps.
+    """Step decay: multiplies the rate by `decay_rate` after every `decay_steps` steps.
 
     Attributes:
-        initial_learning_rate: at first; None for the optimizer's.
+        initial_learning_rate: learning rate of the first step; None for the optimizer's.
         decay_steps: steps between two changes; None for a third of training.
         warmup_steps: steps of linear warm-up.
         decay_rate: factor of each change.
     """
 
     word: ClassVar[str] = "step"
+    formula: ClassVar[str] = "r · decay_rate^⌊t / D⌋"
     portion: ClassVar[int] = 3
     decay_rate: float = 0.1
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         return self.peak * self.decay_rate ** (step // self._length)
 
 
 @dataclass(frozen=True, slots=True)
 class ExponentialDecay(Schedule):
-    """The rate times decay_rate^(step / decay_steps), as in Keras.
+    """Exponential decay: multiplies the rate by decay_rate^(step / decay_steps), as in Keras.
 
     Attributes:
-        initial_learning_rate: at first; None for the optimizer's.
-        decay_steps: steps after which the rate is `decay_rate` of the initial one; None for all of
-            training.
+        initial_learning_rate: learning rate of the first step; None for the optimizer's.
+        decay_steps: steps in which the rate falls to `decay_rate` times the initial rate; None for
+            all of training.
         warmup_steps: steps of linear warm-up.
-        decay_rate: factor of `decay_steps` steps.
+        decay_rate: factor of the rate after `decay_steps` steps.
         staircase: whether the rate changes only every `decay_steps` steps.
     """
 
     word: ClassVar[str] = "exponential"
+    formula: ClassVar[str] = "r · decay_rate^(t / D); with staircase=true as step"
     decay_rate: float = 0.1
     staircase: bool = False
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         power = step // self._length if self.staircase else step / self._length
         return float(self.peak * self.decay_rate**power)
 
@@ -175,19 +172,20 @@ class PolynomialDecay(Schedule):
     """Polynomial decay to `end_learning_rate`, linear with power 1, as in Keras.
 
     Attributes:
-        initial_learning_rate: at first; None for the optimizer's.
+        initial_learning_rate: learning rate of the first step; None for the optimizer's.
         decay_steps: steps until `end_learning_rate`; None for all of training.
         warmup_steps: steps of linear warm-up.
-        end_learning_rate: at the end and after it.
-        power: of the polynomial.
+        end_learning_rate: learning rate from the end of the decay on.
+        power: exponent of the polynomial.
     """
 
     word: ClassVar[str] = "polynomial"
+    formula: ClassVar[str] = "e + (r − e) (1 − min(t, D) / D)^power, e = end_learning_rate"
     end_learning_rate: float = 0.0
     power: float = 1.0
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         left = 1 - min(step, self._length) / self._length
         return float((self.peak - self.end_learning_rate) * left**self.power) + (
             self.end_learning_rate
@@ -199,17 +197,18 @@ class CosineDecay(Schedule):
     """Cosine decay to `alpha` times the initial rate, as in Keras.
 
     Attributes:
-        initial_learning_rate: at first; None for the optimizer's.
+        initial_learning_rate: learning rate of the first step; None for the optimizer's.
         decay_steps: steps until the lowest rate; None for all of training.
         warmup_steps: steps of linear warm-up.
-        alpha: lowest rate, as a fraction of the initial one.
+        alpha: lowest rate, as a fraction of the initial rate.
     """
 
     word: ClassVar[str] = "cosine"
+    formula: ClassVar[str] = "r (alpha + (1 − alpha) (1 + cos(π min(t, D) / D)) / 2)"
     alpha: float = 0.0
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         return self.peak * half_cosine(1.0, self.alpha, min(step, self._length) / self._length)
 
 
@@ -218,22 +217,27 @@ class CosineDecayRestarts(Schedule):
     """Cosine decay with warm restarts, as in Keras.
 
     Attributes:
-        initial_learning_rate: at first; None for the optimizer's.
-        decay_steps: steps of the first period; None for a seventh of training, three periods.
+        initial_learning_rate: learning rate of the first step; None for the optimizer's.
+        decay_steps: steps of the first period; None for a seventh of training, which gives three
+            periods.
         warmup_steps: steps of linear warm-up.
-        t_mul: length of a period by that of the one before.
-        m_mul: first rate of a period by that of the one before.
-        alpha: lowest rate, as a fraction of the initial one.
+        t_mul: factor of the length from each period to the next.
+        m_mul: factor of the initial rate from each period to the next.
+        alpha: lowest rate, as a fraction of the initial rate.
     """
 
     word: ClassVar[str] = "cosine_restarts"
+    formula: ClassVar[str] = (
+        "as cosine, over periods of D, D · t_mul, D · t_mul², … steps; "
+        "period k begins at r · m_mul^k"
+    )
     portion: ClassVar[int] = 7
     t_mul: float = 2.0
     m_mul: float = 1.0
     alpha: float = 0.0
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         period, start, at = float(self._length), 1.0, float(step)
         if self.t_mul == 1:
             start, at = self.m_mul ** (at // period), at % period
@@ -251,19 +255,23 @@ class OneCycle(Schedule):
     Attributes:
         initial_learning_rate: the highest rate; None for the optimizer's.
         decay_steps: steps of the cycle; None for all of training.
-        warmup_steps: steps of linear warm-up before the cycle, which has its own.
+        warmup_steps: steps of linear warm-up before the cycle, which has a warm-up of its own.
         pct_start: fraction of the cycle in which the rate grows.
-        div_factor: the highest rate by the first.
-        final_div_factor: the first rate by the last.
+        div_factor: highest rate divided by the first rate.
+        final_div_factor: first rate divided by the last rate.
     """
 
     word: ClassVar[str] = "one_cycle"
+    formula: ClassVar[str] = (
+        "along a cosine from r / div_factor to r in the first pct_start · D steps, "
+        "then to r / (div_factor · final_div_factor)"
+    )
     pct_start: float = 0.3
     div_factor: float = 25.0
     final_div_factor: float = 1e4
 
     def rate(self, step: int) -> float:
-        """The learning rate `step` updates after the warm-up."""
+        """Returns the learning rate `step` updates after the warm-up."""
         last = self._length - 1
         top = max(self.pct_start * self._length - 1, 0.0)
         at = min(step, last)
@@ -277,23 +285,24 @@ class OneCycle(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class ReduceOnPlateau(Schedule):
-    """The rate times `factor` after `patience` epochs without improvement.
+    """Multiplies the rate by `factor` after `patience` epochs without an improvement.
 
-    The value that improves is the one that `fit` monitors, val_loss unless `monitor` names another.
+    The trainer's `monitor` selects the value that should improve; the default is val_loss.
     Source: torch's ReduceLROnPlateau; patience counts as in Keras, one less than in torch.
 
     Attributes:
-        initial_learning_rate: at first; None for the optimizer's.
-        decay_steps: of no effect.
+        initial_learning_rate: learning rate of the first step; None for the optimizer's.
+        decay_steps: ignored.
         warmup_steps: steps of linear warm-up.
-        factor: of each reduction, below 1.
+        factor: factor of each reduction, below 1.
         patience: epochs without improvement before a reduction.
         min_delta: smallest change that counts as an improvement.
-        cooldown: epochs after a reduction that do not count.
+        cooldown: epochs after a reduction in which no epoch counts towards `patience`.
         min_learning_rate: the lowest rate.
     """
 
     word: ClassVar[str] = "plateau"
+    formula: ClassVar[str] = "r, times factor after patience epochs without an improvement"
     factor: float = 0.1
     patience: int = 10
     min_delta: float = 1e-4
@@ -302,7 +311,7 @@ class ReduceOnPlateau(Schedule):
 
 
 def half_cosine(start: float, end: float, done: float) -> float:
-    """From start to end along half a period of a cosine, `done` from 0 to 1."""
+    """Interpolates from start to end along half a period of a cosine; `done` goes from 0 to 1."""
     return end + (start - end) * (1 + math.cos(math.pi * done)) / 2
 
 
@@ -316,10 +325,10 @@ SCHEDULES: dict[str, type[Schedule]] = {
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Parses a schedule as on the command line: NAME or NAME:FIELD=VALUE,FIELD=VALUE.
+    """Parses a schedule as on the command line: NAME or NAME:OPTION=VALUE,OPTION=VALUE.
 
     Raises:
-        OptionError: if there is no such schedule or field, or a value is not possible.
+        OptionError: if there is no such schedule or option, or a value is invalid.
     """
     word, _, rest = text.strip().lower().replace("-", "_").partition(":")
     kind = SCHEDULES.get(word)

@@ -1,4 +1,6 @@
-"""Writes the tables of losses, optimizers, metrics and data formats: python tools/write_tables.py.
+"""Writes the tables of losses, optimizers, schedules, metrics and data formats into the pages.
+
+python tools/write_tables.py
 
 Each is the first table below its heading. A test compares the pages with the rows.
 """
@@ -6,6 +8,7 @@ Each is the first table below its heading. A test compares the pages with the ro
 import importlib
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from pathlib import Path
 
 from list_operators import source
@@ -14,6 +17,7 @@ from write_optimizer_classes import defaults, documentation, summary
 from odt.core.datasets.open_source import SOURCE_FORMATS
 from odt.core.model.training_info import TrainingInfo
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
+from odt.kernels.schedules import SCHEDULES, Schedule
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -49,6 +53,19 @@ def optimizers() -> Iterable[tuple[str, ...]]:
         yield option(rule.name), name, update, _value(rate), values, origin
 
 
+def schedules() -> Iterable[tuple[str, ...]]:
+    """A line for each class in kernels/schedules.py."""
+    yield "`--schedule`", "in Python", "learning rate of a step", "options with defaults"
+    common = {f.name for f in fields(Schedule)}
+    for kind in SCHEDULES.values():
+        names = {f.name: f.default for f in fields(kind) if f.name not in common}
+        values = ", ".join(f"{option(name)} {str(value).lower()}" for name, value in names.items())
+        formula = kind.formula
+        for name in sorted(names, key=len, reverse=True):
+            formula = formula.replace(name, option(name))
+        yield option(kind.word), f"`odt.{kind.__name__}`", formula, values
+
+
 def _value(value: float | bool) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else f"{value:g}"
 
@@ -72,6 +89,7 @@ def formats() -> Iterable[tuple[str, ...]]:
 TABLES: dict[tuple[str, str], Callable[[], Iterable[tuple[str, ...]]]] = {
     ("training.md", "Losses"): losses,
     ("training.md", "Optimizers"): optimizers,
+    ("training.md", "Learning rate schedules"): schedules,
     ("training.md", "Metrics"): metrics,
     ("data.md", "Formats"): formats,
 }

@@ -77,14 +77,15 @@ class BatchTrainer:
         Args:
             model: a model or the path of its file.
             loss: name of a loss, such as "huber", or one with its hyper-parameters, such as
-                "huber:delta=0.5" or Huber(0.5); docs/training.md lists them.
-                A loss of your own is an object with functions value and gradient of targets and
-                outputs, a pair of these functions, or "module:object".
+                "huber:delta=0.5" or Huber(0.5); docs/training.md lists them. A custom loss is an
+                object with functions value and gradient of targets and outputs, a pair of these
+                functions, or "module:object".
             optimizer: name of an optimizer, such as "adam", or one with its hyper-parameters, such
                 as Adam(1e-3); docs/training.md lists them.
             learning_rate: learning rate of an optimizer that is given by name, or a Schedule.
             schedule: learning rate schedule, if `learning_rate` is a number.
-            warmup: steps in which the learning rate grows linearly, before the schedule.
+            warmup: number of steps in which the learning rate grows linearly before the schedule
+                starts.
             batch_size: samples per batch; a batch is a step unless `accumulate` is given.
             accumulate: batches per step of `fit`, whose gradients are accumulated.
             clip_norm: gradient clipping: largest norm of all gradients together; 0 for none.
@@ -109,7 +110,7 @@ class BatchTrainer:
             cache_dtype: dtype of the cached values; "float16" halves the size of the cache.
             keep_best: whether to restore the weights of the epoch with the best monitored value.
             monitor: value that `keep_best`, `patience` and ReduceOnPlateau compare: loss, val_loss,
-                or a metric, with val_ before its name for validation.
+                or a metric; the prefix val_ selects its validation value.
             checkpoint: path of a checkpoint to resume from.
 
         Raises:
@@ -354,7 +355,7 @@ class BatchTrainer:
         optimizer.learning_rate = value
 
     def _core_name(self, monitor: str) -> str:
-        """The name of a monitored value with the metric's full name: accuracy as in `metrics`."""
+        """Returns the name of a monitored value with its metric's full name instead of accuracy."""
         full = {asked: name for name, asked in self._asked.items()}
         bare = monitor.removeprefix("val_")
         return monitor.removesuffix(bare) + full.get(bare, bare)
@@ -366,8 +367,8 @@ class BatchTrainer:
             result: loss and metrics of a batch or an epoch.
             prefix: text before each name, such as "val_".
         """
-        found = {self._asked.get(n, n): value for n, value in result.metrics.items()}
-        return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **found}.items()}
+        metrics = {self._asked.get(n, n): value for n, value in result.metrics.items()}
+        return {f"{prefix}{n}": v for n, v in {"loss": result.loss, **metrics}.items()}
 
     def warn(self, message: str | None) -> None:
         """Issues an OdtWarning, if there is a message.

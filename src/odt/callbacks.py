@@ -146,7 +146,7 @@ class EarlyStopping(Callback):
             self.trainer.stop_training = True
 
     def on_train_end(self, logs: Logs) -> None:
-        """Restores the weights of the best epoch, if asked to."""
+        """Restores the weights of the best epoch, with `restore_best_weights`."""
         for name, values in self._weights.items():
             self.trainer.weights[name] = values
         if self._weights:
@@ -211,7 +211,7 @@ class CSVLogger(Callback):
             Path(self.filename).write_text("", encoding="utf-8")
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Writes the line of an epoch, after a line of names in an empty file."""
+        """Writes the line of an epoch; an empty file gets a header line first."""
         with Path(self.filename).open("a", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter=self.separator)
             if not self._names:

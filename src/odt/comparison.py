@@ -47,8 +47,9 @@ class Difference:
     Attributes:
         operators: lines that only one of the models has, beginning with - or +; empty if both
             have the same operators.
-        changes: constants that differ, in the order of the first model; empty if the operators do.
-        equal: number of constants that do not differ.
+        changes: constants that differ, in the order of the first model; empty if the operators
+            differ.
+        equal: number of equal constants.
         parts: other parts that differ: inputs and outputs, signatures, metadata, training info.
     """
 
@@ -84,7 +85,7 @@ def compare_models(first: LoweredModel, second: LoweredModel) -> Difference:
 
 
 def _operators(graph: Graph) -> list[str]:
-    """One line for each node: position, operator, and shapes of its operands."""
+    """Describes each node in a line: position, operator, and shapes of its operands."""
     return [
         f"{node.origin} {node.op} "
         + ", ".join(str(graph.tensors[i].spec) for i in node.inputs if i >= 0)
@@ -95,7 +96,7 @@ def _operators(graph: Graph) -> list[str]:
 
 
 def _constants(a: Graph, b: Graph) -> Iterator[tuple[int, int]]:
-    """Constants in the same places of two graphs with the same operators."""
+    """Pairs the constants of two graphs with the same operators."""
     pairs: dict[tuple[int, int], None] = {}
     for one, other in zip(a.nodes, b.nodes, strict=True):
         for i, j in zip(one.inputs, other.inputs, strict=False):
@@ -127,7 +128,7 @@ def _change(a: Graph, i: int, b: Graph, j: int) -> Change | None:
 
 
 def _parts(first: Model, second: Model) -> Iterator[str]:
-    """Names of parts outside the graph that differ."""
+    """Names the parts outside the graph that differ."""
     if first.format != second.format:
         yield f"format: {first.format}, {second.format}"
     for what in ("inputs", "outputs"):
@@ -152,14 +153,14 @@ def _parts(first: Model, second: Model) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far the outputs of two models agree on the same samples.
+    """Agreement of one output of two models on the same samples.
 
     Attributes:
         largest: largest absolute difference of a value.
         span: largest minus smallest value of the first model's output.
         sample: number of the sample with the largest difference.
-        top: fraction of samples whose largest output is at the same place; None for an output of
-            a single value.
+        top: fraction of samples whose largest value is at the same position; None for an output
+            with a single value.
     """
 
     largest: float
@@ -171,12 +172,12 @@ class Agreement:
 def compare_outputs(
     first: Predictor, second: Predictor, data: Data, length: int
 ) -> list[Agreement]:
-    """Compares the outputs of two models, one Agreement for each output.
+    """Compares the outputs of two models; returns an Agreement for each output.
 
     Args:
-        first: predictor of one model.
-        second: predictor of the other; with the same batch size.
-        data: inputs of both.
+        first: predictor of the first model.
+        second: predictor of the second model, with the same batch size.
+        data: inputs of both models.
         length: number of samples.
 
     Raises:
@@ -184,21 +185,19 @@ def compare_outputs(
     """
     shapes = [[s.shape for s in p.runtime.output_specs] for p in (first, second)]
     if shapes[0] != shapes[1]:
-        raise OdtError(
-            f"B: its outputs must have the shapes of A's, {shapes[0]}, but got {shapes[1]}."
-        )
-    found = [_Running() for _ in shapes[0]]
+        raise OdtError(f"B: must have outputs of A's shapes {shapes[0]}, but got {shapes[1]}.")
+    running_totals = [_Running() for _ in shapes[0]]
     at = 0
     runs = zip(first.run(data, range(length)), second.run(data, range(length)), strict=True)
     for ours, theirs in runs:
-        for running, a, b in zip(found, ours, theirs, strict=True):
+        for running, a, b in zip(running_totals, ours, theirs, strict=True):
             running.add(at, a, b)
         at += len(ours[0])
-    return [running.result(length) for running in found]
+    return [running.result(length) for running in running_totals]
 
 
 class _Running:
-    """Adds up an Agreement batch by batch."""
+    """Accumulates an Agreement batch by batch."""
 
     def __init__(self) -> None:
         self._largest, self._sample, self._same = -1.0, 0, 0
@@ -207,7 +206,7 @@ class _Running:
     def add(self, at: int, a: Array, b: Array) -> None:
         rows, others = (x.reshape(len(x), -1).astype(np.float64) for x in (a, b))
         moved = np.abs(rows - others).max(axis=1)
-        worst = int(np.argmax(moved))  # of NaN the first
+        worst = int(np.argmax(moved))  # the first NaN, if there is one
         if not moved[worst] <= self._largest:
             self._largest, self._sample = float(moved[worst]), at + worst
         self._least = min(self._least, float(rows.min()))
@@ -220,26 +219,26 @@ class _Running:
         return Agreement(self._largest, self._most - self._least, self._sample, top)
 
 
-def describe_difference(found: Difference, names: Sequence[str]) -> list[str]:
-    """Lines of `odt diff`.
+def describe_difference(difference: Difference, names: Sequence[str]) -> list[str]:
+    """Returns the lines that `odt diff` prints.
 
     Args:
-        found: the difference.
+        difference: the difference.
         names: paths of the two models.
     """
-    if found.is_empty:
-        return [f"{names[0]} and {names[1]}: no difference in {found.equal} constants"]
-    lines = [f"{names[0]} and {names[1]}: different {part}" for part in found.parts]
-    if found.operators:
-        return [*lines, f"different operators (- {names[0]}, + {names[1]})", *found.operators]
-    total = found.equal + len(found.changes)
-    lines.append(f"same operators; {len(found.changes)} of {total} constants differ")
-    if not found.changes:
+    if difference.is_empty:
+        return [f"{names[0]} and {names[1]}: no difference in {difference.equal} constants"]
+    lines = [f"{names[0]} and {names[1]}: different {part}" for part in difference.parts]
+    if difference.operators:
+        return [*lines, f"different operators (- {names[0]}, + {names[1]})", *difference.operators]
+    total = difference.equal + len(difference.changes)
+    lines.append(f"same operators; {len(difference.changes)} of {total} constants differ")
+    if not difference.changes:
         return lines
     rows = [("OPERATOR", "TENSOR", "SHAPE", "VALUES", "LARGEST", "RELATIVE")]
     rows += [
         (c.node, c.tensor, c.spec, f"{c.values:,} of {c.size:,}", f"{c.largest:.3g}",
          f"{c.relative:.2%}")
-        for c in found.changes
+        for c in difference.changes
     ]  # fmt: skip
     return [*lines, *table(rows, right=(3, 4, 5))]

@@ -139,7 +139,7 @@ def weights_of(sample_weight: Any, samples: int) -> Array:
         samples: number of samples.
 
     Raises:
-        DataError: if there is not one weight for each sample, or a weight is not legal.
+        DataError: if there is not one weight for each sample, or a weight is invalid.
     """
     (column,) = _columns(sample_weight, [WEIGHT], "sample_weight", "sample weight", False)
     if column.length != samples:
@@ -156,7 +156,7 @@ def class_weighted(
     class_weight: ClassWeight,
     training: SampleOrder | None = None,
 ) -> tuple[dataset.DataSet, ClassWeights]:
-    """Multiplies the weights of training samples by those of their classes.
+    """Multiplies the weights of training samples by the weights of their classes.
 
     Args:
         data: the samples.
@@ -168,7 +168,7 @@ def class_weighted(
         The samples with weights, and the weights of the classes.
 
     Raises:
-        OptionError: if a weight is not legal, or the targets are no classes.
+        OptionError: if a weight is invalid, or the targets are not classes.
     """
     labels = data.labels(losses)
     numbers = range(data.length) if training is None else training
@@ -189,7 +189,7 @@ def batches_of(data: Any, model: SampleSpecs, batch_size: int) -> Iterator[tuple
         batch_size: number of samples that are stacked to a batch.
 
     Raises:
-        DataError: if an item has other parts.
+        DataError: if an item is not a pair or triple of that form.
     """
     if hasattr(data, "__iter__"):
         yield from map(_parts, data)

@@ -62,10 +62,10 @@ class OptionError(OdtError):
     """An argument that is invalid, or contradicts others, the model or the data.
 
     Args:
-        field: name of the argument; several with ", " between.
-        rule: what its value must be.
-        got: the value, or the exception that says why; None if the rule says it.
-        remedy: what to do, in sentences.
+        field: name of the argument; several names are joined by ", ".
+        rule: what its value must be or have.
+        got: the value, or the exception with the reason; None if the rule contains it.
+        remedy: what to do, as complete sentences.
 
     Attributes:
         field, rule, got, remedy: the same.

@@ -24,8 +24,8 @@ def warnings_before_training(
     """
     if not trainer.parameters.trained:
         yield (
-            "Warning: nothing trains: the selected operators have no weights. Give `last=-1`, "
-            "or more of them as `Model.summary()` counts them."
+            "Warning: nothing trains: the selected operators have no weights. Give `last=-1`, or "
+            "more operators; `Model.summary()` lists them."
         )
     if first > epochs > 0:
         yield (
@@ -39,27 +39,27 @@ def warnings_before_training(
             yield incomplete_batch(count, batch, order.shuffle)
         elif count < batch:
             yield (
-                f"`batch_size={batch}`: the training data has {count} samples, so that each "
-                "step takes all of them."
+                f"`batch_size={batch}`: the training data has only {count} samples, so each step "
+                "uses all of them."
             )
 
 
 def incomplete_batch(samples: int, batch: int, shuffle: bool) -> str | None:
-    """Warns of samples that do not fill a batch; None if there are none."""
+    """Returns a warning about samples that do not fill a batch; None if there are none."""
     left = samples % batch
     if not left:
         return None
     fits = next(size for size in range(batch, 0, -1) if samples % size == 0)
-    hints = [] if shuffle else ["`shuffle=True` leaves out others in each epoch"]
+    hints = [] if shuffle else ["`shuffle=True` leaves out different samples in each epoch"]
     if 2 * fits >= batch:
         hints.append(f"`batch_size={fits}` leaves out none")
-    fate = "are left out, others in each epoch" if shuffle else "are never trained"
+    fate = "are left out, different ones in each epoch" if shuffle else "are never trained"
     remedy = f" {'; '.join(hints)}." if hints else ""
     return f"{left} of {samples} samples fill no batch of {batch} and {fate}.{remedy}"
 
 
 def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: float) -> str | None:
-    """Warns of an epoch whose loss is well above the loss before training; None if it is not.
+    """Returns a warning if an epoch's loss is well above the loss before training, else None.
 
     Args:
         epoch: results of the epoch.

@@ -194,8 +194,8 @@ class Fit:
     def _fine_tune(self, samples: Samples, loss: float) -> None:
         """Lowers the default learning rate if the model is already trained."""
         trainer, core = self.trainer, self.trainer.build()
-        chosen = trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule
-        if chosen or trainer.resume.path:
+        rate_is_given = trainer.recipe.origins["learning_rate"] != "default" or core.info.schedule
+        if rate_is_given or trainer.resume.path:
             return
         constant = constant_loss(samples.data, _some(samples), trainer.samples.losses)
         if loss < TRAINED * constant:
@@ -243,20 +243,20 @@ class Fit:
 
 
 def _overriding(callbacks: Sequence[Callback], method: str) -> list[Callback]:
-    """The callbacks that have a method of their own, so that a step calls no others."""
+    """Returns the callbacks that override a method, so that a step calls no others."""
     base = getattr(Callback, method)
     return [c for c in callbacks if getattr(type(c), method) is not base or method in vars(c)]
 
 
 def _some(samples: Samples) -> Any:
-    """Numbers of the training samples of epoch 0, evenly spaced."""
+    """Returns the numbers of the training samples of epoch 0, evenly spaced."""
     numbers = samples.order.samples
     some = np.linspace(0, len(numbers) - 1, min(len(numbers), UNTRAINED), dtype=np.int64)
     return np.asarray(numbers)[some]
 
 
 def pair(data: Any) -> tuple[Any, ...]:
-    """The arguments of Trainer.open for data given as a tuple or as one object."""
+    """Returns the arguments of Trainer.open for data given as a tuple or as one object."""
     if not isinstance(data, tuple | list):
         return (data,)
     if len(data) not in (2, 3):

@@ -25,10 +25,10 @@ class Loss:
 
 
 def load_loss(text: str) -> str:
-    """Imports a loss, module:object; the module may be a file in the current folder.
+    """Imports a loss given as module:object; the module may be a file in the current folder.
 
     Raises:
-        OptionError: if it cannot be imported or is no loss.
+        OptionError: if the object cannot be imported or is not a loss.
     """
     module, _, path = text.partition(":")
     here = os.getcwd()
@@ -37,7 +37,7 @@ def load_loss(text: str) -> str:
         found: Any = importlib.import_module(module)
         for name in path.split("."):
             found = getattr(found, name)
-    except Exception as e:  # the module's own code may raise anything
+    except Exception as e:  # code of the user may raise any exception
         raise OptionError("loss", f"{text} must be a Python object, module:object", e) from e
     finally:
         sys.path.remove(here)
@@ -45,14 +45,14 @@ def load_loss(text: str) -> str:
 
 
 def add_loss(loss: Any, name: str = "") -> str:
-    """Registers a loss of the user: an object with value and gradient, a pair of them, or a row.
+    """Registers a custom loss: an object with value and gradient, a pair of them, or a LossDef.
 
     Args:
-        loss: see above; value and gradient are functions of targets and outputs.
+        loss: the custom loss; value and gradient are functions of targets and outputs.
         name: name of the loss; the object's own if left out.
 
     Returns:
-        The name by which the loss is known.
+        The name that selects the loss.
     """
     name = name or f"{loss.__class__.__module__}:{loss.__class__.__qualname__}"
     if isinstance(loss, LossDef):
@@ -67,7 +67,7 @@ def add_loss(loss: Any, name: str = "") -> str:
 
 
 def loss_text(loss: Any) -> str:
-    """The text of a loss that is given as text, as an object of odt, or as one of the user."""
+    """Returns the text of a loss given as text, as an odt.Loss or as a custom loss."""
     if isinstance(loss, Loss):
         return str(loss)
     if not isinstance(loss, str):

@@ -98,9 +98,9 @@ class Model:
     def parameters(self) -> Mapping[str, Array]:
         """Trainable weights by name, as float32; read-only views."""
         graph, graphs = self._lowered.graph, self._lowered.graphs
-        found = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
+        trainable = sorted({i for each in inspect_graph(graphs).trained.values() for i in each})
         weights: dict[str, Array] = {}
-        for i in found:
+        for i in trainable:
             data, name = graph.tensors[i].data, graph.tensors[i].name or str(i)
             assert data is not None
             weights[name if name not in weights else f"{name}#{i}"] = data
@@ -136,8 +136,8 @@ class Model:
         return lower_model(self._file)
 
     def _tensors(self, indices: Any) -> tuple[TensorInfo, ...]:
-        found = [self._file.graph.tensors[i] for i in indices]
-        return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in found)
+        tensors = [self._file.graph.tensors[i] for i in indices]
+        return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in tensors)
 
 
 def load_model(path: Path) -> Model:

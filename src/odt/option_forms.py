@@ -1,4 +1,4 @@
-"""Forms that arguments of Python callers may have."""
+"""Conversions of Python arguments to the form that `core` uses."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
@@ -12,25 +12,25 @@ Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
 
 
 def pairs_of(given: Pairs[T] | None) -> tuple[tuple[str, T], ...]:
-    """Keys and values of a mapping, or of a sequence of pairs."""
+    """Returns the (key, value) pairs of a mapping or of a sequence of pairs."""
     pairs = given.items() if isinstance(given, Mapping) else given or ()
     return tuple((key, value) for key, value in pairs)
 
 
 def words_of(given: str | Sequence[str]) -> tuple[str, ...]:
-    """One word or several, as a tuple."""
+    """Returns one word or several words as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 def listed_of(positions: str | Sequence[int] | None) -> str | None:
-    """Positions of operators as text: 0-3,7."""
+    """Returns positions of operators as text, such as 0-3,7."""
     if positions is None or isinstance(positions, str):
         return positions
     return ",".join(map(str, positions))
 
 
 def nbytes(size: int | str | None) -> int | None:
-    """Bytes of a size such as 64MB."""
+    """Returns the number of bytes of a size such as 64MB."""
     if not isinstance(size, str):
         check_whole("memory_budget", size, 0)
         return size

@@ -1,4 +1,4 @@
-"""The samples of a training run: those that train, in their order, and those that validate."""
+"""Samples of a training run: training samples with their order, and validation samples."""
 
 from collections.abc import Sequence
 
@@ -83,11 +83,11 @@ def arrange(
         batch: batch size.
         length: number of samples to use; None for all.
         fraction: fraction used for validation.
-        stratify: draws the fraction from each class, if the targets are classes; otherwise the
-            last samples are used.
-        shuffle: as in EpochOrder.
-        seed: of the order and of the split.
-        drop_last: as in EpochOrder.
+        stratify: whether to draw the fraction from each class, if the targets are classes;
+            otherwise the last samples are used.
+        shuffle: whether to shuffle the samples in each epoch.
+        seed: random seed of the order and of the split.
+        drop_last: whether to leave out a last batch that is not full.
         held: validation samples of their own.
 
     Raises:
@@ -96,7 +96,7 @@ def arrange(
     """
     if length is not None and length > data.length:
         raise OptionError(
-            "data_length", f"must be at most {data.length}, the samples of the data", length
+            "data_length", f"must be at most {data.length}, the number of samples", length
         )
     if held is not None and fraction:
         raise OptionError(
@@ -114,14 +114,14 @@ def arrange(
     if not samples:
         raise OptionError(
             "validation_split",
-            f"must leave some of {count} samples to train",
+            f"must leave some of the {count} samples for training",
             f"{fraction:g}",
             "Give less.",
         )
     if samples < batch and drop_last:
         raise OptionError(
             "batch_size",
-            f"must be at most {samples}, the samples that train",
+            f"must be at most {samples}, the number of training samples",
             batch,
             f"Give `batch_size={samples}` or less, or more data.",
         )

@@ -20,14 +20,14 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     """Returns the text of `odt inspect`."""
     model, graph = lowered.file, lowered.file.graph
     info = select(lowered.graphs, TrainingInfo(), selection)
-    found = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
+    inspection = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
     stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
-    found = replace(found, specs={**found.specs, **stored})
+    inspection = replace(inspection, specs={**inspection.specs, **stored})
     sections = [
         describe_file(model),
-        describe_interface(graph, found),
-        describe_operators(graph, found),
-        describe_parameters(graph, found),
+        describe_interface(graph, inspection),
+        describe_operators(graph, inspection),
+        describe_parameters(graph, inspection),
         describe_training_info(model),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
@@ -67,62 +67,62 @@ def describe_training_info(model: Model) -> list[str]:
     return ["training info:", *table(rows)]
 
 
-def describe_interface(graph: Graph, found: Inspection) -> list[str]:
+def describe_interface(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes inputs and outputs: names and shapes."""
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
-    return table([(role, graph.label(i), _spec(found.specs[i])) for role, i in roles])
+    return table([(role, graph.label(i), _spec(inspection.specs[i])) for role, i in roles])
 
 
-def describe_operators(graph: Graph, found: Inspection) -> list[str]:
+def describe_operators(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes the operators, one line each, with the parameters that each would train.
 
     For a model that cannot be trained, the reason follows. A DEQUANTIZE of constants is listed
     without parameters, because it is computed once when the file is read.
     """
     rows = [("#", "OPERATOR", "OUTPUT", "PARAMETERS", "LAST", "TRAINS")]
-    from_each = found.from_each()
+    from_each = inspection.from_each()
     for node in graph.nodes:
-        outputs = ", ".join(_spec(found.specs[i]) for i in node.outputs)
+        outputs = ", ".join(_spec(inspection.specs[i]) for i in node.outputs)
         row = str(node.origin), node.op, outputs
-        if node.origin in found.trained:
-            own = found.values(found.trained[node.origin])
+        if node.origin in inspection.trained:
+            own = inspection.values(inspection.trained[node.origin])
             last = len(graph.nodes) - node.origin
             rows.append((*row, f"{own:,}", str(last), f"{from_each[node.origin]:,}"))
         else:
             rows.append((*row, "", "", ""))
-    if not found.refusal:
+    if not inspection.refusal:
         return table(rows, right=(0, 3, 4, 5))
     return [
         *table([row[:3] for row in rows], right=(0,)),
         "",
-        f"cannot be trained: {found.refusal}",
+        f"cannot be trained: {inspection.refusal}",
     ]
 
 
-def describe_parameters(graph: Graph, found: Inspection) -> list[str]:
+def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes the trainable tensors; if the model cannot be trained, all constants."""
     users: dict[int, list[str]] = {}
-    for origin, trained in found.trained.items():
+    for origin, trained in inspection.trained.items():
         for i in trained:
             users.setdefault(i, []).append(str(origin))
     tensors = sorted(users) or [i for i, t in enumerate(graph.tensors) if t.data is not None]
     title = "parameters" if users else "constants"
-    nbytes = size(sum(found.specs[i].nbytes for i in tensors))
+    nbytes = size(sum(inspection.specs[i].nbytes for i in tensors))
     rows = [
         (
             f"  {graph.label(i)}",
-            _spec(found.specs[i]),
+            _spec(inspection.specs[i]),
             one_line(f"operator {', '.join(users[i])}", MOST_NAME) if i in users else "",
         )
         for i in tensors
     ]
     return [
-        f"{title}: {found.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
+        f"{title}: {inspection.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
         *table(rows),
     ]
 
 
 def _spec(spec: TensorSpec) -> str:
-    """Shape and dtype; an opaque dtype holds the name of a type that NumPy does not have."""
+    """Formats shape and dtype; an opaque dtype holds the name of a type that NumPy lacks."""
     names = spec.dtype.names
     return f"{spec.shape} {names[0].lower()}" if names else str(spec)

@@ -18,14 +18,14 @@ def size(nbytes: int) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Number of bytes of a size such as 1500kB, 1.5MB or 64MiB; None if the text is no size."""
+    """Returns the bytes of a size such as 1500kB, 1.5MB or 64MiB; None if the text is no size."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text, re.IGNORECASE)
     unit = UNITS.get(match[2].upper()) if match else None
     return None if match is None or unit is None else int(float(match[1]) * unit)
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """Formats a table; returns its lines, with two blanks between columns.
+    """Formats a table; returns its lines, with two spaces between columns.
 
     Args:
         rows: the cells of each row; all rows have the same length.

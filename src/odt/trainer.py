@@ -81,7 +81,7 @@ class Trainer(BatchTrainer):
             validation_split: fraction of the samples used for validation; see `stratify`.
             validation_data: (x, y), (x, y, sample_weight) or a DataSet for validation, instead of
                 `validation_split`.
-            shuffle: whether to shuffle the samples anew in each epoch. Default: the value in the
+            shuffle: whether to shuffle the samples in each epoch. Default: the value in the
                 checkpoint, or True.
             seed: random seed of `shuffle` and of the validation split. Default: the value in the
                 checkpoint, or 0.

@@ -17,18 +17,19 @@ def replace_head(
     after: int | None = None,
     seed: int = 0,
 ) -> Model:
-    """Replaces the last layers of a model by new ones, for another task (transfer learning).
+    """Replaces the last layers of a model with new ones for another task (transfer learning).
 
     Args:
         model: a model or the path of its file.
         classes: number of outputs of the new last layer: classes, or values of a regression.
-        activation: softmax for classes of which each sample has one; sigmoid for classes that do
-            not exclude each other, or for one yes/no output; linear for regression. The default
-            loss follows: categorical or binary cross-entropy; linear outputs have none.
-        hidden: units of further new layers before the last, each FULLY_CONNECTED with RELU.
-        after: position of the operator whose output the new layers read; None for the last
-            features that are pooled over height and width, or without any for the input of the
-            last layer with weights.
+        activation: softmax if each sample has one class; sigmoid if classes do not exclude each
+            other, or for one yes/no output; linear for regression. The default loss is categorical
+            cross-entropy for softmax and binary cross-entropy for sigmoid; linear outputs have
+            none.
+        hidden: units of additional layers before the last, each FULLY_CONNECTED with RELU.
+        after: position of the operator whose output the new layers read. None selects the last
+            features that are pooled over height and width; if there are none, the input of the last
+            layer with weights.
         seed: random seed of the new weights.
 
     Returns:
@@ -36,8 +37,8 @@ def replace_head(
 
     Raises:
         ModelError: if the model has no output that the new layers can read.
-        OptionError: if `after` is not the position of an operator, the activation is another one,
-            or a number is below 1 (`classes` with softmax: below 2).
+        OptionError: if `after` is not the position of an operator, the activation is unknown, or a
+            number is below 1 (with softmax, `classes` below 2).
         UnsupportedError: if odt cannot compute a remaining operator.
     """
     head = Head(classes, tuple(hidden), activation)

@@ -87,4 +87,4 @@ def test_models_with_other_outputs_are_refused(tmp_path: Path) -> None:
     )
     result = run("verify", MODEL, tmp_path / "h.circle", "--load-input", X)
     assert result.exit_code == 1
-    assert "its outputs must have the shapes of A's" in result.stderr
+    assert "B: must have outputs of A's shapes" in result.stderr

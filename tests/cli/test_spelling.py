@@ -93,14 +93,16 @@ def test_a_warning_is_told_in_the_words_of_whoever_gets_it() -> None:
     inputs, targets = str(MLP_SM / "input.bin"), str(MLP_SM / "expected.bin")
     with (
         odt.Trainer(MODEL, batch_size=32) as trainer,
-        pytest.warns(odt.OdtWarning, match="never trained. `shuffle=True` leaves out others"),
+        pytest.warns(
+            odt.OdtWarning, match="never trained. `shuffle=True` leaves out different samples"
+        ),
     ):
         trainer.fit(inputs, targets, data_length=60, drop_last=True, shuffle=False)
     words = ["--load-input", inputs, "--load-expected", targets, "--epochs", "1"]
     words += ["--data-length", "60", "--drop-last", "--no-shuffle"]
     result = CliRunner().invoke(main, ["train", str(MODEL), *words])
     assert result.exit_code == 0, result.output
-    assert "never trained. --shuffle leaves out others" in result.stderr
+    assert "never trained. --shuffle leaves out different samples" in result.stderr
 
 
 def test_an_option_error_keeps_its_parts() -> None:

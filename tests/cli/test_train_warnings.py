@@ -123,14 +123,14 @@ def test_small_losses_have_digits_but_in_ones_spelling(
             60,
             32,
             False,
-            "28 of 60 samples fill no batch of 32 and are never trained. `shuffle=True` leaves out "
-            "others in each epoch; `batch_size=30` leaves out none.",
+            "28 of 60 samples fill no batch of 32 and are never trained. `shuffle=True` leaves "
+            "out different samples in each epoch; `batch_size=30` leaves out none.",
         ),
         (
             60,
             32,
             True,
-            "28 of 60 samples fill no batch of 32 and are left out, others in each epoch. "
+            "28 of 60 samples fill no batch of 32 and are left out, different ones in each epoch. "
             "`batch_size=30` leaves out none.",
         ),
         (
@@ -138,13 +138,13 @@ def test_small_losses_have_digits_but_in_ones_spelling(
             32,
             False,
             "1 of 97 samples fill no batch of 32 and are never trained. `shuffle=True` leaves out "
-            "others in each epoch.",
+            "different samples in each epoch.",
         ),
         (
             97,
             32,
             True,
-            "1 of 97 samples fill no batch of 32 and are left out, others in each epoch.",
+            "1 of 97 samples fill no batch of 32 and are left out, different ones in each epoch.",
         ),
     ],
 )
@@ -163,7 +163,7 @@ def test_an_incomplete_batch_is_warned_of_before_training() -> None:
 
 def test_a_last_batch_that_is_not_full_trains() -> None:
     assert notes("--data-length", 60) == ""
-    assert "training data has 20 samples, so that each step takes all of them" in notes(
+    assert "training data has only 20 samples, so each step uses all of them" in notes(
         "--data-length", 20
     )
 

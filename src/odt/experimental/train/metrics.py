@@ -11,7 +11,7 @@ class Metric:
     """Base class of metrics, which are accumulated over batches."""
 
     def reset_state(self) -> None:
-        """Clears what was accumulated."""
+        """Clears the accumulated values."""
         raise NotImplementedError
 
     def update_state(self, outputs: Sequence[Array], expecteds: Sequence[Array]) -> None:

@@ -243,7 +243,7 @@ def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) ->
     Raises:
         DataError: if an array is missing, or its size or dtype does not match.
     """
-    found = []
+    rows = []
     for index, spec in enumerate(specs):
         a = np.asarray(given.get(index, ()))
         if index not in given or not a.ndim or a.size != len(a) * spec.size:
@@ -252,8 +252,8 @@ def _rows(given: Mapping[int, Array], specs: Sequence[TensorSpec], what: str) ->
             )
         if not np.can_cast(a.dtype, spec.dtype, "same_kind"):
             raise DataError(f"{what} {index}: must be {spec.dtype}, but got {a.dtype}")
-        found.append(a.reshape(len(a), -1))
-    return found
+        rows.append(a.reshape(len(a), -1))
+    return rows
 
 
 def _word(value: loss | loss_reduction | optimizer) -> str | None:

@@ -241,7 +241,7 @@ _METRICS = (metrics.Metric, metrics.NAMES, "metric")
 
 
 def _made(value: Any, base: type[Kind], names: Mapping[str, type[Kind]], what: str) -> Kind:
-    """Returns the instance, or a new instance of the class with that name."""
+    """Returns a given instance, or a new instance of the class with a given name."""
     if isinstance(value, base):
         return value
     if not isinstance(value, str):
