@@ -31,7 +31,7 @@ CHANGES: list[dict[str, Any]] = tomllib.loads(
 )["block"]
 # A figure that a command prints: "categorical_accuracy: [0] 0.8430", "mean absolute error 0.0123".
 FIGURE = re.compile(
-    r"(accuracy|error|auc|f1|recall|precision)\S* (?:\[0\] )?(\d+\.\d+)", re.IGNORECASE
+    r"(accuracy|error|auc|f1|recall|precision|iou)\S* (?:\[0\] )?(\d+\.\d+)", re.IGNORECASE
 )
 TOLERANCE = 0.021
 TERMS = ("resume", "early stopping", "transfer learning", "fine-tuning", "multi-label")
