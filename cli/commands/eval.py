@@ -1,5 +1,7 @@
 """Evaluate a model on data files: loss and metrics."""
 
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import click
@@ -16,6 +18,7 @@ from odt.cli.options.shared import (
     schedule_options,
 )
 from odt.cli.output import report
+from odt.cli.output.progress import Progress
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.recipe.prepare import Request, prepare
@@ -59,5 +62,7 @@ def command(
             data = data.weighted(weights_of(sample_weight, data.length))
         if check_data:
             data.check_all()
-        result = evaluator.run(data, range(data.length), metrics)
+        with closing(Progress()) as bar:
+            seen = partial(bar, "eval")
+            result = evaluator.run(data, range(data.length), metrics, seen)
     click.echo(f"{data.length} samples - {report.figures_line(result)}")

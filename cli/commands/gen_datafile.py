@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +20,7 @@ from odt.cli.options.datafile import (
     step_options,
 )
 from odt.cli.options.sections import Command
+from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
 from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.data_writers import OUTPUTS
@@ -114,7 +114,7 @@ def command(**o: Any) -> None:
         workers=o["workers"] or ((os.cpu_count() or 1) if source.decoded else 1),
         like=like,
     )
-    with closing(Bar()) as bar:
+    with closing(Progress()) as bar:
         every = generate(source, request, bar)
     for made in every:
         report(made)
@@ -155,7 +155,7 @@ def opened(o: dict[str, Any], resize: Resize | None) -> Source:
     if name not in PUBLISHED:
         return open_source(Opening(name, "tfds", data_dir=o["data_dir"]))
     if o["fetch"]:
-        with closing(Bar("B")) as bar:
+        with closing(Progress("B")) as bar:
             download(PUBLISHED[name].files, o["data_dir"], bar)
     return open_published(name, o["data_dir"], o["variant"])
 
@@ -310,33 +310,6 @@ def report(made: Made) -> None:
             click.echo(f"    {printable(spell(reason), MOST)}", err=True)
 
 
-class Bar:
-    """Progress bars on stderr if stderr is a terminal: one for each split."""
-
-    def __init__(self, unit: str = " samples") -> None:
-        self._unit = unit
-        self._name = ""
-        self._bar: Any = None
-
-    def __call__(self, name: str, done: int, total: int | None) -> None:
-        """Sets the bar of a split to the number of finished samples."""
-        if not sys.stderr.isatty():
-            return
-        if name != self._name:
-            from tqdm import tqdm
-
-            self.close()
-            self._name = name
-            scale = self._unit == "B"
-            self._bar = tqdm(desc=name, total=total, unit=self._unit, unit_scale=scale)
-        self._bar.update(done - self._bar.n)
-
-    def close(self) -> None:
-        """Ends the current bar."""
-        if self._bar is not None:
-            self._bar.close()
-
-
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="[TOOL] MODEL")
 @click.option(
@@ -387,7 +360,7 @@ def random(
     base, ending = Path(paths[-1]).with_suffix(""), OUTPUTS[output_format].ending
     files = (Path(f"{base}.{input_name}.{ending}"), Path(f"{base}.{output_name}.{ending}"))
     graphs, randomness = lower_model(read_model(paths[-1])).graphs, Randomness(low, high, seed)
-    with closing(Bar()) as bar, Predictor(graphs, min(BATCH, length), workers=1) as predictor:
+    with closing(Progress()) as bar, Predictor(graphs, min(BATCH, length), workers=1) as predictor:
         specs = synthetic_data(predictor, paths[-1], files, length, randomness, output_format, bar)
     for path, role in zip(files, specs, strict=True):
         click.echo(f"{path}: {length} × {', '.join(str(s) for s in role)}")

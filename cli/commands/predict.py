@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 
 import click
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, model_argument, schedule_options
 from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
@@ -77,7 +78,8 @@ def command(
         data = DataSet(open_columns(inputs, predictor.runtime.input_specs, "input"))
         k = output_index or 0
         specs = predictor.runtime.output_specs
-        with _writing(output, lowered.graph.output_names, specs, k, data.length) as append:
+        writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
+        with writing as append, closing(Progress()) as bar:
             first = 0
             for outputs in predictor.run(data, range(data.length)):
                 append(outputs)
@@ -86,6 +88,8 @@ def command(
                     for number, row in enumerate(rows, first):
                         click.echo(f"{number}: {_line(row, top, names)}")
                 first += len(outputs[k])
+                if not shown:  # a bar among printed lines would be in their way
+                    bar("predict", first, data.length)
 
 
 def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:

@@ -1,6 +1,5 @@
 """Output of `odt train` while it runs, with a progress bar on a terminal."""
 
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.output import report
+from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
@@ -53,14 +53,15 @@ class TrainingLog(odt.Callback):
         self._stopped, self._options = stopped, options
         self._times: list[float] = []
         self._first = 1
+        self._bar, self._evaluation = Progress("step"), Progress()
+        self._done = 0  # steps of the run
+        self._sum, self._steps = 0.0, 0  # of the losses of the epoch, and of its steps
 
     def __enter__(self) -> Self:
-        from tqdm import tqdm
-
-        self._bar = tqdm(unit="step", leave=False, disable=not sys.stderr.isatty())
         return self
 
     def __exit__(self, *args: object) -> None:
+        self._evaluation.close()
         self._bar.close()
 
     def on_train_begin(self, logs: odt.Logs) -> None:
@@ -100,7 +101,17 @@ class TrainingLog(odt.Callback):
             click.echo(report.cache_line(cache.policy, cache.nbytes, cache.arena_nbytes))
         steps = self.params["steps"] or 0
         self._first, done = trainer.resume.start(core.info.step_samples, steps)
-        self._bar.total = max(steps * (options["epochs"] - self._first + 1) - done, 0)
+        left = max(steps * (options["epochs"] - self._first + 1) - done, 0)
+        self._bar.begin("epoch", left)
+        self._phase = "epoch 0"
+        core.seen = self._seen
+
+    def _seen(self, done: int, total: int) -> None:
+        """Moves the progress bar of an evaluation."""
+        self._bar.clear()
+        self._evaluation(self._phase, done, total)
+        if done >= total:
+            self._evaluation.close()
 
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
         """Shows the epoch on the progress bar; prints the results before the first epoch."""
@@ -108,20 +119,26 @@ class TrainingLog(odt.Callback):
         if start is not None and start.number == 0 and not spelled_as_one():
             results = start.training, start.validation
             click.echo(report.epoch_line(0, self._options["epochs"], *results))
-        name = f"epoch {epoch + 1}/{self._options['epochs']}"
-        self._bar.set_description(name, refresh=False)
+        self._evaluation.close()
+        self._bar.rename(f"epoch {epoch + 1}/{self._options['epochs']}")
+        self._sum, self._steps, self._phase = 0.0, 0, "validation"
 
     def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
         """Advances the progress bar, and ends training after a signal."""
-        if not self._bar.disable:
-            self._bar.set_postfix(loss=report.figure("loss", logs["loss"]), refresh=False)
-            self._bar.update()
+        self._done += 1
+        self._sum, self._steps = self._sum + logs["loss"], self._steps + 1
+        self._bar.move(self._done, self._mean)
         self.trainer.stop_training = bool(self._stopped)
+
+    def _mean(self) -> str:
+        """The mean loss of the epoch's steps."""
+        return f"loss={report.figure('loss', self._sum / self._steps)}"
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
         """Prints the epoch's line."""
         record = self.trainer.epoch
         assert record is not None
+        self._evaluation.close()
         self._bar.clear()
         self._times.append(record.training.seconds * 1000)
         results = record.training, record.validation

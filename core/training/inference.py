@@ -13,7 +13,7 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.metrics import Metrics
-from odt.core.training.passes import Result, evaluate, predict
+from odt.core.training.passes import Result, Seen, evaluate, predict, unseen
 from odt.kernels.opdef import Array
 
 
@@ -42,10 +42,16 @@ class Evaluator(Closing):
         computation = computation.weighted() if weighted else computation
         self.runtime = _runtime(plans, computation, info.batch_size, micro_batch, workers)
 
-    def run(self, data: Data, order: SampleOrder, metrics: Metrics) -> Result:
-        """Loss and metrics over all samples of the order."""
+    def run(
+        self,
+        data: Data,
+        order: SampleOrder,
+        metrics: Metrics,
+        seen: Seen = unseen,
+    ) -> Result:
+        """Loss and metrics over all samples of the order; arguments as of `evaluate`."""
         (engine,) = self.runtime.engines
-        return evaluate(engine, data, order, self._reduction, metrics, rest=True)
+        return evaluate(engine, data, order, self._reduction, metrics, rest=True, seen=seen)
 
     def close(self) -> None:
         """Ends the worker threads."""

@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -19,11 +19,17 @@ from odt.kernels.opdef import Array, TensorSpec
 
 Totals = Mapping[str, Metric]
 NONE: Totals = MappingProxyType({})
+# Called with the number of samples that are done, and of all.
+Seen = Callable[[int, int], None]
 
 
 def start(metrics: Metrics) -> Totals:
     """Metrics without samples, by name."""
     return {name: make() for name, make in metrics.items()}
+
+
+def unseen(done: int, total: int) -> None:
+    """Does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +180,14 @@ class Pass:
 
 
 def evaluate(
-    engine: Engine, data: Data, order: SampleOrder, reduction: str, metrics: Metrics, *, rest: bool
+    engine: Engine,
+    data: Data,
+    order: SampleOrder,
+    reduction: str,
+    metrics: Metrics,
+    *,
+    rest: bool,
+    seen: Seen = unseen,
 ) -> Result:
     """Computes losses and metrics over data.
 
@@ -185,14 +198,17 @@ def evaluate(
         reduction: sum_over_batch_size or sum.
         metrics: metrics of the first output that has a loss.
         rest: include a last batch that is not full; batches are then weighted by samples.
+        seen: called after each batch with the number of samples done, and of all.
     """
     run = Pass(engine, data, order, reduction, metrics)
     batch = engine.schedule.batch
     whole = len(order) // batch * batch
     for first in range(0, whole, batch):
         run.step(first, batch)
+        seen(first + batch, len(order))
     if rest and whole < len(order):
         run.step(whole, len(order) - whole)
+        seen(len(order), len(order))
     return run.result()
 
 

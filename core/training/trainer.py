@@ -25,7 +25,7 @@ from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor
-from odt.core.training.passes import NONE, Pass, Result, Totals, evaluate, predict
+from odt.core.training.passes import NONE, Pass, Result, Seen, Totals, evaluate, predict, unseen
 from odt.core.training.results import Epoch, MemoryReport
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
@@ -64,6 +64,7 @@ class Trainer(Closing):
             known.
         weighted: whether samples may have weights.
         weighting: identifies the weights of the samples, for checkpoints.
+        seen: called after each batch of `evaluate`.
         predicted: bytes by which the process grows at most, if a budget was given.
     """
 
@@ -105,6 +106,7 @@ class Trainer(Closing):
         self._plans = plans = Plans(graph)
         self.graph = plans.graph
         self.metrics = metrics or {}
+        self.seen: Seen = unseen
         check_monitor(monitor, self.metrics)
         computation, validation = training_and_validation(
             plans.graphs, info, outputs=outputs or bool(self.metrics)
@@ -348,7 +350,7 @@ class Trainer(Closing):
         rest = rest or len(order) < self.info.batch_size
         engine, reduction = self._evaluating(data), self.info.reduction
         with self.parameters.averaged():
-            return evaluate(engine, data, order, reduction, self.metrics, rest=rest)
+            return evaluate(engine, data, order, reduction, self.metrics, rest=rest, seen=self.seen)
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights if the samples have some."""

@@ -4,15 +4,11 @@ The definition of the raw files is that of ONE's tf_dataset_converter: float32, 
 NHWC, sample after sample; one-hot float32 labels.
 """
 
-import fcntl
 import json
-import os
-import pty
 import re
 import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +16,7 @@ import pytest
 from support.datafiles import files, odt, refused
 from support.idx import write_mnist
 from support.paths import ROOT
+from support.terminal import on_terminal
 
 from odt.cli.commands import gen_datafile
 from odt.core.datasets.generate import Made, Request
@@ -115,17 +112,12 @@ def test_a_folder_without_the_set_is_named(tmp_path: Path) -> None:
 
 def test_a_progress_bar_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     write_mnist(tmp_path / "d", 300)
-    command = [sys.executable, "-m", "odt", "gen-datafile", "mnist", "--data-dir", "d"]
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
-    subprocess.run(command, cwd=tmp_path, stderr=theirs, stdout=subprocess.DEVNULL, check=True)
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    assert re.search(r"train: 100%.* 300/300 .*samples/s\]", shown)
-    assert "test: 100%" in shown
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    assert done.stderr == b""
+    words = ["gen-datafile", "mnist", "--data-dir", str(tmp_path / "d"), "-o", str(tmp_path)]
+    shown = on_terminal(*words)
+    assert re.search(r"train: 100%.* 300/300 .*samples/s\]", shown.errors)
+    assert "test: 100%" in shown.errors
+    command = [sys.executable, "-m", "odt", *words]
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
 
 
 def test_profiles_of_ones_tool_know_their_sets(tmp_path: Path) -> None:
