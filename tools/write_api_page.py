@@ -25,7 +25,7 @@ EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="
 GROUPS = {
     "Models": (
         *("load_model", "Model", "TensorInfo", "NodeInfo"),
-        *("new_model", "replace_head"),
+        *("new_model", "replace_head", "lora"),
         *("read_training_info", "write_circle_plus", "TrainingInfo"),
     ),
     "Training": ("Trainer", "DataSet", "History", "Arrays", "Logs"),

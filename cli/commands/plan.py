@@ -6,6 +6,7 @@ from typing import Any
 import click
 import numpy as np
 
+from odt.cli.options.adapters import adapters_option
 from odt.cli.options.cache import cache_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
@@ -24,6 +25,7 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
+from odt.core.export.adapter_file import read_adapters
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import MOST_NAME
 from odt.core.model.reader import read_model
@@ -54,6 +56,7 @@ SHOWN = 12  # values alive at the peak
 @training_options
 @selection_options
 @sparse_option
+@adapters_option
 @hyper_parameter_options
 @gradient_options
 @ema_option
@@ -87,6 +90,7 @@ def command(
     cache_frozen: str | None,
     cache_dtype: str | None,
     data_length: int | None,
+    adapters: str | None,
     calls: bool,
     png: str | None,
     **options: Any,
@@ -113,7 +117,8 @@ def command(
         selection=selection,
         sparse=sparse,
     )
-    recipe = prepare(lower_model(source), request)
+    low_rank = None if adapters is None else read_adapters(adapters)
+    recipe = prepare(lower_model(source, low_rank), request)
     info, reserve, note = recipe.info, 0, ""
     plans, work = Plans(recipe.graphs), training_and_validation(recipe.graphs, info)
     if policy:

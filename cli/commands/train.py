@@ -76,7 +76,7 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     stages = StageTimer(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):
-        source = odt.load_model(model)
+        source = odt.load_model(model, options["adapters"])
         check_files(source, exports, options)
         trainer = trainer_of(source, options)
     data, fit = open_samples(trainer, options)

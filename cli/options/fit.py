@@ -2,6 +2,7 @@
 
 import click
 
+from odt.cli.options.adapters import adapter_options
 from odt.cli.options.sections import (
     DATA,
     EXPORT,
@@ -151,6 +152,7 @@ rate_options = combine(
 )
 
 export_options = combine(
+    adapter_options,
     option(
         EXPORT,
         "--export-circle",

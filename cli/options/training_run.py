@@ -20,11 +20,13 @@ from odt.kernels.schedules import ReduceOnPlateau
 # Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
 VALIDATION_FILES = ("validation_input", "validation_expected")
+ADAPTERS = "adapters"
 EXPORTS = {
     "circle": "export_circle",
     "tflite": "export_tflite",
     "circle+": "export_circleplus",
-}  # format of a model → parameter
+    ADAPTERS: "export_adapters",
+}  # format of a model, or adapters → parameter
 
 
 def exports_of(options: dict[str, Any]) -> dict[str, str]:
@@ -48,6 +50,7 @@ def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     exported = exports or options["run_dir"]
     refuse_alone("--export-weights", options["export_weights"], model, exported)
     refuse_alone("--keep-best", options["keep_best"], model, exported)
+    refuse_alone("--export-adapters", options["export_adapters"], "--adapters", options["adapters"])
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
 
 
@@ -77,10 +80,14 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     files = ("load_input", "load_expected", "sample_weight", *VALIDATION_FILES)
     read = {f"--{n.replace('_', '-')}": options[n] for n in files}
     read |= {"MODEL": model.path, "--checkpoint": options["checkpoint"]}
+    read |= {"--adapters": options["adapters"]}
     itself = {"circle": ("circle", "circleplus"), "tflite": ("tflite",)}[model.format]
     replaces = [(f"--export-{kind}", "MODEL") for kind in itself]
-    check_outputs(written, read, [("--export-checkpoint", "--checkpoint"), *replaces])
+    replaces += [("--export-checkpoint", "--checkpoint"), ("--export-adapters", "--adapters")]
+    check_outputs(written, read, replaces)
     for kind, path in exports.items():
+        if kind == ADAPTERS:
+            continue
         check_ending(names[kind], path, kind)
 
 
@@ -204,6 +211,9 @@ def write_exports(
         if lost:
             trainer.finish()
         for kind, path in exports.items():
+            if kind == ADAPTERS:
+                trainer.export_adapters(path)
+                continue
             trainer.export(
                 path,
                 kind.rstrip("+"),

@@ -15,6 +15,7 @@ OPTIONS = {
     "output_losses": "output-loss",
     "loss_weights": "loss-weight",
     "properties": "property",
+    "save_to": "export-checkpoint",
     "validation_data": "validation-input",
 }
 TEXTS = {

@@ -1,5 +1,8 @@
 """A model file with float32 weights, and its graph lowered for batch sizes."""
 
+from dataclasses import replace
+
+from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import Dequantized, dequantize_weights
 from odt.core.model.graph import Graph
@@ -15,11 +18,13 @@ class LoweredModel:
         file: the model file.
         dequantized: its graph with all weights in float32.
         graphs: that graph, lowered once for each batch size that is asked for.
+        adapted: that graph with low-rank adapters; None without adapters.
     """
 
     file: Model
     dequantized: Dequantized
     graphs: LoweredGraphs
+    adapted: AdaptedGraph | None = None
 
     @property
     def graph(self) -> Graph:
@@ -27,7 +32,19 @@ class LoweredModel:
         return self.dequantized.graph
 
 
-def lower_model(file: Model) -> LoweredModel:
-    """Dequantizes the weights of a model file; graphs are lowered when they are asked for."""
+def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
+    """Dequantizes the weights of a model file; graphs are lowered when they are asked for.
+
+    Args:
+        file: the model file.
+        adapters: low-rank adapters to add; None for none.
+
+    Raises:
+        ModelError: if the adapters were made for another model.
+    """
     dequantized = dequantize_weights(file)
-    return LoweredModel(file, dequantized, LoweredGraphs(dequantized.graph))
+    if adapters is None:
+        return LoweredModel(file, dequantized, LoweredGraphs(dequantized.graph))
+    adapted = adapt(dequantized.graph, adapters)
+    dequantized = replace(dequantized, graph=adapted.graph)
+    return LoweredModel(file, dequantized, LoweredGraphs(adapted.graph), adapted)

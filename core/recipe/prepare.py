@@ -163,6 +163,11 @@ def prepare(
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
     among = request.last is not None or request.operators is not None
+    adapted = lowered.adapted
+    if adapted and not among and request.selection.is_empty and "trainable_ops" not in before:
+        resolved = replace(
+            resolved, trainable_ops=adapted.operators, trainable_tensors=adapted.trained
+        )
     chosen = select(graphs, resolved, request.selection, among=among)
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)

@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.trainable import last as last
     from odt.trainable import select as select
     from odt.trainer import Trainer as Trainer
+    from odt.transfer import lora as lora
     from odt.transfer import replace_head as replace_head
     from odt.weights import Arrays as Arrays
 
@@ -72,6 +73,7 @@ PUBLIC = {
     "read_training_info": "odt.model",
     "new_model": "odt.creation",
     "replace_head": "odt.transfer",
+    "lora": "odt.transfer",
     "write_circle_plus": "odt.model",
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",

@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.export.exporter import add_training_info
+from odt.core.export.adapter_file import read_adapters, write_adapters
+from odt.core.export.exporter import add_training_info, export_model
+from odt.core.lowering.low_rank import Adapters
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.reader import Model as File
 from odt.core.model.reader import read_model
@@ -15,6 +17,7 @@ from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_traini
 from odt.core.recipe.inspection import inspect_graph
 from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
+from odt.errors import OptionError
 from odt.summary import describe
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -56,13 +59,16 @@ class NodeInfo:
 class Model:
     """A Circle, circle+ or TFLite model, as read by `load_model`; training does not change it.
 
+    A model that `lora` returns has low-rank adapters; its other attributes are those of the file.
+
     Attributes:
         path: path of the file.
         format: "circle" or "tflite".
     """
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: File, adapters: Adapters | None = None) -> None:
         self._file = file
+        self._adapters = adapters
         self.path = file.path
         self.format = file.format
 
@@ -116,7 +122,7 @@ class Model:
         return describe(self._lowered)
 
     def save(self, path: Path) -> None:
-        """Writes a copy of the model file.
+        """Writes a copy of the model file; low-rank adapters are merged into its weights.
 
         Args:
             path: path of the new file.
@@ -124,7 +130,25 @@ class Model:
         Raises:
             ModelError: if the file cannot be written.
         """
-        write_atomically(path, [self._file.data])
+        if self._lowered.adapted is None:
+            write_atomically(path, [self._file.data])
+        else:
+            export_model(self._file, self._lowered.adapted.merged({}), path)
+
+    def save_adapters(self, path: Path) -> None:
+        """Writes the low-rank adapters of a model that `lora` returned.
+
+        Args:
+            path: path of the new file, an .npz.
+
+        Raises:
+            OptionError: if the model has no adapters.
+            DataError: if the file cannot be written.
+        """
+        if self._adapters is None:
+            rule = "must be a model with adapters"
+            raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
+        write_adapters(path, self._adapters, self._file.graph)
 
     def __repr__(self) -> str:
         graph = self._file.graph
@@ -133,23 +157,29 @@ class Model:
     @cached_property
     def _lowered(self) -> LoweredModel:
         """The file with float32 weights; all trainers of this model share its lowered graphs."""
-        return lower_model(self._file)
+        return lower_model(self._file, self._adapters)
 
     def _tensors(self, indices: Any) -> tuple[TensorInfo, ...]:
         tensors = [self._file.graph.tensors[i] for i in indices]
         return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in tensors)
 
 
-def load_model(path: Path) -> Model:
+def load_model(path: Path, adapters: Path | None = None) -> Model:
     """Reads a model file.
 
     Args:
         path: a .circle, circle+ or .tflite file, or a folder with an nnpackage.
+        adapters: path of a file of low-rank adapters that were made for the model.
 
     Raises:
-        ModelError: if the file cannot be read or is damaged.
+        ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
+        DataError: if the adapters cannot be read.
     """
-    return Model(read_model(path))
+    if adapters is None:
+        return Model(read_model(path))
+    model = Model(read_model(path), read_adapters(adapters))
+    _ = model._lowered  # checks that the adapters are this model's
+    return model
 
 
 def file_of(model: Model | Path) -> File:

@@ -13,6 +13,7 @@ from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
+from odt.core.export.adapter_file import write_adapters
 from odt.core.export.exporter import export_model
 from odt.core.export.record_metadata import differing_normalization
 from odt.core.model.dequantize import as_stored
@@ -123,6 +124,7 @@ class Trainer(BatchTrainer):
             ("save_every", save_every, 0),
         ):
             check_whole(field, value, least)
+        self._check_path("save_to", save_to)
         self.stop_training = False
         run = Fit(self, callbacks, epochs, max_steps, max_time)
         if is_batches(x, y):
@@ -170,6 +172,7 @@ class Trainer(BatchTrainer):
             properties=properties,
             before=self.resume,
         )
+        fine_tune = fine_tune and self.recipe.lowered.adapted is None  # adapters begin at zero
         run.samples(samples, self._saver, patience, check_data, fine_tune)
         return run.history
 
@@ -221,6 +224,7 @@ class Trainer(BatchTrainer):
             ModelError: if the file cannot be written.
         """
         trainer = self.build()
+        self._check_path("path", path)
         if self._saver is None:
             self._saver = Saver(None, trainer, self._order, before=self.resume)
         self._saver.write_to(os.fspath(path))
@@ -266,8 +270,6 @@ class Trainer(BatchTrainer):
             file_format = suffix if suffix in FORMATS else self.model.format
         check_word("file_format", file_format, FORMATS)
         used = values_used(self.recipe.model.graph, trainer.info) if training_info else None
-        changed = changed_constants(self.recipe.graph, self._graph)
-        weights = {**changed, **trainer.weights()}
         model, record = self.recipe.model, self.record if preprocessing else None
         if record is not None and (differing := differing_normalization(model, record)):
             old, new = differing
@@ -275,9 +277,42 @@ class Trainer(BatchTrainer):
                 f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
                 f"but the training data have {new}."
             )
+        weights = self._exported()
         export_model(
             model, weights, path, file_format, used, float_weights=float_weights, record=record
         )
+
+    def export_adapters(self, path: Path) -> None:
+        """Writes the trained low-rank adapters of a model that `odt.lora` returned.
+
+        Args:
+            path: path of the new file, an .npz that holds the adapters and a hash of the model.
+
+        Raises:
+            OptionError: if the model has no adapters.
+            DataError: if the file cannot be written.
+        """
+        trainer, adapted = self.build(), self.recipe.lowered.adapted
+        if adapted is None:
+            rule = "must be a model with adapters"
+            raise OptionError("model", rule, self.model.path, "Make them with `odt.lora`.")
+        write_adapters(path, adapted.of(trainer.weights()), self.recipe.model.graph)
+
+    def _exported(self) -> dict[int, Any]:
+        """Weights by tensor of the file, with adapters merged into them."""
+        changed = changed_constants(self.recipe.graph, self._graph)
+        weights = {**changed, **self.build().weights()}
+        adapted = self.recipe.lowered.adapted
+        return weights if adapted is None else adapted.merged(weights)
+
+    def _check_path(self, field: str, path: Path | None) -> None:
+        """Refuses onert's checkpoints, which hold the tensors of the file, for adapters."""
+        if (
+            path is not None
+            and self.recipe.lowered.adapted
+            and not os.fspath(path).endswith(".odt")
+        ):
+            raise OptionError(field, "must end in .odt for a model with adapters", path)
 
     def check_export(self, *, float_weights: bool = False, training_info: bool = False) -> None:
         """Checks that `export` will be able to write the weights.
@@ -295,7 +330,7 @@ class Trainer(BatchTrainer):
             used = values_used(self.recipe.model.graph, trainer.info)
             encode_training_info(used, len(self.recipe.model.graph.nodes))
         if not float_weights:
-            as_stored(self.recipe.model, self.recipe.dequantized, trainer.weights())
+            as_stored(self.recipe.model, self.recipe.dequantized, self._exported())
 
     def finish(self) -> None:
         """Saves the last checkpoint of `fit` and, with `keep_best`, restores the best weights.

@@ -1,11 +1,13 @@
-"""Transfer learning: models with a new last layer."""
+"""Transfer learning: models with new last layers, and low-rank adapters."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 from odt.core.export.replace_head import Head
 from odt.core.export.replace_head import replace_head as replaced
-from odt.model import Model, Path, file_of
+from odt.core.lowering.low_rank import new_adapters
+from odt.errors import OptionError
+from odt.model import Model, Path, file_of, lowered_of
 
 
 def replace_head(
@@ -43,3 +45,39 @@ def replace_head(
     """
     head = Head(classes, tuple(hidden), activation)
     return Model(replaced(file_of(model), head, after=after, seed=seed).model)
+
+
+def lora(
+    model: Model | Path,
+    rank: int,
+    *,
+    target: str = "*",
+    alpha: float | None = None,
+    seed: int = 0,
+) -> Model:
+    """Adds low-rank adapters (LoRA) to the weights of a model; only the adapters train.
+
+    For a weight W (O, I), the layer computes y = W x + (α / r) B A x. A (r, I) is random and B
+    (O, r) is 0, so that the model computes the same at first. `Trainer.export` and `Model.save`
+    merge the adapters into the weights; `Trainer.export_adapters` writes them alone. Source: Hu et
+    al., LoRA: Low-Rank Adaptation of Large Language Models (2021).
+
+    Args:
+        model: a model or the path of its file.
+        rank: rank r of the adapters, 1 or more.
+        target: pattern of the names or the operators of the weights that get an adapter, among
+            constant weights of FULLY_CONNECTED, CONV_2D of 1×1 and BATCH_MATMUL.
+        alpha: α. Default: the rank, so that the factor is 1.
+        seed: random seed of A.
+
+    Returns:
+        The model with adapters.
+
+    Raises:
+        OptionError: if a value is invalid, the pattern matches no such weight, or the model has
+            adapters already.
+    """
+    if isinstance(model, Model) and model._adapters is not None:
+        raise OptionError("model", "must have no adapters yet", "some")
+    adapters = new_adapters(lowered_of(model).graph, rank, target, alpha, seed)
+    return Model(file_of(model), adapters)

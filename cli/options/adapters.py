@@ -1,0 +1,24 @@
+"""Options of low-rank adapters."""
+
+import click
+
+from odt.cli.options.sections import EXPORT, SELECTION, combine, option
+
+adapters_option = option(
+    SELECTION,
+    "--adapters",
+    type=click.Path(),
+    metavar="FILE",
+    help="Low-rank adapters of odt lora to add to the model; only they train.",
+)
+adapter_options = combine(
+    adapters_option,
+    option(
+        EXPORT,
+        "--export-adapters",
+        type=click.Path(),
+        metavar="FILE",
+        help="Export the trained low-rank adapters alone, an .npz; other exports merge them into "
+        "the weights.",
+    ),
+)

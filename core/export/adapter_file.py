@@ -1,0 +1,83 @@
+"""Files of low-rank adapters: an .npz with their matrices and a description.
+
+Array `adapters` holds JSON as bytes: format, version, hash of the model, α, and index and name of
+each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight K of this list.
+"""
+
+import io
+import json
+import os
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.low_rank import Adapter, Adapters
+from odt.core.model.graph import Graph
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import guard, reading
+from odt.errors import DataError
+from odt.kernels.opdef import Array, is_number
+
+FORMAT = "odt-lora"
+VERSION = 1
+RULE = "must be adapters written by odt"
+
+
+def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Graph) -> None:
+    """Writes adapters atomically.
+
+    Args:
+        path: the file.
+        adapters: the adapters.
+        graph: the model's, for the names of the weights.
+
+    Raises:
+        DataError: if the file cannot be written.
+    """
+    weights = [
+        {"tensor": adapter.tensor, "name": graph.tensors[adapter.tensor].name}
+        for adapter in adapters.each
+    ]
+    described = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": adapters.model,
+        "alpha": adapters.alpha,
+        "weights": weights,
+    }
+    arrays = {"adapters": np.frombuffer(json.dumps(described).encode(), np.uint8)}
+    for k, adapter in enumerate(adapters.each):
+        arrays |= {f"{k}.a": adapter.a, f"{k}.b": adapter.b}
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]  # the names are no other arguments
+    write_atomically(path, [file.getvalue()], DataError)
+
+
+def read_adapters(path: str | os.PathLike[str]) -> Adapters:
+    """Reads adapters.
+
+    Raises:
+        DataError: if the file cannot be read or is damaged.
+    """
+    name = os.fspath(path)
+    with reading(name, RULE), zipfile.ZipFile(name), np.load(name, allow_pickle=False) as file:
+        guard(name, os.path.getsize(name), sum(m.file_size for m in file.zip.infolist()))
+        described: dict[str, Any] = json.loads(file["adapters"].tobytes())
+        if (described["format"], described["version"]) != (FORMAT, VERSION):
+            raise ValueError(f"format {described['format']} {described['version']}")
+        each = tuple(
+            Adapter(int(weight["tensor"]), _matrix(file[f"{k}.a"]), _matrix(file[f"{k}.b"]))
+            for k, weight in enumerate(described["weights"])
+        )
+        alpha, model = described["alpha"], str(described["model"])
+        ranks = {n for adapter in each for n in (len(adapter.a), adapter.b.shape[1])}
+        if len(ranks) != 1 or not is_number(alpha) or alpha <= 0:
+            raise ValueError(f"ranks {sorted(ranks)}, alpha {alpha}")
+    return Adapters(model, float(alpha), each)
+
+
+def _matrix(values: Array) -> Array:
+    if values.dtype != np.float32 or values.ndim != 2 or not np.isfinite(values).all():
+        raise ValueError(f"an array {values.shape} {values.dtype} that is no float32 matrix")
+    return values

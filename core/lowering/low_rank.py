@@ -1,0 +1,304 @@
+"""Low-rank adapters (LoRA): a product of two small matrices added to a frozen weight.
+
+For a weight W (O, I) the layer computes y = W x + (α / r) B A x, with A (r, I) and B (O, r). A is
+drawn from U(−1/√I, 1/√I) and B is 0, so that an adapted model computes at first what it did before.
+Source: Hu et al., *LoRA: Low-Rank Adaptation of Large Language Models* (2021); the distribution of
+A is that of PEFT.
+
+In the graph an adapter is two operators of the kind that it adapts, a MUL between them and an ADD,
+all with the position in the file of the adapted operator. They train as any others do.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.dataclass import dataclass
+from odt.errors import ModelError, OptionError
+from odt.kernels.opdef import Array, TensorSpec, is_number
+
+FLOAT32 = np.dtype(np.float32)
+WEIGHT = {"FULLY_CONNECTED": 1, "CONV_2D": 1, "BATCH_MATMUL": 1}  # operator → position of W
+NAMES = ("lora_a", "lora_b", "lora_scale")
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """The adapter of one weight.
+
+    Attributes:
+        tensor: index of the weight.
+        a: float32 (r, I).
+        b: float32 (O, r).
+    """
+
+    tensor: int
+    a: Array
+    b: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Adapters:
+    """The adapters of a model.
+
+    Attributes:
+        model: hash of the model's operators and constants.
+        alpha: α; the product is scaled by α / r.
+        each: one adapter for each adapted weight, of the same rank r.
+    """
+
+    model: str
+    alpha: float
+    each: tuple[Adapter, ...]
+
+    @property
+    def rank(self) -> int:
+        """The rank r."""
+        return len(self.each[0].a)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedGraph:
+    """A graph with adapters.
+
+    Attributes:
+        graph: the graph; its first tensors are those of the model.
+        adapters: its adapters.
+        tensors: weight → the tensors of A and B.
+    """
+
+    graph: Graph
+    adapters: Adapters
+    tensors: Mapping[int, tuple[int, int]]
+
+    @property
+    def trained(self) -> tuple[int, ...]:
+        """The tensors that train: A and B of all adapters."""
+        return tuple(i for pair in self.tensors.values() for i in pair)
+
+    @property
+    def operators(self) -> tuple[int, ...]:
+        """Positions in the file of the adapted operators."""
+        found = {n.origin for n in self.graph.nodes if self._reads_adapter(n)}
+        return tuple(sorted(found))
+
+    def _reads_adapter(self, node: Node) -> bool:
+        return any(i in self.trained for i in node.inputs)
+
+    def of(self, weights: Mapping[int, Array]) -> Adapters:
+        """The adapters with other values, by tensor; those that are left out keep theirs."""
+        pairs = [self.tensors[adapter.tensor] for adapter in self.adapters.each]
+        each = tuple(
+            Adapter(
+                adapter.tensor,
+                weights.get(a, adapter.a).reshape(adapter.a.shape),
+                weights.get(b, adapter.b).reshape(adapter.b.shape),
+            )
+            for adapter, (a, b) in zip(self.adapters.each, pairs, strict=True)
+        )
+        return replace(self.adapters, each=each)
+
+    def merged(self, weights: Mapping[int, Array]) -> dict[int, Array]:
+        """Weights of the model without adapters: W + (α / r) B A for each adapted weight.
+
+        Args:
+            weights: values by tensor of this graph; others are those of the graph.
+        """
+        found = {i: a for i, a in weights.items() if i not in self.trained}
+        adapters = self.of(weights)
+        for adapter in adapters.each:
+            base = found.get(adapter.tensor, self.graph.tensors[adapter.tensor].data)
+            assert base is not None
+            product = adapter.b.astype(np.float64) @ adapter.a
+            if _is_transposed(self.graph, adapter.tensor):
+                product = product.T
+            scale = adapters.alpha / adapters.rank
+            found[adapter.tensor] = (base + scale * product.reshape(base.shape)).astype(FLOAT32)
+        return found
+
+
+def new_adapters(
+    graph: Graph, rank: int, target: str = "*", alpha: float | None = None, seed: int = 0
+) -> Adapters:
+    """Makes adapters that change nothing yet.
+
+    Args:
+        graph: the model's, with float32 weights.
+        rank: r, 1 or more.
+        target: pattern of the weights' names or operators.
+        alpha: α; None for the rank, so that the scale is 1.
+        seed: random seed of A.
+
+    Raises:
+        OptionError: if a value is invalid, or the pattern matches no weight that can be adapted.
+    """
+    alpha = float(rank if alpha is None else alpha)
+    if not is_number(alpha) or alpha <= 0:
+        raise OptionError("alpha", "must be a number above 0", alpha)
+    if not isinstance(rank, int) or rank < 1:
+        raise OptionError("rank", "must be a whole number of at least 1", rank)
+    sizes = dict(adaptable(graph))
+    ops = {i: node.op for node in graph.nodes for i in node.inputs if i in sizes}
+    chosen = [i for i in sizes if _matches(graph, i, ops[i], target)]
+    if not chosen:
+        names = [graph.tensors[i].name or ops[i] for i in sizes]
+        raise OptionError(
+            "target",
+            "must match the name or the operator of a constant weight of FULLY_CONNECTED, 1×1 "
+            "CONV_2D or BATCH_MATMUL",
+            f"{target}, which matches none",
+            f"There are {', '.join(names[:3]) or 'none'}; `Model.summary()` lists all.",
+        )
+    rng = np.random.default_rng(seed)
+    each = []
+    for i in chosen:
+        units, width = sizes[i]
+        limit = 1 / math.sqrt(width)
+        a = rng.uniform(-limit, limit, (rank, width)).astype(FLOAT32)
+        each.append(Adapter(i, a, np.zeros((units, rank), FLOAT32)))
+    return Adapters(model_hash(graph), alpha, tuple(each))
+
+
+def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
+    """Adds adapters to a graph.
+
+    Args:
+        graph: the model's, with float32 weights.
+        adapters: made for this model.
+
+    Raises:
+        ModelError: if they were made for another model.
+    """
+    if adapters.model != model_hash(graph):
+        raise ModelError(
+            f"{graph.name}: adapters must be used with the model for which they were made, but "
+            f"the hash of that model begins with {adapters.model[:8]}, of this one with "
+            f"{model_hash(graph)[:8]}. Give the original model file."
+        )
+    sizes = dict(adaptable(graph))
+    for adapter in adapters.each:
+        if sizes.get(adapter.tensor) != (len(adapter.b), adapter.a.shape[1]):
+            raise ModelError(f"{graph.name}: adapters must fit their weights, but do not.")
+    tensors, nodes = list(graph.tensors), list[Node]()
+    pairs: dict[int, tuple[int, int]] = {}
+    scales: dict[int, int] = {}
+
+    def added(name: str, spec: TensorSpec, values: Array | None = None) -> int:
+        tensors.append(Tensor(name, spec, (), values))
+        return len(tensors) - 1
+
+    def constant(i: int, name: str, values: Array) -> int:
+        values = values.view()
+        values.flags.writeable = False
+        name = f"{graph.tensors[i].name or f'tensor_{i}'}/{name}"
+        return added(name, TensorSpec(values.shape, FLOAT32), values)
+
+    for adapter in adapters.each:
+        i, a, b = adapter.tensor, adapter.a, adapter.b
+        if _is_read_by(graph, i, "CONV_2D"):
+            a, b = a[:, None, None], b[:, None, None]
+        pairs[i] = constant(i, NAMES[0], a), constant(i, NAMES[1], b)
+        scale = np.full((), adapters.alpha / adapters.rank, FLOAT32)
+        scales[i] = constant(i, NAMES[2], scale)
+    for node in graph.nodes:
+        w = _weight(node)
+        if w not in pairs:
+            nodes.append(node)
+            continue
+        (y,), x, (down, up) = node.outputs, node.inputs[0], pairs[w]
+        spec = graph.tensors[y].spec
+        low = TensorSpec((*spec.shape[:-1], adapters.rank), FLOAT32)
+        plain, first, second = _options(node)
+        bias = () if node.op == "BATCH_MATMUL" else (ABSENT,)
+        before, ax, scaled, bax = (added("", each) for each in (spec, low, low, spec))
+        at = node.origin
+        activation = {"fused_activation_function": node.options.get("fused_activation_function", 0)}
+        nodes += [
+            replace(node, outputs=(before,), options=plain),
+            Node(node.op, (x, down, *bias), (ax,), first, at),
+            Node("MUL", (ax, scales[w]), (scaled,), {}, at),
+            Node(node.op, (scaled, up, *bias), (bax,), second, at),
+            Node("ADD", (before, bax), (y,), activation, at),
+        ]
+    found = replace(graph, tensors=tuple(tensors), nodes=tuple(nodes))
+    return AdaptedGraph(found, adapters, pairs)
+
+
+def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Weights that can be adapted, with (O, I): no other operator reads them."""
+    readers: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        for i in node.inputs:
+            readers.setdefault(i, []).append(node)
+    for i, nodes in readers.items():
+        sizes = {_sizes(graph, node) if _weight(node) == i else None for node in nodes}
+        if len(sizes) == 1 and (size := sizes.pop()) is not None:
+            yield i, size
+
+
+def model_hash(graph: Graph) -> str:
+    """SHA-256 of operators and constants: the same for a model as TFLite and as Circle."""
+    found = hashlib.sha256()
+    for node in graph.nodes:
+        options = sorted((k, v) for k, v in node.options.items() if v)
+        found.update(repr((node.op, node.inputs, node.outputs, options)).encode())
+    for tensor in graph.tensors:
+        if tensor.data is not None:
+            found.update(repr((tensor.spec.shape, tensor.spec.dtype.name)).encode())
+            found.update(np.ascontiguousarray(tensor.data).view(np.uint8).data)
+    return found.hexdigest()
+
+
+def _weight(node: Node) -> int:
+    """The tensor of a node's W; ABSENT for an operator without one."""
+    return node.inputs[WEIGHT[node.op]] if node.op in WEIGHT else ABSENT
+
+
+def _sizes(graph: Graph, node: Node) -> tuple[int, int] | None:
+    """(O, I) of a node's weight; None if it cannot be adapted."""
+    tensor = graph.tensors[_weight(node)]
+    shape = tensor.spec.shape
+    if tensor.data is None or tensor.spec.dtype != FLOAT32 or not tensor.spec.size:
+        return None
+    if node.op == "FULLY_CONNECTED":
+        plain = len(shape) == 2 and not node.options.get("weights_format", 0)
+        return (shape[0], shape[1]) if plain else None
+    if node.op == "CONV_2D":
+        channels = graph.tensors[node.inputs[0]].spec.shape[-1:]  # fewer in W: a grouped one
+        fits = len(shape) == 4 and shape[1:3] == (1, 1) and shape[3:] == channels
+        return (shape[0], shape[3]) if fits else None
+    if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
+        return None
+    k, n = shape[-2:][:: -1 if node.options.get("adj_y") else 1]
+    return n, k
+
+
+def _options(node: Node) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
+    """Options of an adapted node without activation, and of the products with A and B."""
+    if node.op == "BATCH_MATMUL":
+        first = {**node.options, "adj_y": True}
+        return node.options, first, {**first, "adj_x": False}
+    plain = {**node.options, "fused_activation_function": 0}
+    if node.op == "FULLY_CONNECTED":
+        return plain, plain, plain
+    return plain, plain, {**plain, "stride_w": 1, "stride_h": 1}
+
+
+def _is_read_by(graph: Graph, i: int, op: str) -> bool:
+    return any(n.op == op and _weight(n) == i for n in graph.nodes)
+
+
+def _is_transposed(graph: Graph, i: int) -> bool:
+    """Whether W is (I, O): an operand of BATCH_MATMUL without adj_y."""
+    nodes = [n for n in graph.nodes if _weight(n) == i]
+    return any(n.op == "BATCH_MATMUL" and not n.options.get("adj_y") for n in nodes)
+
+
+def _matches(graph: Graph, i: int, op: str, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in (graph.tensors[i].name, op))
