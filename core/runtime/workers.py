@@ -26,6 +26,7 @@ class Team(Closing):
         self._limits = threadpool_limits(limits=blas_threads, user_api="blas")
         set_threads(available_cores() if workers == 1 else 1)
         self._process, self._closed = os.getpid(), False
+        self._running = threading.Lock()
         self._helpers = [_Helper() for _ in range(workers - 1)]
         weakref.finalize(self, _end, self._helpers, self._process).atexit = False
 
@@ -34,7 +35,7 @@ class Team(Closing):
 
         Raises:
             TrainingError: after `close`, or in a fork of the process that made the team: neither
-                has threads.
+                has threads; or if another thread of the process runs tasks of the team.
         """
         if self._closed:
             raise TrainingError("workers: must not have been closed, but were. Make a new trainer.")
@@ -43,6 +44,17 @@ class Team(Closing):
                 f"workers: must run in the process that made them, {self._process}, but got "
                 f"{os.getpid()}, a fork of it. Make a trainer in the new process."
             )
+        if not self._running.acquire(blocking=False):
+            raise TrainingError(
+                "workers: must be used by one thread at a time, but another thread is computing. "
+                "Make a trainer for each thread."
+            )
+        try:
+            self._run(tasks)
+        finally:
+            self._running.release()
+
+    def _run(self, tasks: Sequence[Task]) -> None:
         for helper, task in zip(self._helpers, tasks[1:], strict=False):
             helper.start(task)
         error: BaseException | None = None

@@ -36,6 +36,7 @@ class Trainer(BatchTrainer):
     file, then from odt's defaults: Adam with learning rate 0.001, batch size 32, all weights
     trainable, and the loss that matches the model's last operator. Memory is planned and allocated
     when training begins, or by `build`. A trainer is a context manager; `close` ends its threads.
+    Several trainers can run in several threads; a trainer is used by one thread at a time.
 
     Attributes:
         model: the model.

@@ -82,3 +82,24 @@ def test_a_closed_trainer_refuses_to_run(workers: int) -> None:
     with pytest.raises(TrainingError, match="must not have been closed"):
         trainer.step(data(8), 8)
     assert trainer.weights()
+
+
+def test_a_second_thread_is_refused_while_tasks_run() -> None:
+    started, finish = threading.Event(), threading.Event()
+
+    def task() -> None:
+        started.set()
+        finish.wait(FOREVER)
+
+    team = Team(1, 1)
+    first = threading.Thread(target=team.run, args=([task],))
+    first.start()
+    started.wait(FOREVER)
+    with pytest.raises(
+        TrainingError, match="one thread at a time, but another thread is computing"
+    ):
+        team.run([lambda: None])
+    finish.set()
+    first.join()
+    team.run([lambda: None])
+    team.close()
