@@ -5,6 +5,7 @@ python tools/write_api_page.py
 
 import inspect
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ EXAMPLES |= {
     row.class_name: f'trainer = odt.Trainer("model.circle", loss=odt.{row.class_name}())'
     for row in LOSSES.values()
 }
+EXAMPLES |= {
+    f"augment.{name}": f'odt.Trainer("model.circle").fit(x, y, augment=odt.augment.{name}())'
+    for name in ("Noise", "TimeShift", "Gain", "Mixup")
+}
 EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="utf-8"))
 GROUPS = {
     "Models": (
@@ -35,6 +40,7 @@ GROUPS = {
         *("Schedule", "ConstantRate", "StepDecay", "ExponentialDecay", "PolynomialDecay"),
         *("CosineDecay", "CosineDecayRestarts", "OneCycle", "ReduceOnPlateau"),
     ),
+    "Augmentation": tuple(f"augment.{name}" for name in odt.augment.__all__),
     "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
     "Callbacks": (
         *("Callback", "EarlyStopping", "ModelCheckpoint", "CSVLogger", "LambdaCallback"),
@@ -73,7 +79,7 @@ def signature(value: Any) -> str:
 
 def section(name: str) -> list[str]:
     """Returns the section of a public name: signature, docstring, methods and example."""
-    value = getattr(odt, name)
+    value = attrgetter(name)(odt)
     lines = [f"### `odt.{name}`", ""]
     is_class = inspect.isclass(value)
     if is_class or inspect.isfunction(value):

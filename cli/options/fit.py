@@ -60,6 +60,15 @@ fit_options = combine(
         default=None,
         help="Drop the last batch if it is smaller than --batch-size; by default it is used.",
     ),
+    option(
+        DATA,
+        "--augment",
+        multiple=True,
+        callback=lambda ctx, param, value: value or None,
+        metavar="NAME[:VALUE],…",
+        help="Augmentation of the training samples, anew in each epoch, such as "
+        "flip,shift:0.1,rotate:15. Repeatable. docs/training.md lists all.",
+    ),
     sample_weight_option,
     option(
         LOSS,

@@ -141,7 +141,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
     if shuffle is None:
         own = trainer.resume.own
         shuffle = own.progress.shuffle if own else not spelled_as_one()
-    uses_seed = shuffle or options["validation_split"]
+    uses_seed = shuffle or options["validation_split"] or options["augment"]
     refuse_alone("--seed", options["seed"] is not None, "--shuffle", uses_seed)
     plateau = isinstance(trainer.recipe.info.schedule, ReduceOnPlateau)
     users = {
@@ -186,7 +186,8 @@ def build(
     weighted = any(w is not None for w in given) or bool(trainer.resume.progress.class_weight)
     held = fit["validation_data"]
     samples = (options["data_length"] or data.length) + (held.length if held else 0)
-    trainer.build(samples, weighted=weighted)
+    augment = options["augment"] or trainer.resume.progress.augment
+    trainer.build(samples, weighted=weighted, prepared=trainer.prepared(augment))
 
 
 def write_exports(

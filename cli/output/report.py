@@ -155,6 +155,11 @@ def timing_table(phases_ms: Mapping[str, float], epochs_ms: Sequence[float], fir
     return "\n".join([RULE, *lines, RULE])
 
 
+def feed_line(waited: float, epochs_ms: Sequence[float]) -> str:
+    """Formats the fraction of the steps' time in which they waited for augmented batches."""
+    return f"augmentation: steps waited {100_000 * waited / sum(epochs_ms):.1f} % of their time"
+
+
 def memory_tables(usages: Mapping[str, Usage]) -> str:
     """Formats RSS, HWM and PSS of each phase, as onert_train does with --mem_poll."""
     lines = []
@@ -186,10 +191,12 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
             f"{100 * reused:.0f} % of the size without reuse",
         ),
         "best": (memory.best, "copy of the trained weights of the best epoch"),
+        "prepared": (memory.prepared, "batches that are augmented for the next steps"),
         "total": (memory.total, schedule.why and f"the batch is {split}: {schedule.why}"),
     }
-    if not memory.best:
-        del rows["best"]
+    for name in ("best", "prepared"):
+        if not rows[name][0]:
+            del rows[name]
     lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]
     return "\n".join(["== memory ==", *(line.rstrip() for line in lines), "=" * 12])
 

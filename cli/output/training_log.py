@@ -150,6 +150,9 @@ class TrainingLog(odt.Callback):
         best, options = self.trainer.build().best, self._options
         if (options["keep_best"] or options["patience"]) and best.epoch:
             click.echo(report.best_line(best, options["keep_best"]))
+        feed = self.trainer.feed
+        if feed is not None and self._times:
+            click.echo(report.feed_line(feed.waited, self._times))
         click.echo(report.timing_table(stages.times_ms, self._times, self._first))
         if options["mem_poll"]:
             click.echo(report.memory_tables(stages.usages))

@@ -26,6 +26,7 @@ ADDED: Mapping[str, Any] = {
     "class_weight": (),
     "sample_weight": "",
     "ema": 0.0,
+    "augment": "",
 }
 
 
@@ -57,6 +58,7 @@ class Progress:
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
         ema: decay of the moving average of the weights.
+        augment: augmentations, as on the command line; empty for none.
     """
 
     step: int = 0
@@ -87,6 +89,7 @@ class Progress:
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
     ema: float = 0.0
+    augment: str = ""
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:

@@ -181,7 +181,8 @@ class Resume:
             same.add("tied_by_buffer")
         same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
         rows = [
-            f"{name.replace('_', ' ')} {printable(then[name])}, now {printable(new[name])}"
+            f"{name.replace('_', ' ')} {printable(then[name]) or 'none'}, "
+            f"now {printable(new[name]) or 'none'}"
             for name in then
             if name not in same and then[name] != new[name]
         ]
@@ -261,6 +262,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         clip_value=trainer.info.clip_value,
         class_weight=trainer.weighting.classes,
         sample_weight=trainer.weighting.samples,
+        augment=trainer.augment,
     )
 
 
@@ -302,6 +304,7 @@ class Saver:
         self._steps = order.steps(trainer.info.step_samples)
         self._reached = before.start(trainer.info.step_samples, self._steps)
         self._written: tuple[int, int] | None = None
+        self._due = False
         if given and not self._own:
             raise OptionError(
                 "properties",
@@ -315,14 +318,19 @@ class Saver:
             next(self._encoded())
 
     def step(self, epoch: int, number: int) -> None:
-        """Writes a checkpoint if one is due; call it after each step."""
-        self._reached = (epoch + 1, 0) if number == self._steps else (epoch, number)
-        if self.every and self._trainer.parameters.step % self.every == 0:
+        """Writes a checkpoint if one is due; call it after each step.
+
+        The one of an epoch's last step is due at the end of the epoch, when it has been validated.
+        """
+        complete = number == self._steps
+        self._reached = (epoch + 1, 0) if complete else (epoch, number)
+        self._due = self.every > 0 and self._trainer.parameters.step % self.every == 0
+        if self._due and not complete:
             self.write()
 
     def epoch(self) -> None:
         """Writes a checkpoint if one is due; call it after each epoch."""
-        if not self.every:
+        if self._due or not self.every:
             self.write()
 
     def finish(self) -> None:
@@ -334,7 +342,7 @@ class Saver:
         """Writes the current state."""
         if self.path is not None:
             write_atomically(self.path, self._encoded())
-        self._written = self._reached
+        self._written, self._due = self._reached, False
 
     def write_to(self, path: str) -> None:
         """Writes the state as it is now to another file, in the format that its name says."""

@@ -15,6 +15,7 @@ class MemoryReport:
         arena: arenas of all workers.
         separate: bytes of the arenas' values without reuse of memory.
         best: copy of the best epoch's weights.
+        prepared: batches that are prepared for later steps.
     """
 
     parameters: int
@@ -23,10 +24,12 @@ class MemoryReport:
     arena: int
     separate: int
     best: int = 0
+    prepared: int = 0
 
     @property
     def total(self) -> int:
-        return self.parameters + self.slots + self.gradients + self.arena + self.best
+        used = self.parameters + self.slots + self.gradients + self.arena
+        return used + self.best + self.prepared
 
 
 @dataclass(frozen=True, slots=True)

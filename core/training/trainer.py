@@ -1,10 +1,9 @@
 """Trains a model: epochs of steps over data, with validation after each."""
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from odt.core.data.protocol import Data, SampleOrder, SampleOrders
 from odt.core.data.sample_weights import Weighting
@@ -27,27 +26,11 @@ from odt.core.training.metrics import Metrics
 from odt.core.training.monitor import Plateau, check_monitor
 from odt.core.training.passes import NONE, Pass, Result, Seen, Totals, evaluate, predict, unseen
 from odt.core.training.results import Epoch, MemoryReport
+from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedules import ReduceOnPlateau
-
-
-@dataclass(slots=True)
-class Watch:
-    """Callbacks and limits of a training run.
-
-    Attributes:
-        step: called after each step with the number of the epoch, of the step in it, and the loss.
-        stop: called after each step; True ends training.
-        max_steps: number of updates, from the first epoch, after which training ends.
-        max_seconds: time after which training ends.
-    """
-
-    step: Callable[[int, int, float], None] = lambda epoch, step, loss: None
-    stop: Callable[[], bool] = lambda: False
-    max_steps: float = math.inf
-    max_seconds: float = math.inf
 
 
 class Trainer(Closing):
@@ -65,6 +48,7 @@ class Trainer(Closing):
         weighted: whether samples may have weights.
         weighting: identifies the weights of the samples, for checkpoints.
         seen: called after each batch of `evaluate`.
+        augment: text of the augmentations, for checkpoints.
         predicted: bytes by which the process grows at most, if a budget was given.
     """
 
@@ -82,6 +66,7 @@ class Trainer(Closing):
         keep_best: bool = False,
         monitor: str = "val_loss",
         weighted: bool = False,
+        prepared: int = 0,
     ) -> None:
         """Plans and allocates.
 
@@ -98,6 +83,7 @@ class Trainer(Closing):
             keep_best: keep the best epoch's weights.
             monitor: name of the value by which epochs are compared.
             weighted: plan for samples with weights.
+            prepared: bytes of batches that are prepared for later steps.
 
         Raises:
             UnsupportedError: if the model has unsupported operators.
@@ -122,11 +108,16 @@ class Trainer(Closing):
         plan = plans.at(computation, plans.graphs.file_batch)[0]
         trained = [i for i in (plan.values[n].tensor for n in plan.parameters) if i is not None]
         copies = sum(plan.graph.tensors[i].spec.nbytes for i in trained) if keep_best else 0
-        self._reserves = {"a cache": reserve, "a copy of the best weights": copies}
+        self._reserves = {
+            "a cache": reserve,
+            "a copy of the best weights": copies,
+            "prepared batches": prepared,
+        }
         self.parameters = Parameters(
             plan.graph, trained, _optimizer(info), info.sparse, info.rates, info.ema
         )
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
+        self.augment = ""
         self._allocate(micro_batch, workers)
         self.best = Best(self.parameters.tensors if keep_best else {}, monitor)
         self.schedule_steps = 0
@@ -178,6 +169,7 @@ class Trainer(Closing):
         skip: int = 0,
         patience: int | None = None,
         drop_last: bool = True,
+        feed: Feed | None = None,
     ) -> Iterator[Epoch]:
         """Trains; yields after each epoch.
 
@@ -194,6 +186,7 @@ class Trainer(Closing):
             drop_last: leaves out a last batch that is not full, in training and validation, as
                 onert_train does. Otherwise its loss is the mean of its samples, and an epoch's
                 loss the mean of all samples.
+            feed: prepares the training samples; None to read them from `data`.
 
         Raises:
             TrainingError: if the loss is not finite.
@@ -209,9 +202,14 @@ class Trainer(Closing):
 
         for number in range(start, 1 if ended() else epochs + 1):
             order = orders.order(number)
-            run = Pass(self._training, data, order, reduction, self.metrics)
             end = len(order) // batch * batch if drop_last else len(order)
             at, stopped = batch * skip if number == start else 0, False
+            source, samples_of = (
+                (data, order)
+                if feed is None
+                else (feed.epoch(number, order, at, end), range(len(order)))
+            )
+            run = Pass(self._training, source, samples_of, reduction, self.metrics)
             while at < end and not stopped and not ended():
                 samples = min(batch, end - at)
                 loss = run.step(at, samples)
@@ -385,6 +383,7 @@ class Trainer(Closing):
             arena=self.runtime.arena_nbytes,
             separate=plan.separate * schedule.workers,
             best=self.best.nbytes,
+            prepared=self._reserves["prepared batches"],
         )
 
     def close(self) -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:  # the table below, for type checkers
+if TYPE_CHECKING:  # the tables below, for type checkers
+    from odt import augment as augment
     from odt.callbacks import Callback as Callback
     from odt.callbacks import CSVLogger as CSVLogger
     from odt.callbacks import EarlyStopping as EarlyStopping
@@ -107,12 +108,16 @@ PUBLIC = {
     "CheckResult": "odt.planning",
 }
 
+MODULES = ("augment",)  # public names that are modules
+
 # All public names of these modules are odt's too: a class for each row of these folders of kernels.
 ROWS = ("odt.optimizers", "odt.losses")
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
+        if name in MODULES:
+            return importlib.import_module(f"odt.{name}")
         for path in (PUBLIC[name],) if name in PUBLIC else ROWS:
             module = importlib.import_module(path)
             if name in PUBLIC or name in module.__all__:
@@ -123,4 +128,4 @@ if not TYPE_CHECKING:
 
     def __dir__() -> list[str]:
         rows = (name for path in ROWS for name in importlib.import_module(path).__all__)
-        return sorted({*globals(), *PUBLIC, *rows})
+        return sorted({*globals(), *PUBLIC, *MODULES, *rows})

@@ -4,8 +4,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.runtime.parameters import by_name
+from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy
 from odt.core.training.metrics import fitting_metrics
@@ -38,7 +38,7 @@ Path: TypeAlias = str | os.PathLike[str]
 Logs: TypeAlias = dict[str, float]
 
 
-class BatchTrainer:
+class BatchTrainer(Closing):
     """Trains a model on single batches; Trainer adds `fit`, checkpoints and export."""
 
     def __init__(
@@ -230,12 +230,15 @@ class BatchTrainer:
             )
         return data
 
-    def build(self, samples: int = 0, *, weighted: bool = False) -> engine.Trainer:
+    def build(
+        self, samples: int = 0, *, weighted: bool = False, prepared: int = 0
+    ) -> engine.Trainer:
         """Plans and allocates the memory of training; later calls return the same engine.
 
         Args:
             samples: number of samples that `cache_frozen` caches.
             weighted: whether samples have weights.
+            prepared: bytes of the batches that `augment` prepares.
 
         Raises:
             UnsupportedError: if the model cannot be trained.
@@ -257,6 +260,7 @@ class BatchTrainer:
                 keep_best=self._keep_best,
                 monitor=self._core_name(self._monitor),
                 weighted=weighted,
+                prepared=prepared,
             )
             self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:
@@ -383,14 +387,3 @@ class BatchTrainer:
         """Ends the worker threads; weights stay readable."""
         if self._engine is not None:
             self._engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

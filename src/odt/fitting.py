@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import odt
 from odt.batch_totals import BatchTotals
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.resume import Saver
@@ -17,7 +18,7 @@ from odt.core.data.sample_weights import BALANCED
 from odt.core.data.split import validation_warning
 from odt.core.recipe.resolve import contradiction
 from odt.core.training.results import Epoch
-from odt.core.training.trainer import Watch
+from odt.core.training.watch import Feed, Watch
 from odt.data import ClassWeight, batches_of, class_weighted
 from odt.default_rate import FINE_TUNING, TRAINED, constant_loss
 from odt.errors import DataError, OptionError
@@ -25,6 +26,7 @@ from odt.fit_warnings import warnings_before_training, worse_than_untrained
 from odt.run_samples import Samples
 
 if TYPE_CHECKING:
+    from odt.core.data.augmentations.augmentation import Augmentation
     from odt.trainer import Trainer
 
 UNTRAINED = 256  # training samples of epoch 0
@@ -58,6 +60,7 @@ class Fit:
         patience: int | None,
         check_data: bool,
         fine_tune: bool,
+        augmentations: Sequence["Augmentation"] = (),
     ) -> None:
         """Trains on a data set, whose samples are read by number."""
         trainer, resume = self.trainer, self.trainer.resume
@@ -75,6 +78,18 @@ class Fit:
                 "Give one, or monitor another value such as loss.",
             )
         source: AbstractContextManager[Data] = nullcontext(data)
+        feed: AbstractContextManager[Feed | None] = nullcontext()
+        if augmentations:
+            if core.caches:
+                raise OptionError(
+                    "augment",
+                    "must be left out with `cache_frozen=`, whose values stay the same",
+                    ",".join(map(str, augmentations)),
+                )
+            batch = core.info.batch_size
+            feed = trainer.feed = odt.augment.pipeline(
+                samples, trainer.samples, batch, augmentations
+            )
         if core.caches:
             source = trainer.cache = core.frozen(data, samples.targets, samples.parts)
         left = max(steps * (self.epochs - first + 1) - done, 0)
@@ -91,7 +106,7 @@ class Fit:
                     callback.on_train_batch_begin(number, {})
 
         logs: dict[str, float] = {}
-        with source as given:
+        with source as given, feed as prepared:
             if first <= self.epochs:
                 if (first, done) == (1, 0):
                     trainer.epoch = self._untrained(given, samples)
@@ -110,10 +125,12 @@ class Fit:
                 skip=done,
                 patience=patience,
                 drop_last=order.drop_last,
+                feed=prepared,
             ):
                 trainer.epoch, logs = epoch, self._logs(epoch)
                 rate = core.info.learning_rate
-                trainer.warn(worse_than_untrained(epoch, self.history.start.get("loss"), rate))
+                start = {} if augmentations else self.history.start  # their loss is higher
+                trainer.warn(worse_than_untrained(epoch, start.get("loss"), rate))
                 self._epoch_end(epoch.number - 1, logs)
                 saver.epoch()  # after the callbacks: what they write is never behind
                 if trainer.stop_training:

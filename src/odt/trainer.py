@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import odt
 from odt.batch_totals import BatchTotals
 from odt.batch_trainer import BatchTrainer, Logs, Path
 from odt.callbacks import Callback, History
@@ -24,6 +25,9 @@ from odt.data import ClassWeight, batches_of, class_weighted, is_batches, record
 from odt.errors import DataError, OptionError
 from odt.fitting import Fit, pair
 from odt.run_samples import arrange
+
+if TYPE_CHECKING:
+    from odt.core.training.input_pipeline import InputPipeline
 
 FORMATS = ("tflite", "circle")
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
@@ -43,7 +47,10 @@ class Trainer(BatchTrainer):
         stop_training: set to True to end `fit` after the current batch.
         record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
             data file.
+        feed: pipeline of `augment` in the last `fit`; None for none.
     """
+
+    feed: "InputPipeline | None" = None
 
     def fit(
         self,
@@ -69,6 +76,7 @@ class Trainer(BatchTrainer):
         fine_tune: bool = True,
         class_weight: ClassWeight | None = None,
         sample_weight: Any = None,
+        augment: Any = None,
     ) -> History:
         """Trains for a number of epochs.
 
@@ -107,6 +115,9 @@ class Trainer(BatchTrainer):
                 "balanced" for n / (K · n_c). Default: the weights in the checkpoint, or none.
             sample_weight: weights of the samples' losses (N,), or the path of a data file. An
                 iterable gives them in its batches: (x, y, sample_weight).
+            augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
+                "flip,rotate:15", or functions f(x, rng) of a sample and a numpy.random.Generator.
+                docs/training.md lists them. Default: those in the checkpoint, or none.
 
         Returns:
             Loss and metrics of each epoch.
@@ -135,6 +146,10 @@ class Trainer(BatchTrainer):
                     "must be in the batches (x, y, sample_weight) of an iterable",
                     "it as an argument",
                 )
+            if augment:
+                raise OptionError(
+                    "augment", "must be left out with an iterable of batches", augment
+                )
             run.batches(x, validation_data, class_weight)
             return run.history
         data = self.open(x, y, sample_weight)
@@ -161,9 +176,14 @@ class Trainer(BatchTrainer):
             losses, training = self.samples.losses, samples.order.samples
             data, classes = class_weighted(data, losses, class_weight, training)
             samples = replace(samples, data=data)
+        augment = before.augment if augment is None else augment
+        changes = odt.augment.chosen(augment) if augment else ()
         trainer = self.build(
-            samples.count + (held.length if held else 0), weighted=samples.all.weights is not None
+            samples.count + (held.length if held else 0),
+            weighted=samples.all.weights is not None,
+            prepared=self.prepared(changes),
         )
+        trainer.augment = ",".join(map(str, changes))
         trainer.weighting = Weighting(classes, given)
         self._saver = Saver(
             os.fspath(save_to) if save_to is not None else None,
@@ -174,8 +194,18 @@ class Trainer(BatchTrainer):
             before=self.resume,
         )
         fine_tune = fine_tune and self.recipe.lowered.adapted is None  # adapters begin at zero
-        run.samples(samples, self._saver, patience, check_data, fine_tune)
+        run.samples(samples, self._saver, patience, check_data, fine_tune, changes)
         return run.history
+
+    def prepared(self, augment: Any) -> int:
+        """Bytes of the batches that an augmentation prepares.
+
+        Args:
+            augment: as in `fit`.
+        """
+        if not augment:
+            return 0
+        return odt.augment.batches_nbytes(self.samples, self.recipe.info.batch_size, augment)
 
     def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
         """Computes loss and metrics on samples.

@@ -41,7 +41,8 @@ def test_type_checkers_see_the_same_names() -> None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("odt")
         for alias in node.names
     }
-    assert found == {*odt.PUBLIC.items(), *(("*", module) for module in odt.ROWS)}
+    modules = {(name, "odt") for name in odt.MODULES}
+    assert found == {*odt.PUBLIC.items(), *(("*", module) for module in odt.ROWS), *modules}
 
 
 @pytest.mark.parametrize("name", [*optimizers.__all__, *losses.__all__])

@@ -10,7 +10,8 @@ import numpy as np
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.runtime.parameters import by_name
-from odt.core.training.trainer import Trainer, Watch
+from odt.core.training.trainer import Trainer
+from odt.core.training.watch import Watch
 from odt.kernels.opdef import Array
 from support.networks import ArrayData, InOrder
 

@@ -14,7 +14,8 @@ from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.recipe.resolve import last_operators
-from odt.core.training.trainer import Trainer, Watch
+from odt.core.training.trainer import Trainer
+from odt.core.training.watch import Watch
 from odt.kernels.opdef import Array
 from support.networks import ArrayData, InOrder
 

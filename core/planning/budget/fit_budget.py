@@ -21,6 +21,7 @@ MARGINS = (1.0, 0.97, 0.93, 0.88, 0.0)
 LEAVE_OUT = {
     "a cache": '`cache_frozen="disk"`, `cache_dtype="float16"`',
     "a copy of the best weights": "no `keep_best=True`",
+    "prepared batches": "no `augment=`",
 }
 
 

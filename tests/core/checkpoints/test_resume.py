@@ -18,7 +18,8 @@ from odt.core.checkpoints.resume import Resume, Saver, read_resume
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
-from odt.core.training.trainer import Trainer, Watch
+from odt.core.training.trainer import Trainer
+from odt.core.training.watch import Watch
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
@@ -62,7 +63,8 @@ def train(
             lambda epoch, number, loss: saver.step(epoch, number),
             lambda: t.parameters.step == stop_at,
         )
-        list(t.fit(samples(), order, epochs=EPOCHS, watch=watch, start=first, skip=done))
+        for _ in t.fit(samples(), order, epochs=EPOCHS, watch=watch, start=first, skip=done):
+            saver.epoch()
         return state(t)
 
 

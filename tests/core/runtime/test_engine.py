@@ -20,7 +20,8 @@ from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Region
 from odt.core.runtime import arena as arenas
-from odt.core.training.trainer import Trainer, Watch
+from odt.core.training.trainer import Trainer
+from odt.core.training.watch import Watch
 from odt.errors import TrainingError
 from odt.kernels.opdef import Array
 

@@ -14,7 +14,8 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.inference import Predictor
 from odt.core.training.self_test import in_float64
-from odt.core.training.trainer import Trainer, Watch
+from odt.core.training.trainer import Trainer
+from odt.core.training.watch import Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 from support.graph_fuzz.reference import Problem

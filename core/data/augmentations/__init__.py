@@ -1,0 +1,1 @@
+"""Augmentations: random changes of training samples, made anew in each epoch."""

@@ -1,0 +1,121 @@
+"""The base class of augmentations, and facts about the data that they use."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from odt.core.data.protocol import Data, SampleOrder
+from odt.errors import OptionError
+from odt.kernels.opdef import Array, TensorSpec
+
+MOST_LOOKED_AT = 256  # samples
+MOST_BYTES = 1 << 24  # of these samples
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Statistics of the training inputs.
+
+    Attributes:
+        low, high, mean: smallest, largest and mean value.
+        std: standard deviation of all values, or of each feature of a table (N, features).
+    """
+
+    low: float = 0.0
+    high: float = 1.0
+    mean: float = 0.0
+    std: Any = 1.0
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """A random change of a training sample; the base class of augmentations.
+
+    Attributes:
+        word: name on the command line.
+    """
+
+    word: ClassVar[str] = ""
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the value, and that samples of this shape can be changed; raises OptionError."""
+
+    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Changes a sample in place.
+
+        Args:
+            x: one sample, float32, without axes of length 1.
+            rng: random numbers that depend on seed, epoch and sample alone.
+            facts: statistics of the training inputs.
+        """
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """The text on the command line: NAME:VALUE."""
+        values = [getattr(self, f.name) for f in fields(self)]
+        return ":".join([self.word, *(f"{v:g}" if isinstance(v, float) else v for v in values)])
+
+    def refuse(self, rule: str, got: object) -> OptionError:
+        """Makes the error of a value or a shape that is not possible."""
+        return OptionError("augment", f"{self.word}: {rule}", got)
+
+    def check_value(self, value: float, least: float, most: float, unit: str = "") -> None:
+        """Checks a number; raises OptionError."""
+        if not isinstance(value, int | float) or not least < value <= most:
+            limits = f"above {least:g}" + (f", up to {most:g}" if most < math.inf else "")
+            raise self.refuse(f"its value must be {limits}{unit}", value)
+
+
+@dataclass(frozen=True)
+class Custom(Augmentation):
+    """An augmentation of the user: a function of a sample and a random generator.
+
+    Args:
+        function: returns the changed sample, or None after a change in place.
+    """
+
+    word: ClassVar[str] = "custom"
+    function: Callable[[Array, np.random.Generator], Array | None] = lambda x, rng: None
+
+    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Calls the function."""
+        found = self.function(x, rng)
+        if found is not None:
+            x[...] = found
+
+    def __str__(self) -> str:
+        return self.word
+
+
+def statistics(data: Data, samples: SampleOrder, specs: Sequence[TensorSpec], index: int) -> Facts:
+    """Computes the statistics of an input from samples that are evenly spaced.
+
+    Args:
+        data: source of the samples.
+        samples: numbers of the training samples.
+        specs: specs of one sample of each input.
+        index: position of the input.
+    """
+    spec = specs[index]
+    most = max(16, min(MOST_LOOKED_AT, MOST_BYTES // max(spec.nbytes, 1)))
+    chosen = np.linspace(0, len(samples) - 1, min(len(samples), most), dtype=np.int64)
+    rows = [np.empty((1, s.size), s.dtype) for s in specs]
+    sums = np.zeros((2, spec.size))
+    low, high = math.inf, -math.inf
+    for number in np.asarray(samples)[chosen].tolist():
+        data.read(range(number, number + 1), rows, ())
+        x = rows[index][0].astype(np.float64)
+        low, high = min(low, float(x.min())), max(high, float(x.max()))
+        sums += (x, x * x)
+    means = sums / len(chosen)
+    if len(spec.shape) == 1:  # a table: features may have different units
+        return Facts(low, high, float(means[0].mean()), _deviation(*means).astype(np.float32))
+    mean, square = means.mean(1)
+    return Facts(low, high, float(mean), float(_deviation(mean, square)))
+
+
+def _deviation(mean: Any, square: Any) -> Any:
+    return np.sqrt(np.maximum(square - mean * mean, 0))

@@ -1,0 +1,293 @@
+"""Augmentations of images (H, W), (H, W, C) or (C, H, W) with at most four channels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from odt.core.data.augmentations.augmentation import Augmentation, Facts
+from odt.kernels.opdef import Array
+
+CHANNELS = 4
+LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
+
+
+def channels_last(x: Array) -> Array:
+    """A view (H, W, C) of an image."""
+    if x.ndim == 2:
+        return x[:, :, np.newaxis]
+    return x if x.shape[-1] <= CHANNELS else x.transpose(1, 2, 0)
+
+
+@dataclass(frozen=True)
+class ImageAugmentation(Augmentation):
+    """Base class: `change` gets the image as (H, W, C)."""
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks that the input is an image."""
+        gray = len(shape) == 2
+        if not gray and not (len(shape) == 3 and min(shape[0], shape[-1]) <= CHANNELS):
+            raise self.refuse("needs images (H, W), (H, W, C) or (C, H, W)", tuple(shape))
+
+    def apply(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Changes an image in place."""
+        self.change(channels_last(x), rng, facts)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Changes an image (H, W, C) in place."""
+        raise NotImplementedError
+
+
+def resample(x: Array, ys: Array, xs: Array) -> None:
+    """Replaces pixels by those at other positions: bilinear, with the border repeated.
+
+    Args:
+        x: image (H, W, C), changed in place.
+        ys, xs: row and column of each pixel in the old image, (H, W).
+    """
+    height, width, channels = x.shape
+    top, v = _between(ys, height)
+    left, h = _between(xs, width)
+    pixels = np.ascontiguousarray(x).reshape(-1, channels)
+    first = (top * width + left).ravel()
+    right, down = min(width - 1, 1), min(height - 1, 1) * width
+    above, below = (
+        _blend(pixels.take(at, 0), pixels.take(at + right, 0), h.reshape(-1, 1))
+        for at in (first, first + down)
+    )
+    x[...] = _blend(above, below, v.reshape(-1, 1)).reshape(x.shape)
+
+
+def resample_axis(x: Array, positions: Array, axis: int) -> Array:
+    """The image at other positions along one axis: linear, with the border repeated."""
+    size = x.shape[axis]
+    before, part = _between(positions, size)
+    shape = [1, 1, 1]
+    shape[axis] = -1
+    after = np.minimum(before + 1, size - 1)
+    return _blend(x.take(before, axis), x.take(after, axis), part.reshape(shape))
+
+
+def _between(positions: Array, size: int) -> tuple[Array, Array]:
+    """The integer before each position, which has one after it, and the distance from it."""
+    inside = np.clip(positions, 0, size - 1)
+    before = np.minimum(inside.astype(np.intp), max(size - 2, 0))
+    return before, (inside - before).astype(np.float32)
+
+
+def _blend(a: Array, b: Array, part: Array) -> Array:
+    """a + part (b − a), in the memory of a."""
+    b -= a
+    b *= part
+    a += b
+    return a
+
+
+@dataclass(frozen=True)
+class Flip(ImageAugmentation):
+    """Mirrors half of the images.
+
+    Args:
+        axis: horizontal (left and right change places), vertical, or both independently.
+    """
+
+    word: ClassVar[str] = "flip"
+    axis: str = "horizontal"
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the axis and the shape."""
+        super().check(shape)
+        if self.axis not in ("horizontal", "vertical", "both"):
+            raise self.refuse("its value must be horizontal, vertical or both", self.axis)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Mirrors the image with probability 1/2."""
+        if self.axis != "vertical" and rng.random() < 0.5:
+            x[...] = x[:, ::-1].copy()
+        if self.axis != "horizontal" and rng.random() < 0.5:
+            x[...] = x[::-1].copy()
+
+
+@dataclass(frozen=True)
+class Shift(ImageAugmentation):
+    """Shifts images by whole pixels; the border is repeated.
+
+    Args:
+        fraction: largest shift as a fraction of height and width.
+    """
+
+    word: ClassVar[str] = "shift"
+    fraction: float = 0.1
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the fraction and the shape."""
+        super().check(shape)
+        self.check_value(self.fraction, 0, 1)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Shifts the image along both axes."""
+        moved = x
+        for axis, size in enumerate(x.shape[:2]):
+            by = round((2 * rng.random() - 1) * self.fraction * size)
+            moved = moved.take(np.arange(size) - by, axis, mode="clip")
+        x[...] = moved
+
+
+@dataclass(frozen=True)
+class Crop(ImageAugmentation):
+    """Crops a random part of images and enlarges it to the full size.
+
+    Args:
+        fraction: smallest height and width of the part, as a fraction of the image's.
+    """
+
+    word: ClassVar[str] = "crop"
+    fraction: float = 0.8
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the fraction and the shape."""
+        super().check(shape)
+        self.check_value(self.fraction, 0, 1)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Crops the image; the aspect ratio stays."""
+        part = 1 - rng.random() * (1 - self.fraction)
+        height, width = x.shape[:2]
+        rows, columns = (
+            (n * (1 - part) * rng.random() + part * (np.arange(n) + 0.5) - 0.5).astype(np.float32)
+            for n in (height, width)
+        )
+        x[...] = resample_axis(resample_axis(x, rows, 0), columns, 1)
+
+
+@dataclass(frozen=True)
+class Rotate(ImageAugmentation):
+    """Rotates images about their centre; the border is repeated.
+
+    Args:
+        degrees: largest angle, in both directions.
+    """
+
+    word: ClassVar[str] = "rotate"
+    degrees: float = 15.0
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the angle and the shape."""
+        super().check(shape)
+        self.check_value(self.degrees, 0, 180)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Rotates the image."""
+        angle = np.deg2rad((2 * rng.random() - 1) * self.degrees)
+        sine, cosine = np.float32(np.sin(angle)), np.float32(np.cos(angle))
+        height, width = x.shape[:2]
+        ys = np.arange(height, dtype=np.float32)[:, np.newaxis] - np.float32((height - 1) / 2)
+        xs = np.arange(width, dtype=np.float32)[np.newaxis] - np.float32((width - 1) / 2)
+        rows = cosine * ys + sine * xs + np.float32((height - 1) / 2)
+        columns = cosine * xs - sine * ys + np.float32((width - 1) / 2)
+        resample(x, rows, columns)
+
+
+@dataclass(frozen=True)
+class ColourAugmentation(ImageAugmentation):
+    """Base class: moves each pixel away from a reference, or towards it.
+
+    Args:
+        strength: largest change of the factor, which is 1 − strength … 1 + strength.
+    """
+
+    strength: float = 0.2
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the strength and the shape."""
+        super().check(shape)
+        self.check_value(self.strength, 0, 1)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Computes reference + factor · (x − reference), within the range of the data."""
+        factor = np.float32(1 + (2 * rng.random() - 1) * self.strength)
+        reference = self.reference(x, facts)
+        x -= reference
+        x *= factor
+        x += reference
+        np.clip(x, np.float32(facts.low), np.float32(facts.high), out=x)
+
+    def reference(self, x: Array, facts: Facts) -> Array:
+        """The values that stay as they are."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Brightness(ColourAugmentation):
+    """Makes images brighter or darker: the smallest value of the data is black.
+
+    Args:
+        strength: largest change of the factor, which is 1 − strength … 1 + strength.
+    """
+
+    word: ClassVar[str] = "brightness"
+
+    def reference(self, x: Array, facts: Facts) -> Array:
+        """Black."""
+        return np.array(facts.low, np.float32)
+
+
+@dataclass(frozen=True)
+class Contrast(ColourAugmentation):
+    """Changes the contrast of images: the mean value of an image stays.
+
+    Args:
+        strength: largest change of the factor, which is 1 − strength … 1 + strength.
+    """
+
+    word: ClassVar[str] = "contrast"
+
+    def reference(self, x: Array, facts: Facts) -> Array:
+        """The mean value of the image."""
+        return np.array(x.mean(), np.float32)
+
+
+@dataclass(frozen=True)
+class Saturation(ColourAugmentation):
+    """Changes the saturation of RGB images: gray stays.
+
+    Args:
+        strength: largest change of the factor, which is 1 − strength … 1 + strength.
+    """
+
+    word: ClassVar[str] = "saturation"
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the strength and that there are three channels."""
+        super().check(shape)
+        if len(shape) != 3 or 3 not in (shape[0], shape[-1]):
+            raise self.refuse("needs images with three channels", tuple(shape))
+
+    def reference(self, x: Array, facts: Facts) -> Array:
+        """The gray value of each pixel."""
+        return (x @ LUMA)[:, :, np.newaxis]
+
+
+@dataclass(frozen=True)
+class Cutout(ImageAugmentation):
+    """Replaces a random square by the mean value of the data (DeVries and Taylor, 2017).
+
+    Args:
+        fraction: side of the square as a fraction of the shorter side. Its centre is anywhere in
+            the image, so that a part of it may lie outside.
+    """
+
+    word: ClassVar[str] = "cutout"
+    fraction: float = 0.25
+
+    def check(self, shape: Sequence[int]) -> None:
+        """Checks the fraction and the shape."""
+        super().check(shape)
+        self.check_value(self.fraction, 0, 1)
+
+    def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
+        """Fills the square."""
+        side = max(1, round(self.fraction * min(x.shape[:2])))
+        top, left = (int(rng.random() * n) - side // 2 for n in x.shape[:2])
+        x[max(top, 0) : max(top + side, 0), max(left, 0) : max(left + side, 0)] = facts.mean

@@ -1,0 +1,76 @@
+"""All augmentations by name, and their text form: NAME or NAME:VALUE, with commas between."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import Any
+
+from odt.core.data.augmentations.augmentation import Augmentation, Custom
+from odt.core.data.augmentations.general import Mixup, Noise
+from odt.core.data.augmentations.images import (
+    Brightness,
+    Contrast,
+    Crop,
+    Cutout,
+    Flip,
+    Rotate,
+    Saturation,
+    Shift,
+)
+from odt.core.data.augmentations.sounds import FrequencyMask, Gain, TimeMask, TimeShift
+from odt.errors import OptionError
+
+CLASSES: tuple[type[Augmentation], ...] = (
+    *(Flip, Shift, Crop, Rotate, Brightness, Contrast, Saturation, Cutout),
+    *(TimeShift, Gain, TimeMask, FrequencyMask, Noise, Mixup),
+)
+NONE = "none"
+BY_WORD = {kind.word: kind for kind in CLASSES}
+
+
+def parse_augmentations(given: Any) -> tuple[Augmentation, ...]:
+    """Augmentations from their text, or from a sequence of texts, objects and functions.
+
+    Raises:
+        OptionError: if a name or a value is not known.
+    """
+    one = isinstance(given, str | Augmentation) or callable(given)
+    items: Iterable[Any] = [given] if one else given or ()
+    found: list[Augmentation] = []
+    for item in items:
+        if isinstance(item, str):
+            texts = (text.strip() for text in item.split(","))
+            found += [_parse(text) for text in texts if text not in ("", NONE)]
+        elif isinstance(item, Augmentation):
+            found.append(item)
+        elif callable(item):
+            found.append(Custom(item))
+        else:
+            raise OptionError("augment", "must be names, augmentations or functions", repr(item))
+    return tuple(found)
+
+
+def augmentation_text(augmentations: Sequence[Augmentation]) -> str:
+    """The text of augmentations, as a checkpoint stores it."""
+    return ",".join(map(str, augmentations))
+
+
+def _parse(text: str) -> Any:
+    name, colon, value = text.partition(":")
+    name = name.strip().lower().replace("_", "-")
+    if name == Custom.word:
+        raise OptionError("augment", "functions must be given again to resume", name)
+    kind: Any = BY_WORD.get(name)
+    if kind is None:
+        close = difflib.get_close_matches(name, BY_WORD, n=1)
+        hint = f"Did you mean {close[0]}?" if close else ""
+        raise OptionError("augment", f"must be one of {', '.join(BY_WORD)}", name, hint)
+    if not colon:
+        return kind()
+    (field,) = fields(kind)
+    if field.type is str:
+        return kind(value.strip())
+    try:
+        return kind(float(value))
+    except ValueError:
+        raise OptionError("augment", f"{name}: its value must be a number", value) from None

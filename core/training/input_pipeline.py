@@ -1,0 +1,207 @@
+"""Prepares augmented batches in a thread of its own, while the step before runs.
+
+A sample's augmentation is a function of seed, epoch and sample: results depend neither on the batch
+size nor on the workers, and training resumes within an epoch with the same bits.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from odt.core.data.augmentations.augmentation import Augmentation, statistics
+from odt.core.data.augmentations.general import Mixup
+from odt.core.data.augmentations.random import SampleRandom
+from odt.core.data.protocol import Data, SampleOrder
+from odt.core.storage.closing import Closing
+from odt.errors import OptionError
+from odt.kernels.opdef import Array, TensorSpec
+
+MIXING = 1  # stream of random numbers
+
+
+class InputPipeline(Closing):
+    """Training data of one epoch after the other, read by position in the epoch's order.
+
+    Attributes:
+        waited: seconds in which steps waited for a batch.
+
+    Args:
+        data: source of the samples.
+        samples: numbers of all training samples.
+        inputs, targets: specs of one sample of each input and target.
+        shapes: shapes of a sample of each input in the data, which say more than those of a model
+            with flat inputs.
+        batch: samples of a batch.
+        augmentations: changes of a sample, in order; those of mixup come last.
+        seed: seed of the random numbers.
+
+    Raises:
+        OptionError: if an augmentation does not fit the data.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        samples: SampleOrder,
+        inputs: Sequence[TensorSpec],
+        targets: Sequence[TensorSpec],
+        shapes: Sequence[Sequence[int]],
+        batch: int,
+        augmentations: Sequence[Augmentation],
+        seed: int,
+    ) -> None:
+        self.waited = 0.0
+        self.weights: Array | None = None
+        self._data, self._samples, self._batch = data, samples, batch
+        self._random = SampleRandom(seed)
+        self._changes = [a for a in augmentations if not isinstance(a, Mixup)]
+        self._mixups = [a for a in augmentations if isinstance(a, Mixup)]
+        found = [_without_ones(s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
+        self._index = _input_for(augmentations, found)
+        self._shape, self._dtype = found[self._index], inputs[self._index].dtype
+        if self._mixups:
+            _check_floats((*inputs, *targets))
+        self._facts = statistics(data, samples, inputs, self._index)
+        specs = (*inputs, *targets)
+        self._inputs = len(inputs)
+        self._slots = [_allocate(specs, batch) for _ in range(2 + bool(self._mixups))]
+        self._scratch = np.empty(self._shape, np.float32)
+        self._pool = ThreadPoolExecutor(1, "odt-augment")
+        self._lock = threading.Lock()
+        self._order: SampleOrder = ()
+        self._epoch, self._current, self._end = 0, -1, 0
+        self._next: Future[None] | None = None
+
+    def epoch(self, number: int, order: SampleOrder, first: int, end: int) -> "InputPipeline":
+        """Begins an epoch: positions `first` to `end` of the order are read next, in batches."""
+        if self._next is not None:
+            self._next.exception()  # of an epoch that was stopped: nobody reads it
+        weights = self._data.weights
+        self.weights = None if weights is None else weights[np.asarray(order)]
+        self._order, self._epoch, self._end = order, number, end
+        self._current = -1
+        self._next = self._prepare(first // self._batch)
+        return self
+
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Copies prepared samples into the arrays; `samples` are positions within one batch.
+
+        Raises:
+            DataError: for values that no loss can use.
+        """
+        number, row = divmod(samples[0], self._batch)
+        with self._lock:
+            if number != self._current:
+                self._advance(number)
+        for out, ready in zip((*inputs, *targets), self._slots[number % 2], strict=True):
+            np.copyto(out, ready[row : row + len(samples)].reshape(out.shape, copy=False))
+
+    def _advance(self, number: int) -> None:
+        """Waits for a batch, and begins to prepare the one after it."""
+        start = time.perf_counter()
+        assert self._next is not None
+        self._next.result()
+        self.waited += time.perf_counter() - start
+        self._current = number
+        self._next = self._prepare(number + 1)
+
+    def _prepare(self, number: int) -> Future[None] | None:
+        first = number * self._batch
+        if first >= self._end:
+            return None
+        numbers = self._order[first : min(first + self._batch, self._end)]
+        return self._pool.submit(self._fill, self._slots[number % 2], np.asarray(numbers))
+
+    def _fill(self, slot: Sequence[Array], numbers: Array) -> None:
+        """Reads, augments and mixes samples."""
+        self._augment(slot, numbers)
+        for k, mixup in enumerate(self._mixups):
+            draws = [
+                mixup.draw(self._random.at(self._epoch, n, MIXING + k), len(self._samples))
+                for n in numbers.tolist()
+            ]
+            other = self._slots[2]
+            self._augment(other, np.asarray(self._samples)[[position for _, position in draws]])
+            for row, (part, _) in enumerate(draws):
+                for a, b in zip(slot, other, strict=True):
+                    a[row] *= part
+                    b[row] *= 1 - part
+                    a[row] += b[row]
+
+    def _augment(self, slot: Sequence[Array], numbers: Array) -> None:
+        rows = [a[: len(numbers)] for a in slot]
+        self._data.read(numbers, rows[: self._inputs], rows[self._inputs :])  # type: ignore[arg-type]
+        for row, number in zip(rows[self._index], numbers.tolist(), strict=True):
+            self._change(row.reshape(self._shape, copy=False), number)
+
+    def _change(self, x: Array, number: int) -> None:
+        random = self._random.at(self._epoch, number)
+        if x.dtype == np.float32:
+            self._apply(x, random)
+            return
+        np.copyto(self._scratch, x)
+        self._apply(self._scratch, random)
+        if x.dtype.kind in "iu":
+            limits = np.iinfo(x.dtype)
+            np.clip(np.rint(self._scratch), limits.min, limits.max, out=self._scratch)
+        np.copyto(x, self._scratch, casting="unsafe")
+
+    def _apply(self, x: Array, random: np.random.Generator) -> None:
+        for change in self._changes:
+            change.apply(x, random, self._facts)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def prepared_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: object) -> int:
+    """Bytes of the batches that a pipeline allocates."""
+    slots = 2 + any(isinstance(a, Mixup) for a in augmentations)  # type: ignore[attr-defined]
+    return slots * batch * sum(spec.nbytes for spec in specs)
+
+
+def _allocate(specs: Sequence[TensorSpec], batch: int) -> list[Array]:
+    return [np.empty((batch, spec.size), spec.dtype) for spec in specs]
+
+
+def _without_ones(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape with the most axes, without axes of length 1."""
+    found = [tuple(n for n in shape if n != 1) for shape in shapes]
+    return max(found, key=len) or (1,)
+
+
+def _input_for(augmentations: Sequence[Augmentation], shapes: Sequence[tuple[int, ...]]) -> int:
+    """Position of the one input that all augmentations fit.
+
+    Raises:
+        OptionError: if there is none, or several.
+    """
+    fits, refused = [], None
+    for k, shape in enumerate(shapes):
+        try:
+            for augmentation in augmentations:
+                augmentation.check(shape)
+            fits.append(k)
+        except OptionError as e:
+            refused = e
+    if len(fits) == 1:
+        return fits[0]
+    if not fits and refused is not None:
+        raise refused
+    raise OptionError("augment", "must fit one input of the model", f"{len(fits)} that it fits")
+
+
+def _check_floats(specs: Sequence[TensorSpec]) -> None:
+    """Checks that all inputs and targets can be mixed; raises OptionError."""
+    for spec in specs:
+        if spec.dtype.kind != "f":
+            raise OptionError(
+                "augment",
+                "mixup: inputs and targets must be floats",
+                spec,
+                "Give class labels as one-hot rows, for the loss `categorical_crossentropy`.",
+            )

@@ -1,0 +1,95 @@
+"""A run that is killed and resumed exports the same file as a run without interruption."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.paths import MLP_SM
+
+import odt
+
+MODEL = MLP_SM / "model.circle"
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(90, 784)).astype(np.float32)
+Y = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 90)]
+W = RNG.uniform(0, 2, 90).astype(np.float32)
+
+# Options of the trainer and of `fit` that a checkpoint holds.
+FEATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plain": ({}, {}),
+    "order of the file": ({}, {"shuffle": False, "drop_last": True}),
+    "moving average": ({"ema": 0.9}, {}),
+    "rates": ({"learning_rate_of": {"*": 0.5}}, {}),
+    "accumulation": ({"batch_size": 4, "accumulate": 4}, {}),
+    "clipping by norm": ({"clip_norm": 0.5, "micro_batch": 8, "workers": 2}, {}),
+    "clipping by value": ({"clip_value": 0.01}, {}),
+    "label smoothing": ({"loss": odt.CategoricalCrossentropy(label_smoothing=0.1)}, {}),
+    "8-bit Adam": ({"optimizer": "adam8bit"}, {}),
+    "Adafactor": ({"optimizer": "adafactor", "sparse": {"*": 0.5}}, {}),
+    "RMSprop": ({"optimizer": odt.RMSprop(0.001, momentum=0.9)}, {}),
+    "Lion": ({"optimizer": odt.Lion()}, {}),
+    "cosine": ({"learning_rate": odt.CosineDecay(0.01), "warmup": 3}, {}),
+    "one cycle": ({"learning_rate": odt.OneCycle(0.01)}, {}),
+    "plateau": (
+        {"learning_rate": odt.ReduceOnPlateau(0.01, factor=0.5, patience=1, min_delta=10.0)},
+        {"validation_split": 0.2},
+    ),
+    "validation split": ({}, {"validation_split": 0.2}),
+    "last operators": ({"trainable": odt.last(2)}, {}),
+    "class weights": ({}, {"class_weight": {0: 3.0, 4: 0.5}}),
+    "balanced classes": ({}, {"class_weight": "balanced", "validation_split": 0.2}),
+    "augmentation": ({}, {"augment": "noise:0.3,time-shift"}),
+    "augmented batches of batches": (
+        {"batch_size": 4, "accumulate": 4, "micro_batch": 3, "workers": 2},
+        {"augment": "gain,noise"},
+    ),
+    "mixup": ({}, {"augment": [odt.augment.Noise(0.1), odt.augment.Mixup(0.4)]}),
+}
+# Options whose data or functions no checkpoint holds: they are given again.
+GIVEN_AGAIN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "sample weights": ({}, {"sample_weight": W}),
+    "validation data": ({}, {"validation_data": (X[:20], Y[:20])}),
+    "frozen layers": ({"trainable": odt.last(2), "cache_frozen": "ram"}, {}),
+    "function": ({}, {"augment": [lambda x, rng: x * rng.uniform(0.5, 2)]}),
+}
+
+
+class KilledError(Exception):
+    """The process ends at once: what remains is the last checkpoint."""
+
+
+class Kill(odt.Callback):
+    """Ends training after a number of steps without any further action."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def on_train_batch_end(self, batch: int, logs: odt.Logs) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KilledError
+
+
+@pytest.mark.filterwarnings("ignore::odt.OdtWarning")
+@pytest.mark.parametrize("name", [*FEATURES, *GIVEN_AGAIN])
+def test_a_killed_run_resumes_to_the_same_file(name: str, tmp_path: Path) -> None:
+    """Killed after step 5 and again after step 13: at an end of an epoch, or within one."""
+    options, fit = (FEATURES | GIVEN_AGAIN)[name]
+    options = {"batch_size": 16, **options}
+    state, whole, resumed = (tmp_path / n for n in ("state.odt", "whole.circle", "resumed.circle"))
+    with odt.Trainer(MODEL, **options) as trainer:
+        trainer.fit(X, Y, epochs=4, seed=3, **fit)
+        trainer.export(whole)
+    kept: dict[str, Any] = {"epochs": 4, "save_to": state, "save_every": 1}
+    with odt.Trainer(MODEL, **options) as trainer, pytest.raises(KilledError):
+        trainer.fit(X, Y, seed=3, callbacks=[Kill(5)], **kept, **fit)
+    again = name in GIVEN_AGAIN
+    kept |= fit if again else {k: v for k, v in fit.items() if k == "validation_split"}
+    options = options if again else {}
+    with odt.Trainer(MODEL, checkpoint=state, **options) as trainer, pytest.raises(KilledError):
+        trainer.fit(X, Y, callbacks=[Kill(8)], **kept)
+    with odt.Trainer(MODEL, checkpoint=state, **options) as trainer:
+        trainer.fit(X, Y, **kept)
+        trainer.export(resumed)
+    assert resumed.read_bytes() == whole.read_bytes() != MODEL.read_bytes()

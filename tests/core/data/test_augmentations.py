@@ -1,0 +1,238 @@
+"""Augmentations do what their names say, for any layout of an image, as their seed says."""
+
+import numpy as np
+import pytest
+
+import odt
+from odt.core.data.augmentations.augmentation import Facts, statistics
+from odt.core.data.augmentations.images import resample, resample_axis
+from odt.core.data.augmentations.random import SampleRandom
+from odt.core.data.augmentations.registry import BY_WORD, augmentation_text, parse_augmentations
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
+from odt.errors import OptionError
+from odt.kernels.opdef import Array, TensorSpec
+
+FACTS = Facts(-1.0, 2.0, 0.25, 0.5)
+RANDOM = SampleRandom(7)
+GRID = np.arange(12 * 10 * 3, dtype=np.float32).reshape(12, 10, 3)
+
+
+def applied(change: odt.augment.Augmentation, x: Array, sample: int = 0) -> Array:
+    found = x.copy()
+    change.apply(found, RANDOM.at(1, sample), FACTS)
+    return found
+
+
+def variants(change: odt.augment.Augmentation, x: Array, samples: int = 60) -> list[Array]:
+    return [applied(change, x, sample) for sample in range(samples)]
+
+
+def test_random_numbers_are_of_seed_epoch_sample_and_stream() -> None:
+    seen = {
+        tuple(SampleRandom(seed).at(epoch, sample, stream).random(3))
+        for seed in (0, 1)
+        for epoch in (1, 2)
+        for sample in (0, 1)
+        for stream in (0, 1)
+    }
+    assert len(seen) == 16
+    again = SampleRandom(1)
+    again.at(9, 9).standard_normal(7, np.float32)  # leaves half a number behind
+    assert tuple(again.at(2, 1, 1).random(3)) in seen
+    values = np.array([RANDOM.at(1, k).random(20) for k in range(500)])
+    assert abs(values.mean() - 0.5) < 0.01
+    assert np.abs(np.corrcoef(values[:-1].ravel(), values[1:].ravel())[0, 1]) < 0.03
+
+
+def test_flip_mirrors_half_of_the_images() -> None:
+    for axis, turned in (("horizontal", GRID[:, ::-1]), ("vertical", GRID[::-1])):
+        found = variants(odt.augment.Flip(axis), GRID, 200)
+        same = sum(np.array_equal(x, GRID) for x in found)
+        assert 70 < same < 130
+        assert same + sum(np.array_equal(x, turned) for x in found) == 200
+    assert len({x.tobytes() for x in variants(odt.augment.Flip("both"), GRID)}) == 4
+
+
+def test_shift_moves_by_whole_pixels_and_repeats_the_border() -> None:
+    seen, rows, columns = set(), np.arange(12), np.arange(10)
+    for x in variants(odt.augment.Shift(0.2), GRID, 300):
+        fits = [
+            (dy, dx)
+            for dy in range(-3, 4)
+            for dx in range(-3, 4)
+            if np.array_equal(x, GRID[np.clip(rows - dy, 0, 11)][:, np.clip(columns - dx, 0, 9)])
+        ]
+        assert len(fits) == 1
+        seen |= set(fits)
+    assert {dy for dy, _ in seen} == {dx for _, dx in seen} == {-2, -1, 0, 1, 2}
+
+
+def test_resampling_is_bilinear() -> None:
+    ys, xs = np.meshgrid(np.linspace(-1, 12, 12), np.linspace(0.25, 9.5, 10), indexing="ij")
+    wanted = np.empty_like(GRID)
+    for i in range(12):
+        for k in range(10):
+            y, x = np.clip(ys[i, k], 0, 11), np.clip(xs[i, k], 0, 9)
+            wanted[i, k] = 30 * y + 3 * x + np.arange(3)  # GRID is linear
+    found = GRID.copy()
+    resample(found, ys.astype(np.float32), xs.astype(np.float32))
+    np.testing.assert_allclose(found, wanted, atol=1e-3)
+    apart = resample_axis(resample_axis(GRID.copy(), ys[:, 0], 0), xs[0], 1)
+    np.testing.assert_allclose(apart, wanted, atol=1e-3)
+    one = np.ones((1, 1, 2), np.float32)
+    resample(one, np.zeros((1, 1), np.float32), np.zeros((1, 1), np.float32))
+    assert one.tolist() == [[[1, 1]]]
+
+
+def test_rotate_turns_about_the_centre() -> None:
+    """A quarter turn of an odd square, whose centre stays."""
+    square = np.random.default_rng(0).normal(size=(7, 7, 1)).astype(np.float32)
+
+    class Quarter(np.random.Generator):
+        def random(self, *args: object, **kwargs: object) -> float:  # type: ignore[override]
+            return 1.0
+
+    turned = square.copy()
+    odt.augment.Rotate(90).apply(turned, Quarter(np.random.PCG64(0)), FACTS)
+    assert any(np.allclose(turned, np.rot90(square, k), atol=1e-5) for k in (1, 3))
+    for x in variants(odt.augment.Rotate(40), square, 20):
+        np.testing.assert_array_equal(x[3, 3], square[3, 3])
+
+
+def test_crop_enlarges_a_part() -> None:
+    steps = [np.diff(x[:, 5, 0]).max() / 30 for x in variants(odt.augment.Crop(0.5), GRID, 300)]
+    assert 0.5 - 1e-3 < min(steps) < 0.52
+    assert 0.98 < max(steps) < 1 + 1e-3
+
+
+@pytest.mark.parametrize(
+    ("change", "invariant"),
+    [
+        (odt.augment.Brightness(0.3), lambda x: (x[0] + 1) / (x[1] + 1)),
+        (odt.augment.Contrast(0.3), lambda x: x.mean(axis=(1, 2, 3))),
+        (odt.augment.Saturation(0.3), lambda x: x @ [0.299, 0.587, 0.114]),
+    ],
+)
+def test_colours_keep_what_they_should(change: odt.augment.Augmentation, invariant: object) -> None:
+    x = np.random.default_rng(2).uniform(0, 0.6, (5, 4, 3)).astype(np.float32)
+    assert callable(invariant)
+    before = invariant(np.stack([x, x[::-1]]))
+    for sample in range(30):
+        after = invariant(np.stack([applied(change, a, sample) for a in (x, x[::-1])]))
+        np.testing.assert_allclose(after, before, atol=2e-3, rtol=2e-3)
+    assert len({a.tobytes() for a in variants(change, x)}) == 60
+    wide = np.stack(variants(change, 10 * x, 50))
+    assert wide.max() <= FACTS.high
+    assert wide.min() >= FACTS.low
+
+
+def test_cutout_fills_a_square_with_the_mean() -> None:
+    sizes = set()
+    for x in variants(odt.augment.Cutout(0.4), GRID, 200):
+        rows, columns, _ = np.nonzero(x != GRID)
+        height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
+        assert np.all(x[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1] == 0.25)
+        sizes |= {(int(height), int(width))}
+    assert max(sizes) == (4, 4)
+    assert len(sizes) > 4  # parts of squares at the border
+
+
+@pytest.mark.parametrize("name", ["flip", "shift", "crop", "rotate", "brightness", "cutout"])
+def test_images_may_have_any_layout(name: str) -> None:
+    (change,) = parse_augmentations(name)
+    wanted = applied(change, GRID)
+    np.testing.assert_array_equal(
+        applied(change, np.ascontiguousarray(GRID.transpose(2, 0, 1))), wanted.transpose(2, 0, 1)
+    )
+    gray = np.ascontiguousarray(GRID[..., 0])
+    change.check(gray.shape)
+    if name != "brightness":  # clipped
+        np.testing.assert_allclose(applied(change, gray), wanted[..., 0], rtol=1e-6)
+
+
+def test_sounds_are_shifted_amplified_and_masked() -> None:
+    wave = np.random.default_rng(1).normal(size=100).astype(np.float32)
+    shifts = set()
+    for x in variants(odt.augment.TimeShift(0.05), wave, 200):
+        by = next(k for k in range(-5, 6) if np.array_equal(x[10:-10], np.roll(wave, k)[10:-10]))
+        shifts.add(by)
+    assert shifts == set(range(-5, 6))
+    gains = [x[0] / wave[0] for x in variants(odt.augment.Gain(6), wave, 300)]
+    assert 10**-0.3 <= min(gains) < 0.52
+    assert 1.96 < max(gains) <= 10**0.3
+    spectrum = np.random.default_rng(1).normal(size=(20, 8)).astype(np.float32)
+    for change, axis, most in (
+        (odt.augment.TimeMask(0.2), 0, 4),
+        (odt.augment.FrequencyMask(0.5), 1, 4),
+    ):
+        widths = set()
+        for x in variants(change, spectrum, 300):
+            masked = np.flatnonzero((x != spectrum).all(axis=1 - axis))
+            widths.add(len(masked))
+            if len(masked):
+                assert np.ptp(masked) == len(masked) - 1
+                np.testing.assert_allclose(x.take(masked, axis), spectrum.mean(), rtol=1e-5)
+            others = np.setdiff1d(np.arange(spectrum.shape[axis]), masked)
+            np.testing.assert_array_equal(x.take(others, axis), spectrum.take(others, axis))
+        assert widths == set(range(most + 1))
+
+
+def test_noise_of_a_table_has_the_scale_of_each_feature() -> None:
+    facts = Facts(std=np.array([1.0, 100.0], np.float32))
+    noise = np.zeros((4000, 2), np.float32)
+    for k, row in enumerate(noise):
+        odt.augment.Noise(0.1).apply(row, RANDOM.at(1, k), facts)
+    np.testing.assert_allclose(noise.std(axis=0), [0.1, 10], rtol=0.05)
+    np.testing.assert_allclose(noise.mean(axis=0) / noise.std(axis=0), 0, atol=0.05)
+
+
+def test_statistics_are_those_of_the_training_samples() -> None:
+    table = np.random.default_rng(0).normal([3, -2], [1, 50], (200, 2)).astype(np.float32)
+    spec = TensorSpec((2,), np.dtype(np.float32))
+    data = DataSet(array_columns([table], [spec], "x"))
+    facts = statistics(data, range(100), [spec], 0)
+    assert facts.low == table[:100].min()
+    assert facts.high == table[:100].max()
+    np.testing.assert_allclose(facts.std, table[:100].std(axis=0), rtol=1e-5)
+    images = table.reshape(50, 2, 4)
+    spec = TensorSpec((2, 4), np.dtype(np.float32))
+    data = DataSet(array_columns([images], [spec], "x"))
+    facts = statistics(data, np.arange(50), [spec], 0)  # type: ignore[arg-type]
+    assert facts.mean == pytest.approx(images.mean(), rel=1e-5)
+    assert facts.std == pytest.approx(images.std(), rel=1e-5)
+
+
+def test_texts_are_read_as_they_are_written() -> None:
+    for word in BY_WORD:
+        (change,) = parse_augmentations(word)
+        text = augmentation_text([change])
+        assert text.startswith(f"{word}:")
+        assert parse_augmentations(text) == (change,)
+    several = parse_augmentations(["flip, shift:0.2", odt.augment.Noise(0.5), "time_mask"])
+    assert augmentation_text(several) == "flip:horizontal,shift:0.2,noise:0.5,time-mask:0.1"
+    assert parse_augmentations("none") == parse_augmentations(()) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "message"),
+    [
+        ("flop", (4, 4, 3), "must be one of flip, shift, .*, but got flop. Did you mean flip?"),
+        ("shift:a", (4, 4, 3), "shift: its value must be a number, but got a"),
+        ("shift:2", (4, 4, 3), "shift: its value must be above 0, up to 1, but got 2"),
+        ("flip:up", (4, 4, 3), "flip: its value must be horizontal, vertical or both, but got up"),
+        ("rotate", (9,), r"rotate: needs images .*, but got \(9,\)"),
+        ("saturation", (4, 4), "saturation: needs images with three channels"),
+        ("gain", (20, 8), r"gain: needs waveforms \(time\); use brightness for spectrograms"),
+        ("time-mask", (9,), "time-mask: needs spectrograms"),
+        ("noise:0", (9,), "noise: its value must be above 0, but got 0"),
+        ("custom", (9,), "functions must be given again to resume"),
+    ],
+)
+def test_what_is_not_possible_is_refused(text: str, shape: tuple[int, ...], message: str) -> None:
+    def check() -> None:
+        for change in parse_augmentations(text):
+            change.check(shape)
+
+    with pytest.raises(OptionError, match=f"^`augment=`: {message}"):
+        check()
