@@ -1,11 +1,21 @@
-"""Evaluate a model on data files: loss and metrics."""
+"""Evaluate a model on data files: loss, metrics, classes, most wrong samples."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
+from odt.classification import (
+    ClassificationReport,
+    check_classes,
+    form_of,
+    make_report,
+    numbers_form,
+)
+from odt.cli.options.evaluation import class_options, sample_options
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     check_data_option,
@@ -17,22 +27,32 @@ from odt.cli.options.shared import (
     sample_weight_option,
     schedule_options,
 )
-from odt.cli.output import report
+from odt.cli.output import report, sample_tables
+from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
+from odt.core.data.dataset import DataSet
+from odt.core.data.sidecar import read_sidecar
+from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.recipe.prepare import Request, prepare
+from odt.core.training.confusion import class_counter
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
+from odt.core.training.passes import NONE
+from odt.core.training.sample_results import SampleResults
 from odt.data import weights_of
+from odt.errors import OdtError
 
 
 @click.command(cls=Command)
 @model_argument
 @data_options
 @check_data_option
+@sample_options
 @loss_options
 @metric_option
+@class_options
 @sample_weight_option
 @schedule_options
 def command(
@@ -41,12 +61,32 @@ def command(
     load_expected: str | None,
     check_data: bool,
     metric: tuple[str, ...],
+    confusion: bool,
+    confusion_csv: Path | None,
+    per_class: bool,
+    wrong: int | None,
+    sheet: Path | None,
+    per_sample: Path | None,
     sample_weight: str | None,
     micro_batch: int | None,
     workers: int | None,
     **options: Any,
 ) -> None:
     """Evaluate MODEL: loss and metrics over all samples of the data files."""
+    one_by_one = wrong is not None or per_sample is not None
+    if sheet is not None and wrong is None:
+        raise OdtError("--sheet: must come with --wrong, but got it alone")
+    if one_by_one and micro_batch is not None:
+        raise OdtError(
+            "--micro-batch: must be left out with --wrong and --per-sample, which run sample by "
+            f"sample, but got {micro_batch}."
+        )
+    files = {"--sheet": sheet, "--per-sample": per_sample, "--confusion-csv": confusion_csv}
+    read = {"MODEL": model, "--load-input": load_input, "--load-expected": load_expected}
+    check_outputs(
+        {name: str(path) for name, path in files.items() if path},
+        {**read, "--sample-weight": sample_weight},
+    )
     recipe = prepare(lower_model(read_model(model)), Request(**options))
     samples = recipe.samples
     with Evaluator(
@@ -62,7 +102,70 @@ def command(
             data = data.weighted(weights_of(sample_weight, data.length))
         if check_data:
             data.check_all()
+        form = form_of(data, samples)
+        if confusion or confusion_csv or per_class:
+            form = check_classes(form, data)
+        counts = class_counter(form) if form else None
+        shape = form or numbers_form(samples), samples.losses[0][1]
+        results = SampleResults(data.length, *shape) if one_by_one else None
         with closing(Progress()) as bar:
-            seen = partial(bar, "eval")
-            result = evaluator.run(data, range(data.length), metrics, seen)
+            result = evaluator.run(
+                data,
+                range(data.length),
+                metrics,
+                partial(bar, "eval"),
+                totals={"classes": counts} if counts else NONE,
+                each=results.add if results else None,
+            )
     click.echo(f"{data.length} samples - {report.figures_line(result)}")
+    classes = make_report(counts, _class_names(load_expected, load_input)) if counts else None
+    if classes:
+        _print_classes(classes, confusion, confusion_csv, per_class)
+    if results:
+        _print_samples(results, data, classes.classes if classes else (), wrong, sheet, per_sample)
+
+
+def _class_names(*paths: str | None) -> Sequence[str]:
+    """Class names in the JSON file beside a data file; empty if there are none."""
+    sidecars = [read_sidecar(path) for path in paths if path]
+    return next((s.classes for s in sidecars if s and s.classes), ())
+
+
+def _print_classes(
+    found: ClassificationReport, confusion: bool, confusion_csv: Path | None, per_class: bool
+) -> None:
+    """Prints the tables of classes that are asked for, and warns of classes never predicted."""
+    if confusion:
+        click.echo(f"\nconfusion matrix\n{found.confusion()}")
+    if confusion_csv:
+        found.confusion()  # refuses what has none
+        assert found.confusion_matrix is not None
+        rows = zip(found.classes, found.confusion_matrix.tolist(), strict=True)
+        table = [("true \\ predicted", *found.classes), *((name, *row) for name, row in rows)]
+        sample_tables.write_csv(confusion_csv, table)
+    if per_class:
+        click.echo(f"\n{found}")
+    if found.warning:
+        more = "" if per_class else " Give --per-class for the figures of each class."
+        click.echo(f"Warning: {found.warning}{more}", err=True)
+
+
+def _print_samples(
+    results: SampleResults,
+    data: DataSet,
+    names: Sequence[str],
+    wrong: int | None,
+    sheet: Path | None,
+    per_sample: Path | None,
+) -> None:
+    """Prints and writes what is asked for of single samples."""
+    worst = results.wrong[:wrong].tolist()
+    if wrong is not None:
+        click.echo("\n" + "\n".join(sample_tables.wrong_table(results, worst, names)))
+    if sheet is not None and worst:
+        labels = list(sample_tables.tile_labels(results, worst, names))
+        write_sheet(sheet, data.inputs[0], labels, worst)
+        click.echo(f"{sheet}: images of these samples")
+    if per_sample is not None:
+        sample_tables.write_samples(per_sample, results, names)
+        click.echo(f"{per_sample}: loss of each sample")

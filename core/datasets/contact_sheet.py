@@ -1,4 +1,4 @@
-"""Draws a contact sheet: the first samples of a file with their labels, in one picture."""
+"""Draws a contact sheet: samples of a file with their labels, in one picture."""
 
 import io
 import math
@@ -15,18 +15,21 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 TILE = 96  # pixels of a sample's longer side
-TEXT = 14  # pixels of the line below it
+TEXT = 14  # pixels of each line below it
 GAP = 4
 DARK = np.uint8(32)
 
 
-def write_sheet(path: Path, column: Column, labels: Sequence[str]) -> None:
+def write_sheet(
+    path: Path, column: Column, labels: Sequence[str], samples: Sequence[int] | None = None
+) -> None:
     """Writes a contact sheet as PNG.
 
     Args:
         path: the file to write.
         column: the samples.
-        labels: labels of the first samples; one sample is shown for each.
+        labels: labels of the samples, of one or several lines; one sample is shown for each.
+        samples: numbers of the samples; None for the first.
 
     Raises:
         DataError: if Pillow is missing, a sample is neither picture nor curve, or the file cannot
@@ -35,18 +38,20 @@ def write_sheet(path: Path, column: Column, labels: Sequence[str]) -> None:
     image = pillow()
     from PIL import ImageDraw
 
-    count = min(len(labels), column.length)
+    numbers = range(min(len(labels), column.length)) if samples is None else samples
+    count, lines = len(numbers), max((x.count("\n") + 1 for x in labels), default=1)
     rows = np.empty((count, column.spec.size), column.spec.dtype)
-    column.read(slice(0, count), rows)
+    column.read(numbers, rows)
     wide = max(1, math.ceil(math.sqrt(count)))
     high = math.ceil(count / wide)
-    step, line = TILE + GAP, TILE + TEXT + GAP
+    step, line = TILE + GAP, TILE + lines * TEXT + GAP
     sheet = image.new("RGB", (wide * step + GAP, high * line + GAP), (int(DARK),) * 3)
     draw = ImageDraw.Draw(sheet)
     for k, row in enumerate(rows):
         x, y = GAP + k % wide * step, GAP + k // wide * line
         sheet.paste(_tile(image, picture(row, column.spec.shape)), (x, y))
-        draw.text((x, y + TILE + 1), printable(labels[k]), fill=(255, 255, 255))
+        for n, text in enumerate(labels[k].split("\n")):
+            draw.text((x, y + TILE + 1 + n * TEXT), printable(text), fill=(255, 255, 255))
     data = io.BytesIO()
     sheet.save(data, "PNG")
     write_atomically(path, [data.getvalue()], DataError)

@@ -1,6 +1,7 @@
 """Threads and arenas shared by a model's computations, which never run at the same time."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
@@ -53,12 +54,25 @@ class Runtime(Closing):
         self._team = Team(schedule.workers, schedule.blas_threads)
         self.engines = [self.engine(c, keep_gradients=keep_gradients) for c in computations]
 
-    def engine(self, computation: Computation, *, keep_gradients: bool = False) -> Engine:
-        """A further engine on the same memory; arguments are those of an Engine."""
+    def engine(
+        self,
+        computation: Computation,
+        *,
+        micro_batch: int | None = None,
+        keep_gradients: bool = False,
+    ) -> Engine:
+        """A further engine on the same memory; arguments are those of an Engine.
+
+        Args:
+            computation: what is computed.
+            micro_batch: samples that a program runs at once; None for those of the schedule.
+            keep_gradients: keep gradients until `apply`.
+        """
+        schedule = replace(self.schedule, micro_batch=micro_batch or self.schedule.micro_batch)
         return Engine(
             computation,
             self._parameters,
-            self.schedule,
+            schedule,
             self._team,
             self._arenas,
             self._plans,

@@ -13,7 +13,16 @@ from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.metrics import Metrics
-from odt.core.training.passes import Result, Seen, evaluate, predict, unseen
+from odt.core.training.passes import (
+    NONE,
+    Each,
+    Result,
+    Seen,
+    Totals,
+    evaluate,
+    predict,
+    unseen,
+)
 from odt.kernels.opdef import Array
 
 
@@ -48,10 +57,24 @@ class Evaluator(Closing):
         order: SampleOrder,
         metrics: Metrics,
         seen: Seen = unseen,
+        totals: Totals = NONE,
+        each: Each | None = None,
     ) -> Result:
         """Loss and metrics over all samples of the order; arguments as of `evaluate`."""
         (engine,) = self.runtime.engines
-        return evaluate(engine, data, order, self._reduction, metrics, rest=True, seen=seen)
+        if each:
+            engine = self.runtime.engine(engine.computation, micro_batch=1)
+        return evaluate(
+            engine,
+            data,
+            order,
+            self._reduction,
+            metrics,
+            rest=True,
+            seen=seen,
+            totals=totals,
+            each=each,
+        )
 
     def close(self) -> None:
         """Ends the worker threads."""

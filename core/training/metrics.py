@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from odt.core.data.columns import Column
 from odt.errors import OptionError
-from odt.kernels.lossdef import LABELS
+from odt.kernels.lossdef import FRACTIONS, LABELS, VALUES
 from odt.kernels.metricdef import CLASS_ROWS, FLAGS, Metric, MetricDef, OutputForm, forms_of
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES, METRICS
@@ -80,3 +81,29 @@ def fitting_metrics(
         row.make(*arguments)  # refuses a k that the output does not permit
         made[full_name(row, k)] = partial(row.make, *arguments)
     return made
+
+
+def class_form(
+    targets: Column, loss: str, output: TensorSpec, *, logits: bool = False
+) -> OutputForm | None:
+    """Form of outputs and targets as classes; None if the targets are other values.
+
+    Targets of a loss that takes any values are classes if all are one-hot rows, or single values
+    0 or 1.
+
+    Args:
+        targets: targets of all samples.
+        loss: name of the loss.
+        output: spec of one sample of the output that has the loss.
+        logits: whether the output holds logits.
+    """
+    kind, classes = LOSSES[loss].targets, (1, *output.shape)[-1]
+    form = OutputForm(forms_of(kind, output.shape)[0], classes, logits)
+    if kind in (VALUES, FRACTIONS):
+        for _, rows in targets.blocks():
+            if not ((rows == 0) | (rows == 1)).all():
+                return None
+            one_hot = rows.reshape(-1, classes).sum(axis=1) == 1
+            if form.targets == CLASS_ROWS and not one_hot.all():
+                return None
+    return form

@@ -179,6 +179,10 @@ class Pass:
         return value if tensor is None else self.engine.plan.graph.label(tensor)
 
 
+# Sees a sample: its number, loss, output and target.
+Each = Callable[[int, float, Array, Array], None]
+
+
 def evaluate(
     engine: Engine,
     data: Data,
@@ -188,6 +192,8 @@ def evaluate(
     *,
     rest: bool,
     seen: Seen = unseen,
+    totals: Totals = NONE,
+    each: Each | None = None,
 ) -> Result:
     """Computes losses and metrics over data.
 
@@ -199,16 +205,26 @@ def evaluate(
         metrics: metrics of the first output that has a loss.
         rest: include a last batch that is not full; batches are then weighted by samples.
         seen: called after each batch with the number of samples done, and of all.
+        totals: further metrics, of several passes together.
+        each: called for each sample; the engine must then run single samples.
     """
-    run = Pass(engine, data, order, reduction, metrics)
-    batch = engine.schedule.batch
-    whole = len(order) // batch * batch
-    for first in range(0, whole, batch):
-        run.step(first, batch)
-        seen(first + batch, len(order))
-    if rest and whole < len(order):
-        run.step(whole, len(order) - whole)
-        seen(len(order), len(order))
+    batch, output = engine.schedule.batch, engine.computation.losses[0].output
+    first = samples = 0
+
+    def look(program: Program, at: int, count: int) -> None:
+        assert each is not None
+        assert count == 1
+        factor = 1 if reduction == "sum" else samples  # of the mean over the batch
+        loss = factor * sum(float(a[0]) for a in program.losses)
+        y, t = program.outputs[output], program.targets[0]
+        each(int(order[first + at]), loss, y.reshape(-1), t.reshape(-1))
+
+    run = Pass(engine, data, order, reduction, metrics, look if each else None, totals)
+    end = len(order) if rest else len(order) // batch * batch
+    for first in range(0, end, batch):
+        samples = min(batch, end - first)
+        run.step(first, samples)
+        seen(first + samples, len(order))
     return run.result()
 
 

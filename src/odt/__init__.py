@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.callbacks import LambdaCallback as LambdaCallback
     from odt.callbacks import Logs as Logs
     from odt.callbacks import ModelCheckpoint as ModelCheckpoint
+    from odt.classification import ClassificationReport as ClassificationReport
+    from odt.classification import classification_report as classification_report
+    from odt.classification import sample_losses as sample_losses
     from odt.core.model.training_info import TrainingInfo as TrainingInfo
     from odt.creation import new_model as new_model
     from odt.data import DataSet as DataSet
@@ -78,6 +81,9 @@ PUBLIC = {
     "write_circle_plus": "odt.model",
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",
+    "classification_report": "odt.classification",
+    "ClassificationReport": "odt.classification",
+    "sample_losses": "odt.classification",
     "OdtWarning": "odt.errors",
     "Schedule": "odt.kernels.schedules",
     "ConstantRate": "odt.kernels.schedules",

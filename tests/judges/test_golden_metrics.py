@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from support.paths import TESTS
 
+from odt.core.training.confusion import Confusion
 from odt.core.training.metrics import fitting_metrics
+from odt.kernels.lossdef import LABELS
+from odt.kernels.metricdef import OutputForm
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import METRICS
 
@@ -44,3 +47,13 @@ def test_every_metric_is_recorded() -> None:
     recorded = {name for _, name in VALUES}
     accuracies = {"categorical_accuracy", "sparse_categorical_accuracy"}  # both are `accuracy`
     assert recorded | accuracies == {*METRICS} - {"top_k_accuracy"} | {"top_2_accuracy", "accuracy"}
+
+
+@pytest.mark.parametrize("kind", ["classes", "rare"])
+def test_the_confusion_matrix_is_that_of_scikit_learn(kind: str) -> None:
+    case = CASES[kind]
+    y, t = np.array(case["y"], np.float32), np.array(case["t"], np.int32)
+    counts = Confusion(OutputForm(LABELS, y.shape[1]))
+    for at in range(0, len(y), 7):
+        counts.update(y[at : at + 7], t[at : at + 7])
+    assert counts.matrix.tolist() == case["confusion"]

@@ -1,0 +1,55 @@
+"""Options of `odt eval` that look at classes and at single samples."""
+
+from pathlib import Path
+
+import click
+
+from odt.cli.options.sections import DATA, LOSS, combine, option
+
+class_options = combine(
+    option(
+        LOSS,
+        "--confusion",
+        is_flag=True,
+        help="Print the confusion matrix: samples by true and predicted class. Of more than 20 "
+        "classes, print the pairs that are confused most often.",
+    ),
+    option(
+        LOSS,
+        "--confusion-csv",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the whole confusion matrix as CSV.",
+    ),
+    option(
+        LOSS,
+        "--per-class",
+        is_flag=True,
+        help="Print precision, recall, F1 and the number of samples of each class.",
+    ),
+)
+
+sample_options = combine(
+    option(
+        DATA,
+        "--wrong",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Print the N most wrong samples: those with the largest loss, of classes only those "
+        "that are predicted as another class.",
+    ),
+    option(
+        DATA,
+        "--sheet",
+        type=click.Path(path_type=Path),
+        metavar="PNG",
+        help="Write a contact sheet of the samples of --wrong: an image of each.",
+    ),
+    option(
+        DATA,
+        "--per-sample",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write loss, target and prediction of each sample as CSV.",
+    ),
+)

@@ -1,0 +1,71 @@
+"""Results of single samples: the loss of each, its target and its prediction."""
+
+import numpy as np
+
+from odt.kernels.lossdef import LABELS
+from odt.kernels.metricdef import FLAGS, NUMBERS, OutputForm
+from odt.kernels.opdef import Array, TensorSpec
+
+
+class SampleResults:
+    """Loss, target and prediction of each sample.
+
+    Attributes:
+        losses: loss of each sample, of all outputs together; their mean is the loss of the data.
+        true, predicted: class of each sample, or its value; None if a sample has several.
+        probability: probability of the predicted class; None for values.
+
+    Args:
+        length: number of samples.
+        form: form of the outputs and targets.
+        output: spec of one sample of the first output that has a loss.
+    """
+
+    def __init__(self, length: int, form: OutputForm, output: TensorSpec) -> None:
+        self.losses = np.empty(length)
+        self.true: Array | None = None
+        self.predicted: Array | None = None
+        self.probability: Array | None = None
+        self._form = form
+        if output.size == (1 if form.targets == NUMBERS else form.classes):
+            dtype = np.float64 if form.targets == NUMBERS else np.int64
+            if not (form.targets == FLAGS and form.classes > 1):
+                self.true, self.predicted = np.empty((2, length), dtype)
+                self.probability = None if form.targets == NUMBERS else np.empty(length)
+
+    @property
+    def wrong(self) -> Array:
+        """Numbers of the samples that are not predicted as their class, the largest loss first.
+
+        Of values, and of samples with several classes, the numbers of all samples.
+        """
+        order = np.argsort(-self.losses, kind="stable")
+        if self.probability is None:
+            return order
+        assert self.true is not None
+        return order[self.true[order] != self.predicted[order]]  # type: ignore[index]
+
+    def add(self, sample: int, loss: float, y: Array, t: Array) -> None:
+        """Adds one sample.
+
+        Args:
+            sample: its number.
+            loss: its loss.
+            y: values of its output.
+            t: values of its target.
+        """
+        self.losses[sample] = loss
+        if self.true is None or self.predicted is None:
+            return
+        form = self._form
+        if self.probability is None:
+            self.true[sample], self.predicted[sample] = t[0], y[0]
+            return
+        if form.targets == FLAGS:
+            best, true = int(y[0] > form.threshold), int(t[0] > 0)
+            p = 1 / (1 + np.exp(-np.float64(y[0]))) if form.logits else y[0]
+            p = p if best else 1 - p
+        else:
+            best, true = int(y.argmax()), int(t[0] if form.targets == LABELS else t.argmax())
+            p = 1 / np.exp(np.float64(y) - y[best]).sum() if form.logits else y[best]
+        self.true[sample], self.predicted[sample], self.probability[sample] = true, best, p

@@ -1,0 +1,57 @@
+"""Figures of classes and losses of samples in Python, with NumPy as the judge."""
+
+import numpy as np
+import pytest
+from support.paths import MLP_SM
+
+import odt
+
+MODEL = MLP_SM / "model.circle"
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(50, 784)).astype(np.float32)
+LABELS = RNG.integers(0, 10, 50)
+Y = np.eye(10, dtype=np.float32)[LABELS]
+
+
+@pytest.mark.parametrize("options", [{}, {"ema": 0.9}, {"micro_batch": 3, "workers": 2}])
+def test_the_report_is_that_of_the_predictions(options: dict[str, float]) -> None:
+    with odt.Trainer(MODEL, batch_size=16, metrics=["f1_score"], **options) as trainer:  # type: ignore[arg-type]
+        trainer.fit(X, Y, epochs=2)
+        report = odt.classification_report(trainer, X, Y, classes=list("abcdefghij"))
+        best = trainer.predict(X).argmax(axis=1)
+        expected = np.zeros((10, 10), int)
+        for true, predicted in zip(LABELS, best, strict=True):
+            expected[true, predicted] += 1
+        np.testing.assert_array_equal(report.confusion_matrix, expected)
+        occurs = (report.support > 0) | (report.predicted > 0)
+        assert trainer.evaluate(X, Y)["f1_score"] == pytest.approx(report.f1_score[occurs].mean())
+    assert str(report).splitlines()[1].split()[0] == "a"
+
+
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum"])
+def test_losses_of_samples_are_those_of_single_batches(reduction: str) -> None:
+    weights = np.arange(50, dtype=np.float32) / 25
+    with odt.Trainer(MODEL, batch_size=16, reduction=reduction) as trainer:
+        losses = odt.sample_losses(trainer, X, Y)
+        alone = [trainer.evaluate(X[k : k + 1], Y[k : k + 1])["loss"] for k in range(50)]
+        np.testing.assert_allclose(losses, alone, 1e-5)
+        np.testing.assert_allclose(odt.sample_losses(trainer, X, Y, weights), weights * alone, 1e-5)
+        if reduction != "sum":
+            assert trainer.evaluate(X, Y)["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+
+
+def test_a_report_needs_classes() -> None:
+    with (
+        odt.Trainer(MODEL, loss="mse") as trainer,
+        pytest.raises(odt.DataError, match="y: targets must be classes"),
+    ):
+        odt.classification_report(trainer, X, Y / 2)
+
+
+def test_classes_that_are_never_predicted_are_named() -> None:
+    with odt.Trainer(MODEL) as trainer:
+        for name, values in trainer.weights.items():
+            trainer.weights[name] = np.zeros_like(values)
+        report = odt.classification_report(trainer, X, Y)
+    assert report.warning.startswith("9 of 10 classes are never predicted: 1 (")
+    assert report.warning.endswith(", ….")
