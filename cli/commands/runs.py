@@ -9,7 +9,7 @@ from odt.cli.options.sections import Command
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.png import new_figure, save_png
 from odt.cli.runs.chart import Chart, svg
-from odt.cli.runs.run import Run, is_run, points, read_run
+from odt.cli.runs.run import Run, figure, is_run, points, read_run
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 from odt.text import table
@@ -82,7 +82,7 @@ def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:
                 str(run.path),
                 str(run.record.get("state", "unfinished")),
                 str(max((row["epoch"] for row in run.rows), default=0)),
-                f"{best[name]:.4g}" if best else "",
+                figure(best[name]) if best else "",
                 str(best["epoch"]) if best else "",
                 time_of(run.seconds),
                 name,

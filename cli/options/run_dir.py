@@ -111,7 +111,7 @@ def run_logs(trainer: odt.Trainer, options: dict[str, Any]) -> list[Any]:
     found = [folder.RowLog(Path(options["log"]))] if options["log"] else []
     if options["run_dir"]:
         recipe = _recipe()
-        files = {"model": Path(trainer.model.path)}
+        files = {"model": Path(trainer.model.path).absolute()}
         files |= {key: Path(recipe[key]) for key in FILES if key in recipe}
         text = recipe_text(recipe, trainer)
         path, tensorboard = Path(options["run_dir"]), options["tensorboard"]

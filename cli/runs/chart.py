@@ -137,11 +137,9 @@ def draw(chart: Chart) -> str:
     if chart.mark:
         at, text = chart.mark
         w = x.at(at)
-        end = "end" if w > WIDTH / 2 else "start"
-        shift = -5 if end == "end" else 5
         parts += [
             f'<line class="mark" x1="{w:.2f}" x2="{w:.2f}" y1="{TOP}" y2="{bottom}"/>',
-            f'<text x="{w + shift:.2f}" y="{TOP + 10}" text-anchor="{end}">{escape(text)}</text>',
+            f'<text x="{WIDTH - RIGHT}" y="18" text-anchor="end">{escape(text)}</text>',
         ]
     for k, (name, line) in enumerate(chart.lines.items()):
         parts += _line(f"c{k % len(COLORS['light'])}", name, line, x, y, name in chart.dashed)
@@ -167,7 +165,9 @@ def _line(
 
 
 def _legend(chart: Chart) -> list[str]:
-    """The names of the lines, in one row; what does not fit is cut."""
+    """The names of the lines, in one row; long names are cut, and one that repeats the title."""
+    if list(chart.lines) == [chart.title]:
+        return []
     parts, at = [], 8.0
     width = (WIDTH - 16) / len(chart.lines)
     for k, name in enumerate(chart.lines):

@@ -126,3 +126,8 @@ def charts_of(run: Run) -> list[Chart]:
 def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
     """The values of a name over the epochs."""
     return [(float(r["epoch"]), float(r[name])) for r in rows if r.get(name) is not None]
+
+
+def figure(value: float) -> str:
+    """Formats a loss or metric: four decimals, or four digits of a small value."""
+    return f"{value:.3e}" if 0 < abs(value) < 0.001 else f"{value:.4f}"

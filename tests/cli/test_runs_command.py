@@ -41,7 +41,7 @@ def test_the_table_has_the_best_epoch_and_what_differs(folder: Path) -> None:
         values = [row["val_loss"] for row in run.rows[1:]]
         assert cells[0] == str(run.path)
         assert cells[1:3] == ["finished", "3"]
-        assert cells[3] == f"{min(values):.4g}"
+        assert cells[3] == f"{min(values):.4f}"
         assert int(cells[4]) == values.index(min(values)) + 1
         assert cells[6:] == ["val_loss", rate]
 
@@ -49,7 +49,7 @@ def test_the_table_has_the_best_epoch_and_what_differs(folder: Path) -> None:
 def test_another_metric_may_be_compared(folder: Path) -> None:
     shown = odt("runs", folder / "r0.01", "--metric", "val_accuracy").stdout.splitlines()[1].split()
     values = [row["val_accuracy"] for row in read_run(folder / "r0.01").rows[1:]]
-    assert shown[3] == f"{max(values):.4g}"
+    assert shown[3] == f"{max(values):.4f}"
     wrong = odt("runs", folder, "--metric", "f1")
     assert wrong.exit_code == 1
     assert "--metric: must be one of accuracy, learning_rate, loss, " in wrong.stderr

@@ -1,0 +1,71 @@
+"""Chart of the memory over a training step, as SVG."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from odt.cli.runs.chart import BOTTOM, COLORS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+
+MB = 1e6
+CONSTANT = ("parameters", "optimizer", "gradients")
+ROW = 16  # pixels of a row of the legend
+
+
+def memory_chart(memory: Mapping[str, Any]) -> str:
+    """Returns an `svg` element: constant memory, and stacked on it the arenas at each call.
+
+    Args:
+        memory: content of memory.json.
+    """
+    layers = layers_of(memory)
+    count = len(next(iter(layers.values())))
+    totals = [sum(layer[k] for layer in layers.values()) for k in range(count)]
+    most = max(memory["total"] / MB, *totals)
+    x = Axis(0, max(count, 1), LEFT, WIDTH - RIGHT)
+    y = Axis(0, most * 1.05, HEIGHT - BOTTOM, TOP - 20)
+    bottom = HEIGHT - BOTTOM
+    parts = ['<text class="name" x="8" y="18">memory over a training step, MB</text>']
+    for tick in y.ticks():
+        h = y.at(tick)
+        parts += [
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{h:.2f}" y2="{h:.2f}"/>',
+            f'<text class="y" x="{LEFT - 6}" y="{h + 4:.2f}" text-anchor="end">{tick:g}</text>',
+        ]
+    below = [0.0] * count
+    for k, (name, layer) in enumerate(layers.items()):
+        above = [a + b for a, b in zip(below, layer, strict=True)]
+        edge = [(c + d, v) for c, v in enumerate(above) for d in (0, 1)]
+        back = [(c + d, v) for c, v in enumerate(below) for d in (0, 1)][::-1]
+        path = " ".join(f"{x.at(a):.2f},{y.at(b):.2f}" for a, b in edge + back)
+        color = f"c{k % len(COLORS['light'])}"
+        title = f"<title>{escape(name)}</title>"
+        parts.append(f'<polygon class="area {color}" points="{path}">{title}</polygon>')
+        below = above
+    whole, forward = y.at(memory["total"] / MB), x.at(memory["forward"])
+    parts += [
+        f'<line class="mark" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{whole:.2f}" y2="{whole:.2f}"/>',
+        f'<text x="{LEFT + 4}" y="{whole - 4:.2f}">allocated</text>',
+        f'<line class="mark" x1="{forward:.2f}" x2="{forward:.2f}" y1="{TOP - 20}" y2="{bottom}"/>',
+        f'<text x="{forward - 4:.2f}" y="{bottom + 17}" text-anchor="end">forward</text>',
+        f'<text x="{forward + 4:.2f}" y="{bottom + 17}">backward</text>',
+    ]
+    for k, name in enumerate(layers):
+        left, top = 8 + k % 2 * WIDTH / 2, HEIGHT + k // 2 * ROW
+        color = f"c{k % len(COLORS['light'])}"
+        parts += [
+            f'<rect class="area {color}" x="{left:.0f}" y="{top - 9}" width="10" height="10"/>',
+            f'<text x="{left + 15:.0f}" y="{top}">{escape(name)}</text>',
+        ]
+    high = HEIGHT + (len(layers) + 1) // 2 * ROW
+    body = "".join(parts)
+    return f'<svg class="chart" viewBox="0 0 {WIDTH} {high}" role="img">{body}</svg>\n'
+
+
+def layers_of(memory: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Megabytes at each call by name, without layers that are empty."""
+    arenas: Mapping[str, list[int]] = memory["arenas"]
+    count = len(next(iter(arenas.values())))
+    layers = {name: [memory[name] / MB] * count for name in CONSTANT}
+    layers["gradients, accumulated"] = layers.pop("gradients")
+    layers |= {f"{name} in arenas": [n / MB for n in row] for name, row in arenas.items()}
+    return {name: layer for name, layer in layers.items() if any(layer)}

@@ -1,0 +1,185 @@
+"""The report of a run: one HTML page without external resources."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from odt import __version__
+from odt.cli.runs.chart import STYLE as CHART_STYLE
+from odt.cli.runs.chart import svg
+from odt.cli.runs.epoch_log import Row
+from odt.cli.runs.memory_chart import memory_chart
+from odt.cli.runs.run import MEMORY, RECIPE, WARNINGS, Run, charts_of, figure
+from odt.core.storage.reading import read_input, reading
+from odt.errors import OdtError
+from odt.text import size
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#222;--pale:#666;--back:#fff;--card:#f5f6f8;--edge:#dcdfe4;
+--good:#2d8a4e;--bad:#c22f4c;--heat:31,111,180}
+@media(prefers-color-scheme:dark){:root{--ink:#ddd;--pale:#9aa0a8;--back:#181818;--card:#232529;
+--edge:#3a3d42;--good:#6fd08e;--bad:#ff8fa3;--heat:90,160,225}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:1160px;padding:16px;font:15px/1.5 system-ui,sans-serif;
+color:var(--ink);background:var(--back)}
+h1{font-size:1.5rem;margin:.2em 0;overflow-wrap:anywhere}
+h2{font-size:1.15rem;margin:2em 0 .6em;border-bottom:1px solid var(--edge);padding-bottom:.2em}
+p{margin:.4em 0}.pale{color:var(--pale)}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:10px;margin:1em 0}
+.card{background:var(--card);border-radius:8px;padding:8px 12px}
+.card b{display:block;font-size:1.25rem;overflow-wrap:anywhere}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:14px}
+.charts svg,.memory svg{width:100%;height:auto;display:block}
+.charts>*,.memory{background:var(--card);border-radius:8px;padding:6px}
+.memory{max-width:640px}
+.area{stroke-width:0;opacity:.75}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.87rem}
+th,td{padding:3px 9px;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
+th:first-child,td:first-child{text-align:left}
+.words td{text-align:left;white-space:normal;overflow-wrap:anywhere}
+.words td:first-child{white-space:nowrap;overflow-wrap:normal;vertical-align:top}
+tr.best td{font-weight:700}
+.matrix td,.matrix th{text-align:center;min-width:2.6em}
+.matrix th:first-child{text-align:right}
+.matrix td:not(.zero){background:rgba(var(--heat),var(--part))}
+.matrix td.zero{color:var(--pale)}
+.matrix td.right{outline:1px solid var(--good);outline-offset:-2px}
+.samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(118px,1fr));gap:10px}
+.sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;overflow-wrap:anywhere;
+margin:0}
+.sample img{width:100%;aspect-ratio:1;object-fit:contain;image-rendering:pixelated;
+background:#202020;border-radius:4px;display:block}
+.bad{color:var(--bad)}.warning{border-left:4px solid var(--bad);padding:4px 12px;margin:.5em 0;
+background:var(--card);overflow-wrap:anywhere}
+pre{background:var(--card);border-radius:8px;padding:10px 12px;overflow-x:auto;font-size:.82rem}
+summary{cursor:pointer;margin:.6em 0}
+"""
+
+
+def page(run: Run, sections: Iterable[str] = (), warnings: Iterable[str] = ()) -> str:
+    """Returns the page.
+
+    Args:
+        run: the run.
+        sections: further sections as HTML, which follow the curves.
+        warnings: further warnings.
+    """
+    name = escape(str(run.path.resolve().name))
+    told = [*_lines(run, WARNINGS), *warnings]
+    body = "".join(
+        [
+            f"<h1>{name}</h1>",
+            f'<p class="pale">{escape(_begun(run))}</p>',
+            cards(run),
+            *(f'<p class="warning">{escape(line)}</p>' for line in told),
+            heading("Curves", curves(run)),
+            *sections,
+            heading("Epochs", epochs(run)),
+            _memory(run),
+            heading("Recipe", f"<pre>{escape(''.join(_text(run, RECIPE)))}</pre>"),
+            heading("Environment", environment(run)),
+        ]
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{name}</title><style>{STYLE}{CHART_STYLE}</style></head>\n<body>{body}"
+        f'<p class="pale">Written by odt {__version__}.</p></body></html>\n'
+    )
+
+
+def heading(title: str, content: str) -> str:
+    """A section with a title."""
+    return f"\n<section><h2>{escape(title)}</h2>{content}</section>"
+
+
+def cards(run: Run) -> str:
+    """The figures that matter most."""
+    best = run.best
+    shown: dict[str, str] = {}
+    if best:
+        shown[f"best {run.monitor}"] = figure(best[run.monitor])
+        shown["best epoch"] = f"{best['epoch']} of {run.rows[-1]['epoch']}"
+    first = run.rows[0] if run.rows and not run.rows[0]["epoch"] else None
+    if first and first.get(run.monitor) is not None:
+        shown[f"{run.monitor} before training"] = figure(first[run.monitor])
+    shown["time of all steps"] = f"{run.seconds:.1f} s"
+    shown["state"] = str(run.record.get("state", "unfinished"))
+    cells = (f'<div class="card">{escape(k)}<b>{escape(v)}</b></div>' for k, v in shown.items())
+    return f'<div class="cards">{"".join(cells)}</div>'
+
+
+def curves(run: Run) -> str:
+    """Charts of loss, metrics and learning rate."""
+    if not run.rows:
+        return "<p>No epoch is complete.</p>"
+    charts = (f"<div>{svg([chart], alone=False)}</div>" for chart in charts_of(run))
+    return f'<div class="charts">{"".join(charts)}</div>'
+
+
+def epochs(run: Run) -> str:
+    """The log as a table; the best epoch is bold."""
+    names = list(dict.fromkeys(name for row in run.rows for name in row))
+    best = run.best
+    rows = [table_row((cell(row.get(n)) for n in names), row is best) for row in run.rows]
+    head = "".join(f"<th>{escape(n.replace('_', ' '))}</th>" for n in names)
+    table = f'<div class="wide"><table id="log"><tr>{head}</tr>{"".join(rows)}</table></div>'
+    if len(run.rows) > 30:
+        return f"<details><summary>{len(run.rows)} rows</summary>{table}</details>"
+    return table
+
+
+def table_row(cells: Iterable[str], best: bool = False) -> str:
+    """A row of a table."""
+    mark = ' class="best"' if best else ""
+    return f"<tr{mark}>{''.join(f'<td>{escape(c)}</td>' for c in cells)}</tr>"
+
+
+def cell(value: float | None) -> str:
+    """A figure of the log, with six digits."""
+    return "" if value is None else f"{value:.6g}"
+
+
+def environment(run: Run) -> str:
+    """Versions and files."""
+    record: Mapping[str, Any] = run.record
+    names = ("odt", "numpy", "python", "kernels", "platform")
+    rows = [table_row((n, str(record[n]))) for n in names if n in record]
+    for name, file in record.get("files", {}).items():
+        about = f"{file['path']}, {size(file['bytes'])}, SHA-256 {file['sha256']}"
+        rows.append(table_row((name, about)))
+    for start in record.get("starts", []):
+        rows.append(table_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
+    return f'<table class="words">{"".join(rows)}</table>'
+
+
+def _memory(run: Run) -> str:
+    text = "".join(_text(run, MEMORY))
+    if not text:
+        return ""
+    with reading(str(run.path / MEMORY), "must be the memory of a run", OdtError):
+        memory = json.loads(text)
+        about = (
+            f"{size(memory['total'])} allocated; batches of {memory['batch']} as micro-batches of "
+            f"{memory['micro_batch']}, workers: {memory['workers']}."
+        )
+        chart = memory_chart(memory)
+    return heading("Memory", f'<p>{about}</p><div class="memory">{chart}</div>')
+
+
+def _begun(run: Run) -> str:
+    starts: Sequence[Row] = run.record.get("starts", [])
+    model = run.record.get("files", {}).get("model", {}).get("path", "")
+    return ", ".join(text for text in (model, str(starts[0]["time"]) if starts else "") if text)
+
+
+def _text(run: Run, name: str) -> list[str]:
+    """The text of a file, if there is one."""
+    path = run.path / name
+    return [read_input(path, "text", OdtError).decode(errors="replace")] if path.exists() else []
+
+
+def _lines(run: Run, name: str) -> list[str]:
+    return [line for text in _text(run, name) for line in text.splitlines()]

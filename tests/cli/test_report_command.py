@@ -1,0 +1,167 @@
+"""The report of a run: its figures are those of the log, and the page needs nothing else."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.charts import values_of
+from support.paths import MLP_SM
+
+from odt.cli.main import main
+
+LINE = [str(MLP_SM / "model.circle"), "--load-input", str(MLP_SM / "input.bin")]
+LINE += ["--load-expected", str(MLP_SM / "expected.bin"), "--validation-split", "0.25"]
+LINE += ["--metric", "accuracy", "--seed", "1", "--schedule", "cosine"]
+VOID = {"meta", "img", "br"}
+
+
+def odt(*arguments: object) -> str:
+    done = CliRunner().invoke(main, [str(a) for a in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+class Page(HTMLParser):
+    """A page: rows of its tables by id or class, texts of its cards; every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.cards: dict[str, str] = {}
+        self.attributes: list[tuple[str, str | None]] = []
+        self._table = ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+        values = dict(attrs)
+        if tag == "table":
+            self._table = values.get("id") or values.get("class") or ""
+            self.tables[self._table] = []
+        if tag == "tr":
+            self.tables[self._table].append([])
+        if tag in ("td", "th"):
+            self.tables[self._table][-1].append("")
+        self._card = values.get("class") == "card" or (tag == "b" and bool(self.cards))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("td", "th"):
+            self.tables[self._table][-1][-1] += data
+        elif self.open and self.open[-1] == "b":
+            self.cards[next(reversed(self.cards))] = data
+        elif self.open[-1:] == ["div"] and self._card:
+            self.cards[data] = ""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "a <run>"
+    odt("train", *LINE, "--epochs", 4, "--run-dir", path)
+    odt("report", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def text(run: Path) -> str:
+    return (run / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def rows(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def test_the_table_is_the_log(text: str, rows: list[dict[str, Any]]) -> None:
+    head, *lines = Page(text).tables["log"]
+    assert [name.replace(" ", "_") for name in head] == list(rows[0])
+    for line, row in zip(lines, rows, strict=True):
+        assert [float(cell) for cell in line] == pytest.approx(list(row.values()), rel=1e-5)
+
+
+def test_the_curves_are_the_log(text: str, rows: list[dict[str, Any]]) -> None:
+    """Each point, read back by the numbers at the axes."""
+    pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    found = {k: v for picture in pictures[:-1] for k, v in values_of(picture).items()}
+    assert set(found) == {"loss", "val_loss", "accuracy", "val_accuracy", "learning rate"}
+    for name, line in found.items():
+        key = name.replace(" ", "_")
+        wanted = [(r["epoch"], r[key]) for r in rows if key != "learning_rate" or r["epoch"]]
+        span = max(value for _, value in wanted)
+        for (x, y), (epoch, value) in zip(line, wanted, strict=True):
+            assert x == pytest.approx(epoch, abs=0.02)
+            assert y == pytest.approx(value, abs=0.01 * span)
+    labels = re.findall(r"<title>(\S+) (\S+) at (\d+)</title>", text)
+    assert {(n, int(e)): float(v) for n, v, e in labels if n == "val_loss"} == {
+        ("val_loss", r["epoch"]): pytest.approx(r["val_loss"], rel=1e-5) for r in rows
+    }
+
+
+def test_the_best_epoch_is_marked(text: str, rows: list[dict[str, Any]]) -> None:
+    best = min(rows[1:], key=lambda row: row["val_loss"])
+    cards = Page(text).cards
+    assert cards["best val_loss"] == f"{best['val_loss']:.4f}"
+    assert cards["best epoch"] == f"{best['epoch']} of 4"
+    assert cards["val_loss before training"] == f"{rows[0]['val_loss']:.4f}"
+    assert cards["state"] == "finished"
+    assert text.count(f"best: epoch {best['epoch']}<") == 2  # on the charts of loss and accuracy
+    (bold,) = re.findall(r'<tr class="best"><td>(\d+)</td>', text)
+    assert int(bold) == best["epoch"]
+
+
+def test_the_memory_is_that_of_the_plan(run: Path, text: str) -> None:
+    """The top of the stack at each call, read back from the picture."""
+    memory = json.loads((run / "memory.json").read_text())
+    picture = re.findall(r"<svg.*?</svg>", text, re.DOTALL)[-1]
+    *_, last = re.findall(r'<polygon class="area[^"]*" points="([^"]*)"', picture)
+    ys = re.findall(r'<text class="y" x="[-\d.]+" y="([-\d.]+)"[^>]*>([^<]*)</text>', picture)
+    (p0, v0), (p1, v1) = [(float(p) - 4, float(v)) for p, v in ys[:2]]
+    pairs = [tuple(map(float, pair.split(","))) for pair in last.split()]
+    count = len(memory["arenas"]["data"])
+    constant = sum(memory[name] for name in ("parameters", "optimizer", "gradients"))
+    for k in range(count):
+        whole = constant + sum(row[k] for row in memory["arenas"].values())
+        shown = v0 + (pairs[2 * k][1] - p0) * (v1 - v0) / (p1 - p0)
+        assert shown * 1e6 == pytest.approx(whole, rel=0.01)
+    assert f"{memory['total'] / 1e6:.1f} MB allocated" in text
+
+
+def test_the_page_needs_nothing_else(text: str) -> None:
+    page = Page(text)
+    names = {"src", "href", "action", "srcset", "xlink:href"}
+    links = [value for name, value in page.attributes if name in names]
+    assert all(str(link).startswith("data:") for link in links)
+    assert not re.search(r"https?:|url\(|@import|<script|<link", text)
+    assert "a &lt;run&gt;" in text
+    assert "prefers-color-scheme:dark" in text
+
+
+def test_a_run_that_was_killed_has_a_report(run: Path, tmp_path: Path) -> None:
+    """Also before its first epoch is complete."""
+    for name in ("recipe.toml", "run.json", "memory.json"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    (tmp_path / "log.jsonl").write_text('{"epoch": 0, "lo')
+    (tmp_path / "warnings.txt").write_text("Warning: <b> is below & above.\n")
+    odt("report", tmp_path, "-o", tmp_path / "x.html")
+    text = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "No epoch is complete." in text
+    assert "Warning: &lt;b&gt; is below &amp; above." in text
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["report", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "must be the folder of a run, but it has no recipe.toml." in done.stderr
