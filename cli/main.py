@@ -5,7 +5,6 @@ file. `odt --help` prints the first line of each module's docstring. It reads th
 importing the module, because commands import the engine, which is slow.
 """
 
-import difflib
 import importlib
 import importlib.util
 import pkgutil
@@ -47,6 +46,8 @@ class Group(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as e:
+            import difflib
+
             close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
             raise click.UsageError(e.format_message() + hint, ctx) from e

@@ -1,6 +1,5 @@
 """Click types of option values: words, sizes, intervals, NAME=VALUE."""
 
-import difflib
 import json
 import math
 import re
@@ -74,6 +73,8 @@ class Word(click.ParamType[str]):
                 param,
                 ctx,
             )
+        import difflib
+
         close = difflib.get_close_matches(word, self.words, n=1)
         hint = f" Did you mean {_kebab(close[0])}?" if close else ""
         known = ", ".join(map(_kebab, self.words))

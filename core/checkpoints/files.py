@@ -8,7 +8,6 @@ import io
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -78,7 +77,7 @@ def write_any(
         ModelError: if the checkpoint is of another model, or the file cannot be written.
         OptionError: if the format cannot hold the checkpoint.
     """
-    kind = FORMATS.get(Path(path).suffix.lower(), "onert")
+    kind = FORMATS.get(os.path.splitext(path)[1].lower(), "onert")
     chunks: Iterable[Any]
     if kind == "onert":
         chunks = [_to_onert(found, where, model)]

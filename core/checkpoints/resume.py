@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
@@ -314,7 +313,7 @@ class Saver:
             )
         if path is not None:
             AtomicFile(path).discard()  # better refused now than after an epoch
-            remove_leftovers(Path(os.path.realpath(path)).parent)
+            remove_leftovers(os.path.dirname(os.path.realpath(path)))
             next(self._encoded())
 
     def step(self, epoch: int, number: int) -> None:

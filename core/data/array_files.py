@@ -2,12 +2,9 @@
 
 import math
 import os
-import shutil
 import struct
-import tempfile
-import zipfile
 from collections.abc import Collection
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,6 +20,9 @@ from odt.core.storage.reading import (
 )
 from odt.errors import DataError
 from odt.kernels.opdef import Array
+
+if TYPE_CHECKING:
+    import zipfile
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 NPY = b"\x93NUMPY"
@@ -63,6 +63,8 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
 
 def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
     """The first `count` arrays of an .npz file by name; None for all."""
+    import zipfile
+
     with (
         open_input(path) as file,
         reading(path, "must be an .npz of number arrays"),
@@ -102,8 +104,12 @@ def map_arrays(path: str) -> dict[str, Rows]:
         }
 
 
-def _npz_member(path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Rows:
+def _npz_member(path: str, archive: "zipfile.ZipFile", member: "zipfile.ZipInfo") -> Rows:
     """Maps an uncompressed member; unpacks a compressed one to an unnamed temporary file."""
+    import shutil
+    import tempfile
+    import zipfile
+
     with open_input(path) as f:
         if member.compress_type == zipfile.ZIP_STORED:
             f.seek(member.header_offset)

@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,8 +88,8 @@ def rescale(x: Array, scale: str) -> None:
         x -= x.dtype.type(1)
 
 
-def sidecar_path(path: str) -> Path:
-    return Path(f"{path}.json")
+def sidecar_path(path: str) -> str:
+    return f"{path}.json"
 
 
 def read_sidecar(path: str) -> Sidecar | None:

@@ -227,7 +227,7 @@ class Hdf5Output(Output):
 OUTPUTS: dict[str, type[Output]] = {"raw": RawOutput, "hdf5": Hdf5Output, "npz": NpzOutput}
 
 
-def sha256(path: Path) -> str:
+def sha256(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file, in hex."""
     with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from pathlib import Path
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class Expected:
     scales: Mapping[int, Array] = field(default_factory=dict)
     entries: Mapping[str, bytes | None] = field(default_factory=dict)
 
-    def check(self, written: Path) -> None:
+    def check(self, written: str) -> None:
         """Compares the written file with the expected contents, bit for bit.
 
         Raises:

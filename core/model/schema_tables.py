@@ -6,26 +6,24 @@ arrays, tables as dictionaries, vectors of tables as lists.
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import flatbuffers
 import numpy as np
-from flatbuffers import number_types
 
 from odt.core.model.flatbuffer import Table
 from odt.kernels.opdef import Array
 from odt.schemas import circle, tflite_metadata
+
+if TYPE_CHECKING:
+    import flatbuffers
 
 TABLES = circle.TABLES | tflite_metadata.TABLES
 ENUMERATIONS = circle.ENUMERATIONS | tflite_metadata.ENUMERATIONS
 UNUSED = "-"
 TEXT = "str"
 DATA_ALIGNMENT = 16  # of the vector `data` of table Buffer, as the schema demands
-FLAGS = {
-    flags.packer_type.format.strip("<"): flags
-    for name, flags in vars(number_types).items()
-    if name.endswith("Flags") and "Offset" not in name
-}
+# Types of numbers, as codes of the struct module → constructor in Python.
+NUMBERS = {"?": bool, "f": float, "d": float} | dict.fromkeys("bBhHiIqQ", int)
 
 
 class Field(NamedTuple):
@@ -49,8 +47,8 @@ def fields_of(table: str) -> tuple[Field, ...]:
         value: Any = None
         if element != kind:
             value = ()
-        elif kind in FLAGS:
-            value = FLAGS[kind].py_type(float(default or 0))
+        elif kind in NUMBERS:
+            value = NUMBERS[kind](float(default or 0))
         if name != UNUSED:
             found.append(Field(slot, name, element, element != kind, value))
     return tuple(found)
@@ -91,7 +89,7 @@ def _value(table: Table, field: Field, found: Mapping[str, Any]) -> Any:
         if kind != "B":  # bytes are never taken apart
             table.source.spend(table.where, len(values))
         return values
-    if kind in FLAGS:
+    if kind in NUMBERS:
         return table.scalar(slot, kind)
     if kind == TEXT:
         return table.text(slot, name) if table.target(slot) else None
@@ -105,7 +103,7 @@ def _value(table: Table, field: Field, found: Mapping[str, Any]) -> Any:
     return unpack(child, kind) if child else None
 
 
-def pack(builder: flatbuffers.Builder, name: str, values: Mapping[str, Any]) -> int:
+def pack(builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any]) -> int:
     """Writes a table and all that it refers to.
 
     Args:
@@ -121,19 +119,32 @@ def pack(builder: flatbuffers.Builder, name: str, values: Mapping[str, Any]) -> 
     offsets = {
         f.slot: _packed(builder, f, value, values, alignment)
         for f, value in fields
-        if f.is_vector or f.kind not in FLAGS
+        if f.is_vector or f.kind not in NUMBERS
     }
     builder.StartObject(len(TABLES[name].split()))
     for f, value in fields:
         if f.slot in offsets:
             builder.PrependUOffsetTRelativeSlot(f.slot, offsets[f.slot], 0)
         else:
-            builder.PrependSlot(FLAGS[f.kind], f.slot, value, f.default)
+            builder.PrependSlot(_flags(f.kind), f.slot, value, f.default)
     return int(builder.EndObject())
 
 
+@cache
+def _flags(kind: str) -> Any:
+    """The description of a type of numbers in flatbuffers."""
+    from flatbuffers import number_types
+
+    named = {n: f for n, f in vars(number_types).items() if n.endswith("Flags")}
+    return next(
+        flags
+        for name, flags in named.items()
+        if "Offset" not in name and flags.packer_type.format.strip("<") == kind
+    )
+
+
 def _packed(
-    builder: flatbuffers.Builder,
+    builder: "flatbuffers.Builder",
     field: Field,
     value: Any,
     values: Mapping[str, Any],
@@ -156,7 +167,7 @@ def _packed(
     return pack(builder, kind, value)
 
 
-def _numbers(builder: flatbuffers.Builder, values: Array, alignment: int) -> int:
+def _numbers(builder: "flatbuffers.Builder", values: Array, alignment: int) -> int:
     builder.StartVector(values.itemsize, len(values), max(alignment, values.itemsize))
     builder.head -= values.nbytes
     builder.Bytes[builder.head : builder.head + values.nbytes] = values.tobytes()

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any
 
-import flatbuffers
 import numpy as np
 
 from odt.core.model.flatbuffer import FlatBuffer, Table
@@ -263,6 +262,8 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
             f"must be left out for a circle+ file, which stores only {known} of {info.optimizer}",
         )
     trainable = range(operators) if info.trainable_ops is None else info.trainable_ops
+    import flatbuffers
+
     builder = flatbuffers.Builder(256)
     listed = builder.CreateNumpyVector(np.array(trainable, np.int32))
     builder.StartObject(len(names))

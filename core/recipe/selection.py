@@ -4,7 +4,6 @@ A pattern is a case-sensitive shell pattern (fnmatch: *, ?, [a-z]). It matches a
 in the file, or by an operator that reads it, such as CONV_2D.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -196,6 +195,8 @@ def check_pattern(field: str, pattern: str, names: Mapping[int, Iterable[str]]) 
     known = sorted({name for each in names.values() for name in each})
     if matches(known, pattern):
         return
+    import difflib
+
     near = difflib.get_close_matches(pattern.strip("*"), known, NEAR, 0.3) or known[:NEAR]
     raise OptionError(
         field,

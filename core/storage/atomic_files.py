@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,17 +33,19 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
+        import tempfile
+
         self.path = path
         self.error = error
-        self.temporary: Path | None = None
+        self.temporary: str | None = None
         target = self._target()
         try:
-            if target.exists() and not target.is_file():
+            if os.path.exists(target) and not os.path.isfile(target):
                 raise OSError("it is there and is no file")
-            handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=target.parent)
+            handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=os.path.dirname(target))
         except OSError as e:
             raise self._refuse(e) from e
-        self.temporary = Path(name)
+        self.temporary = name
         _lock(handle)
         self._file = open(handle, "wb")  # noqa: SIM115  # closed by commit or discard
 
@@ -56,7 +56,7 @@ class AtomicFile:
         except OSError as e:
             raise self._refuse(e) from e
 
-    def flush(self) -> Path:
+    def flush(self) -> str:
         """Flushes the buffer; returns the path of the temporary file, which can then be read."""
         assert self.temporary is not None
         try:
@@ -84,14 +84,15 @@ class AtomicFile:
         except OSError as e:
             raise self._refuse(e) from e
         self.temporary = None
-        _sync_folder(target.parent)
+        _sync_folder(os.path.dirname(target))
 
     def discard(self) -> None:
         """Removes the temporary file; does nothing after commit."""
         with contextlib.suppress(OSError):  # a full disk shows again when a buffer is flushed
             self._file.close()
         if self.temporary is not None:
-            self.temporary.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.temporary)
             self.temporary = None
 
     def __enter__(self) -> Self:
@@ -109,9 +110,9 @@ class AtomicFile:
         finally:
             self.discard()
 
-    def _target(self) -> Path:
+    def _target(self) -> str:
         try:
-            return Path(os.path.realpath(self.path))
+            return os.path.realpath(self.path)
         except ValueError as e:  # a null byte
             raise self._refuse(e) from e
 
@@ -123,7 +124,7 @@ def write_atomically(
     path: str | os.PathLike[str],
     chunks: Iterable[Any],
     error: type[OdtError] = ModelError,
-    check: Callable[[Path], None] | None = None,
+    check: Callable[[str], None] | None = None,
 ) -> None:
     """Writes a file atomically; if that fails, an old file stays as it was.
 
@@ -143,12 +144,15 @@ def write_atomically(
             check(file.flush())
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
     """Removes temporary files of killed processes, but not those of running ones."""
-    for leftover in folder.glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(OSError), open_regular(leftover) as file:
-            if _lock(file.fileno()):
-                leftover.unlink()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            leftover = os.path.join(folder, name)
+            if name.startswith(UNFINISHED):
+                with contextlib.suppress(OSError), open_regular(leftover) as file:
+                    if _lock(file.fileno()):
+                        os.unlink(leftover)
 
 
 def _lock(handle: int) -> bool:
@@ -162,10 +166,10 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _mode(target: Path) -> int:
+def _mode(target: str) -> int:
     """Permissions of the old file, or of a new file: mkstemp grants them to the owner alone."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
+    if os.path.exists(target):
+        return os.stat(target).st_mode & 0o777
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
@@ -175,7 +179,7 @@ def _reason(e: OSError | ValueError) -> str:
     return str(getattr(e, "strerror", None) or e).lower()
 
 
-def _sync_folder(folder: Path) -> None:
+def _sync_folder(folder: str) -> None:
     """Makes a rename durable across power failures, where the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -3,19 +3,19 @@
 The stages are the phases of onert_train: MODEL_LOAD, PREPARE, EXECUTE.
 """
 
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 
 INTERVAL = 0.1  # seconds between two samples, as in onert_train
-STATUS = Path("/proc/self/status")
-SMAPS = Path("/proc/self/smaps")
-ROLLUP = Path("/proc/self/smaps_rollup")  # the sums of smaps at a fraction of the cost
+STATUS = "/proc/self/status"
+SMAPS = "/proc/self/smaps"
+ROLLUP = "/proc/self/smaps_rollup"  # the sums of smaps at a fraction of the cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ def usage() -> Usage:
         OptionError: if the system has no /proc/self.
     """
     try:
-        status = STATUS.read_text()
-        maps = (ROLLUP if ROLLUP.exists() else SMAPS).read_text()
+        with open(STATUS) as status, open(ROLLUP if os.path.exists(ROLLUP) else SMAPS) as maps:
+            sizes, shares = status.read(), maps.read()
     except OSError as e:
         raise OptionError("mem_poll", "needs /proc/self", e, "Leave it out.") from e
-    return Usage(_sum(status, "VmRSS:"), _sum(status, "VmHWM:"), _sum(maps, "Pss:"))
+    return Usage(_sum(sizes, "VmRSS:"), _sum(sizes, "VmHWM:"), _sum(shares, "Pss:"))
 
 
 def _sum(text: str, key: str) -> int:

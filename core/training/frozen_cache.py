@@ -7,7 +7,6 @@ that resumed training gives the same bits.
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -315,6 +314,8 @@ def _allocate(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Ar
     try:
         return [_mapped(spec) if on_disk else np.empty(spec.shape, spec.dtype) for spec in rows]
     except (OSError, MemoryError) as e:
+        import tempfile
+
         reason = str(getattr(e, "strerror", None) or e).lower()
         where = _folder() or tempfile.gettempdir() if on_disk else "memory"
         hint = "Let TMPDIR name another folder." if on_disk else 'Give `cache_frozen="disk"`.'
@@ -329,6 +330,8 @@ def _folder() -> str | None:
 
 
 def _mapped(spec: TensorSpec) -> Array:
+    import tempfile
+
     with tempfile.TemporaryFile(prefix="odt-cache-", dir=_folder()) as file:
         if hasattr(os, "posix_fallocate"):  # a hole that the disk cannot fill would be a SIGBUS
             os.posix_fallocate(file.fileno(), 0, spec.nbytes)

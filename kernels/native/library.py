@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from types import MappingProxyType
 
 from odt.dataclass import dataclass
@@ -47,11 +46,11 @@ class Exports:
 @cache
 def _open() -> tuple[ctypes.CDLL | None, str]:
     """Opens the library; returns it and how it differs from this package."""
-    folder = Path(__file__).parent
+    folder = os.path.dirname(__file__)
     for suffix in EXTENSION_SUFFIXES:
-        path = folder / f"_kernels{suffix}"
-        if path.exists():
-            library = ctypes.CDLL(str(path))
+        path = os.path.join(folder, f"_kernels{suffix}")
+        if os.path.exists(path):
+            library = ctypes.CDLL(path)
             return library, _mismatch(library)
     return None, ""
 

@@ -4,10 +4,8 @@ Epochs and batches are counted from 0. `logs` holds the loss and the metrics by 
 validation data have names that begin with `val_`.
 """
 
-import csv
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odt.core.runtime.parameters import by_name
@@ -208,11 +206,13 @@ class CSVLogger(Callback):
         """Creates an empty file, unless `append` is set."""
         self._names = []
         if not self.append:
-            Path(self.filename).write_text("", encoding="utf-8")
+            open(self.filename, "w").close()
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Writes the line of an epoch; an empty file gets a header line first."""
-        with Path(self.filename).open("a", newline="", encoding="utf-8") as file:
+        import csv
+
+        with open(self.filename, "a", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter=self.separator)
             if not self._names:
                 self._names = list(logs)

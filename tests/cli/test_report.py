@@ -184,6 +184,6 @@ def test_polling_sees_memory_that_a_phase_gives_back(monkeypatch: pytest.MonkeyP
 
 
 def test_polling_without_proc_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "STATUS", phases.STATUS.with_name("no-such-file"))
+    monkeypatch.setattr(phases, "STATUS", "/proc/self/no-such-file")
     with pytest.raises(OptionError, match=r"`mem_poll=`: needs /proc/self, but got: .*no-such"):
         StageTimer(poll_memory=True)

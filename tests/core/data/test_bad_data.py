@@ -60,18 +60,18 @@ def array_that_claims_more(path: Path) -> None:
 
 def strange_sidecar(path: Path) -> None:
     path.write_bytes(bytes(48))
-    sidecar_path(str(path)).write_text('{"format": "odt-data", "version": 99}')
+    Path(sidecar_path(str(path))).write_text('{"format": "odt-data", "version": 99}')
 
 
 def sidecar_of_another_format(path: Path) -> None:
     path.write_bytes(bytes(48))
     text = Sidecar((PIXELS,), 2).to_json()
-    sidecar_path(str(path)).write_text(text.replace("odt-data", "other-data"))
+    Path(sidecar_path(str(path))).write_text(text.replace("odt-data", "other-data"))
 
 
 def sidecar_of_another_file(path: Path) -> None:
     path.write_bytes(bytes(48))
-    sidecar_path(str(path)).write_text(Sidecar((PIXELS,), 3).to_json())
+    Path(sidecar_path(str(path))).write_text(Sidecar((PIXELS,), 3).to_json())
 
 
 def npy_header(text: str) -> Callable[[Path], object]:
@@ -171,7 +171,7 @@ def sidecar_with(**fields: object) -> Callable[[Path], object]:
     def make(path: Path) -> None:
         path.write_bytes(bytes(48))
         content = json.loads(Sidecar((PIXELS,), 2).to_json())
-        sidecar_path(str(path)).write_text(json.dumps({**content, **fields}))
+        Path(sidecar_path(str(path))).write_text(json.dumps({**content, **fields}))
 
     return make
 

@@ -202,7 +202,7 @@ def test_a_sidecar_describes_the_bytes(tmp_path: Path) -> None:
     path = raw(tmp_path / "x.bin", numbers(4, 6).astype(np.uint8))
     pixels = TensorSpec((2, 3), np.dtype(np.uint8))
     sidecar = Sidecar((pixels,), 4, ("cat", "dog"), "00", {"source": {"name": "mnist"}})
-    sidecar_path(path).write_text(sidecar.to_json())
+    Path(sidecar_path(path)).write_text(sidecar.to_json())
     assert read_sidecar(path) == sidecar
     (column,) = open_columns(path, [PIXELS], "input")
     assert np.array_equal(read(column, slice(None)), numbers(4, 6))

@@ -54,7 +54,7 @@ def test_other_orders_of_axes_are_refused_and_the_right_one_is_named(
             f["value/0"] = x
     else:
         path.write_bytes(x.tobytes())
-        sidecar_path(str(path)).write_text(Sidecar((TensorSpec(shape, F32),), 2).to_json())
+        Path(sidecar_path(str(path))).write_text(Sidecar((TensorSpec(shape, F32),), 2).to_json())
     with pytest.raises(DataError) as e:
         open_columns(str(path), [TensorSpec(wanted, F32)], "input")
     said = str(e.value)
@@ -85,7 +85,7 @@ def test_expected_values_of_outputs_without_a_loss_are_refused(tmp_path: Path) -
     path = str(tmp_path / "t.bin")
     two = Sidecar((TensorSpec((3,), F32), TensorSpec((), np.dtype(np.int32))), 2)
     (tmp_path / "t.bin").write_bytes(bytes(two.nbytes))
-    sidecar_path(path).write_text(two.to_json())
+    Path(sidecar_path(path)).write_text(two.to_json())
     with pytest.raises(DataError, match=r"wants 1 .* says 2. .*the outputs that have a loss"):
         open_columns(path, [TensorSpec((3,), F32)], "expected output")
 

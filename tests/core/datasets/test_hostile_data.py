@@ -319,7 +319,7 @@ def test_temporary_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
         made("--source", tmp_path / "s", "-o", tmp_path / "o")
         hidden = [name for name in files(tmp_path / "o") if name.startswith(".")]
         assert other.temporary is not None
-        assert hidden == [other.temporary.name]
+        assert hidden == [Path(other.temporary).name]
 
 
 def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_an_export_that_reads_back_otherwise_does_not_take_its_name(
     weights = {w: np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)}
     info = TrainingInfo(loss="mean_squared_error", learning_rate=0.125)
 
-    def damaged(path: Path, chunks: Iterator[bytes], check: Callable[[Path], None]) -> None:
+    def damaged(path: Path, chunks: Iterator[bytes], check: Callable[[str], None]) -> None:
         data, (value, at) = b"".join(map(bytes, chunks)), BYTES[changed]
         at += data.index(value) if changed == "identifier" else data.rindex(value)
         write_atomically(path, [data[:at], bytes([data[at] ^ 2]), data[at + 1 :]], check=check)
