@@ -7,11 +7,14 @@ import importlib
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from typing import Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from odt.kernels.lossdef import LossDef
-from odt.kernels.metricdef import MetricDef
-from odt.kernels.opdef import OpDef, UpdateRule
+from odt.kernels.row_index import ROWS
+
+if TYPE_CHECKING:
+    from odt.kernels.lossdef import LossDef
+    from odt.kernels.metricdef import MetricDef
+    from odt.kernels.opdef import OpDef, UpdateRule
 
 
 class Row(Protocol):
@@ -38,7 +41,8 @@ def _modules(folder: str) -> frozenset[str]:
 class Rows(Mapping[str, R]):
     """Mapping from names to the rows of a folder, one module for each row, in order of position.
 
-    `name in rows` imports nothing; iteration imports all modules.
+    Names, their order and onert's numbers import nothing: they are read from kernels/row_index.py,
+    which `make pages` writes. Names that it lacks come last.
 
     Args:
         folder: folder in `kernels`.
@@ -46,7 +50,8 @@ class Rows(Mapping[str, R]):
     """
 
     def __init__(self, folder: str, attribute: str) -> None:
-        self._folder, self._attribute = folder, attribute
+        self.folder, self._attribute = folder, attribute
+        self._index = ROWS.get(folder, {})
         self._added: dict[str, R] = {}
 
     def add(self, row: R) -> None:
@@ -55,16 +60,19 @@ class Rows(Mapping[str, R]):
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return _modules(self._folder)
+        return _modules(self.folder)
 
     @cached_property
     def _sorted(self) -> tuple[str, ...]:
-        return tuple(sorted(self._names, key=lambda name: (self[name].place, name)))
+        return (
+            *(name for name in self._index if name in self._names),
+            *sorted(self._names - self._index.keys()),
+        )
 
     @cached_property
     def onert_numbers(self) -> Mapping[str, str]:
         """Returns onert_train's numbers → names, in the order of the numbers."""
-        known = {row.onert: name for name, row in self.items() if row.onert is not None}
+        known = {n: name for name, n in self._index.items() if n is not None}
         return {str(number): known[number] for number in sorted(known)}
 
     def __contains__(self, name: object) -> bool:
@@ -75,7 +83,7 @@ class Rows(Mapping[str, R]):
             return self._added[name]
         if name not in self._names:
             raise KeyError(name)
-        module = importlib.import_module(f"odt.kernels.{self._folder}.{name}")
+        module = importlib.import_module(f"odt.kernels.{self.folder}.{name}")
         return cast(R, getattr(module, self._attribute))
 
     def __iter__(self) -> Iterator[str]:
@@ -85,9 +93,9 @@ class Rows(Mapping[str, R]):
         return len(self._names)
 
 
-LOSSES: Rows[LossDef] = Rows("losses", "LOSS")
-OPTIMIZERS: Rows[UpdateRule] = Rows("optimizers", "RULE")
-METRICS: Rows[MetricDef] = Rows("metrics", "METRIC")
+LOSSES: "Rows[LossDef]" = Rows("losses", "LOSS")
+OPTIMIZERS: "Rows[UpdateRule]" = Rows("optimizers", "RULE")
+METRICS: "Rows[MetricDef]" = Rows("metrics", "METRIC")
 
 
 @cache
@@ -97,8 +105,8 @@ def operator_names() -> tuple[str, ...]:
 
 
 @cache
-def find_operator(name: str) -> OpDef | None:
+def find_operator(name: str) -> "OpDef | None":
     """Returns the row of a BuiltinOperator, or None if odt does not support it."""
     if name not in operator_names():
         return None
-    return cast(OpDef, importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)
+    return cast("OpDef", importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)

@@ -9,6 +9,7 @@ Hutter 2017 for cosine and its restarts; torch's StepLR, LinearLR and OneCycleLR
 2018), whose momentum stays constant here.
 """
 
+import dataclasses
 import math
 from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Self
@@ -29,7 +30,7 @@ LIMITS: dict[str, tuple[float, float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)  # users derive by the standard decorator
 class Schedule:
     """A learning rate schedule; call it with the number of updates before a step.
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-# In this order: docs/api.md describes the classes.
+# In this order: lists are in the order of the index, and docs/api.md describes the classes.
 TOOLS = (
+    "write_row_index",
     "write_optimizer_classes",
     "write_loss_classes",
     "write_tables",

@@ -24,18 +24,7 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
-from odt.cli.options.training_run import (
-    build,
-    check_exports,
-    check_files,
-    exports_of,
-    open_samples,
-    refuse_unused,
-    trainer_of,
-    write_exports,
-)
 from odt.cli.output.signals import keep_going, leave, stop_on_signals
-from odt.cli.output.training_log import TrainingLog, warnings_as_lines
 from odt.core.storage.usage import StageTimer
 from odt.errors import LostFileError
 
@@ -66,23 +55,27 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     operators; categorical cross-entropy after a final SOFTMAX, binary cross-entropy after a final
     LOGISTIC.
     """
+    # Imported here, because help does not need the engine.
+    from odt.cli.options import training_run as run
+    from odt.cli.output.training_log import TrainingLog, warnings_as_lines
+
     if print_config:
         return print_recipe(model, options)
     options |= run_files(options)
-    exports = exports_of(options)
-    refuse_unused(options, exports)
+    exports = run.exports_of(options)
+    run.refuse_unused(options, exports)
     if exports or options["export_checkpoint"]:
         keep_going()
     stages = StageTimer(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):
         source = odt.load_model(model, options["adapters"])
-        check_files(source, exports, options)
-        trainer = trainer_of(source, options)
-    data, fit = open_samples(trainer, options)
+        run.check_files(source, exports, options)
+        trainer = run.trainer_of(source, options)
+    data, fit = run.open_samples(trainer, options)
     with stages.stage("PREPARE"):
-        build(trainer, data, fit, options)
-    check_exports(trainer, exports, options)
+        run.build(trainer, data, fit, options)
+    run.check_exports(trainer, exports, options)
     logs = run_logs(trainer, options)
     lost: LostFileError | None = None
     with trainer, warnings_as_lines(logs), stop_on_signals() as stopped:
@@ -92,7 +85,7 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
                 trainer.fit(data, callbacks=[log, *logs], **fit)
         except LostFileError as e:
             lost = e
-        write_exports(trainer, exports, options, lost)
+        run.write_exports(trainer, exports, options, lost)
     log.end(stages)
     if lost is not None:
         steps = f"Training ended after step {trainer.build().parameters.step}"

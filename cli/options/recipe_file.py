@@ -1,7 +1,5 @@
 """Recipe files: the options of `odt train` as TOML, read by --config, written by --print-config."""
 
-import difflib
-import importlib
 import json
 import os
 import re
@@ -12,11 +10,7 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
-from odt.cli.options.training_run import trainer_of
 from odt.cli.options.types import ClassWeights
-from odt.core.data.sample_weights import BALANCED
-from odt.core.recipe.resolve import values_used
-from odt.core.storage.reading import read_input
 from odt.errors import OdtError
 
 # Parameters that no recipe holds: they name a recipe or a run.
@@ -72,6 +66,8 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
     Raises:
         OdtError: if the file cannot be read, has an unknown key or a value of another kind.
     """
+    import difflib
+
     known, values = keys_of(command), {}
     for name, value in parse_recipe(path).items():
         key = name.replace("_", "-")
@@ -93,7 +89,10 @@ def parse_recipe(path: str) -> dict[str, Any]:
     Raises:
         OdtError: if the file cannot be read.
     """
-    tomllib: Any = importlib.import_module("tomllib")  # slow, and few command lines need it
+    import tomllib
+
+    from odt.core.storage.reading import read_input
+
     content = read_input(path, "a recipe in TOML", OdtError)
     try:
         return dict(tomllib.loads(content.decode()))
@@ -150,23 +149,29 @@ def recipe_of(ctx: click.Context) -> dict[str, Any]:
 def is_path(parameter: click.Parameter, value: Any) -> bool:
     """Whether a value is the path of a file; class weights may be one."""
     if isinstance(parameter.type, ClassWeights):
+        from odt.core.data.sample_weights import BALANCED
+
         return value != BALANCED and "=" not in value
     return isinstance(parameter.type, click.Path)
 
 
 def print_recipe(model: str, options: dict[str, Any]) -> None:
     """Prints the recipe of a command line."""
+    from odt.cli.options.training_run import trainer_of
+
     recipe = recipe_of(click.get_current_context())
     click.echo(recipe_text(recipe, trainer_of(odt.load_model(model), options)), nl=False)
 
 
-def recipe_text(recipe: dict[str, Any], trainer: odt.Trainer) -> str:
+def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
     """Returns a recipe as TOML; values that it leaves out follow as comments.
 
     Args:
         recipe: keys and values.
         trainer: trainer of the recipe, which knows the values that are left out.
     """
+    from odt.core.recipe.resolve import values_used
+
     info = values_used(trainer.recipe.model.graph, trainer.recipe.info)
     used: dict[str, Any] = {
         "loss": " ".join({loss.name.replace("_", "-") for loss in trainer.recipe.losses}),

@@ -1,8 +1,6 @@
 """Options of a run's folder and logs: --run-dir, --tensorboard, --log."""
 
-import importlib
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -103,12 +101,15 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
     return {"export_checkpoint": os.path.join(path, LAST)}
 
 
-def run_logs(trainer: odt.Trainer, options: dict[str, Any]) -> list[Any]:
+def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
     """The callbacks that write the folder of a run, and its log."""
     if not options["run_dir"] and not options["log"]:
         return []
-    folder = importlib.import_module("odt.cli.runs.folder")  # slow, and few runs have one
-    found = [folder.RowLog(Path(options["log"]))] if options["log"] else []
+    from pathlib import Path
+
+    from odt.cli.runs import folder
+
+    found: list[Any] = [folder.RowLog(Path(options["log"]))] if options["log"] else []
     if options["run_dir"]:
         recipe = _recipe()
         files = {"model": Path(trainer.model.path).absolute()}

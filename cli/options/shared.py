@@ -1,7 +1,7 @@
 """Options shared by several commands, with one name, meaning and help text."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,7 +12,6 @@ from odt.cli.options.sections import (
     MEMORY,
     OPTIMIZER,
     SELECTION,
-    Decorator,
     combine,
     option,
 )
@@ -26,15 +25,14 @@ from odt.cli.options.types import (
     Size,
     Word,
 )
-from odt.core.data.dataset import DataSet
-from odt.core.model.training_info import REDUCTIONS
-from odt.core.recipe.sample_specs import SampleSpecs
-from odt.core.runtime.runtime import Runtime
-from odt.core.training.metrics import ACCURACY
-from odt.data import samples_of
 from odt.errors import OdtError
-from odt.kernels.opdef import HyperParameter, UpdateRule
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
+from odt.kernels.row_index import HYPER_PARAMETERS
+
+if TYPE_CHECKING:
+    from odt.core.data.dataset import DataSet
+    from odt.core.recipe.sample_specs import SampleSpecs
+    from odt.core.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -43,7 +41,7 @@ LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # Fields of TrainingInfo that gradient_options fill.
 GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema")
 # Numbers that onert_train accepts for names.
-REDUCTION_IDS = {"1": "sum_over_batch_size", "2": "sum"}
+REDUCTIONS = {"1": "sum_over_batch_size", "2": "sum"}
 
 
 def given(option: str, value: T | None, what: str) -> T:
@@ -189,7 +187,7 @@ metric_option = option(
     LOSS,
     "--metric",
     multiple=True,
-    type=MetricWord(METRICS, also=(ACCURACY,)),
+    type=MetricWord(METRICS, also=("accuracy",)),
     help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
     "k in top-k-accuracy stands for a number. Repeatable.",
 )
@@ -225,7 +223,7 @@ loss_options = combine(
         "--reduction",
         "--loss-reduction-type",
         "reduction",
-        type=Word(REDUCTIONS, REDUCTION_IDS, "sum_over_batch_size"),
+        type=Word(tuple(REDUCTIONS.values()), REDUCTIONS, "sum_over_batch_size"),
         help="Reduction of the sample losses of a batch to one value.",
     ),
 )
@@ -293,59 +291,34 @@ sparse_option = option(
 )
 
 
-def hyper_parameters() -> dict[str, dict[UpdateRule, HyperParameter]]:
-    """Names of hyper-parameters → the optimizers that have each."""
-    known: dict[str, dict[UpdateRule, HyperParameter]] = {}
-    for rule in OPTIMIZERS.values():
-        for h in rule.hyper_parameters:
-            known.setdefault(h.name, {})[rule] = h
-    return known
-
-
 def hyper_parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the hyper-parameters of all optimizers as options, from the rows of the optimizers.
+    """Options for the hyper-parameters of all optimizers.
 
-    The default None selects the model's value, else the optimizer's default.
+    None: the model's own value, then the optimizer's default.
     """
-    return combine(*map(_hyper_parameter_option, hyper_parameters().values()))(command)
-
-
-def _hyper_parameter_option(users: Mapping[UpdateRule, HyperParameter]) -> Decorator:
-    h = next(iter(users.values()))
-    name = "--" + h.name.replace("_", "-")
-    if h.switch:
-        return option(OPTIMIZER, name, is_flag=True, default=None, help=_help(users))
-    kind = click.FloatRange(0, h.most, max_open=h.below)
-    return option(OPTIMIZER, name, type=kind, help=_help(users))
-
-
-def _help(users: Mapping[UpdateRule, HyperParameter]) -> str:
-    """Returns the help text of a hyper-parameter, with the optimizers that have it."""
-    notes: dict[str, list[str]] = {}
-    for rule, h in users.items():
-        notes.setdefault(h.note, []).append(rule.name)
-    text = next(iter(users.values())).help
-    if len(notes) == 1:
-        every = len(users) == len(OPTIMIZERS)
-        return f"{text}." if every else f"{text} for {_series([r.class_name for r in users])}."
-    usual = max(notes, key=lambda note: len(notes[note]))
-    others = [f"{note} for {_series(names)}" for note, names in notes.items() if note != usual]
-    return f"{text} ({', '.join([*others, *([f'{usual} otherwise'] if usual else [])])})."
-
-
-def _series(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    options = []
+    for name, (text, most, below, switch) in HYPER_PARAMETERS.items():
+        option_name = "--" + name.replace("_", "-")
+        if switch:
+            made = option(OPTIMIZER, option_name, is_flag=True, default=None, help=text)
+        else:
+            kind = click.FloatRange(0, most, max_open=below)
+            made = option(OPTIMIZER, option_name, type=kind, help=text)
+        options.append(made)
+    return combine(*options)(command)
 
 
 def open_data(
-    load_input: str | None, load_expected: str | None, model: Runtime | SampleSpecs
-) -> DataSet:
+    load_input: str | None, load_expected: str | None, model: "Runtime | SampleSpecs"
+) -> "DataSet":
     """Opens the data files of a command and checks their sizes against the model.
 
     Raises:
         OdtError: if an option was left out.
         DataError: if a file does not fit the model.
     """
+    from odt.data import samples_of
+
     inputs = given("--load-input", load_input, "the file with the inputs of all samples")
     targets = given("--load-expected", load_expected, "the file with the expected outputs")
     return samples_of(inputs, targets, model)

@@ -9,12 +9,13 @@ import click
 
 import odt
 from odt.cli.options.onert import spelled_as_one
-from odt.cli.options.shared import given, hyper_parameters
+from odt.cli.options.shared import given
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data import recorded
 from odt.errors import LostFileError, OdtError
+from odt.kernels.row_index import HYPER_PARAMETERS
 from odt.kernels.schedules import ReduceOnPlateau
 
 # Arguments of `fit` for command lines in ONE's spelling.
@@ -111,7 +112,7 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
         **{
             **passed_on(options, odt.Trainer),
             "model": model,
-            "hyper_parameters": {name: options[name] for name in hyper_parameters()},
+            "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metric"],
             "trainable": trainable,
         }

@@ -4,20 +4,18 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from odt.cli.output.spelling import spell
-from odt.core.data.sample_weights import BALANCED
-from odt.core.storage.reading import read_input, reading
-from odt.core.training.metrics import find_metric, full_name
 from odt.errors import OptionError
-from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
 from odt.kernels.registry import LOSSES, Rows
-from odt.kernels.schedules import SCHEDULES, Schedule, parse_schedule
-from odt.loss import load_loss
+from odt.kernels.row_index import SCHEDULES
 from odt.text import parse_size
+
+if TYPE_CHECKING:
+    from odt.kernels.schedules import Schedule
 
 
 class Word(click.ParamType[str]):
@@ -26,7 +24,7 @@ class Word(click.ParamType[str]):
     The parsed value has underscores, as names in Python do.
 
     Args:
-        words: accepted words, or a registry, whose rows are loaded only for help and messages.
+        words: accepted words, or a registry.
         ids: numbers of the current onert_train → words; a registry's rows have their own.
         was: meaning of 0 in the first onert_train; undefined in the current one.
         also: further accepted words, listed after the others.
@@ -92,6 +90,9 @@ class LossText(Word):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Parses the text of a value."""
+        from odt.kernels.loss_text import canonical_loss, find_loss, is_plugin
+        from odt.loss import load_loss
+
         word, colon, options = str(value).partition(":")
         if is_plugin(str(value)):
             return load_loss(str(value))
@@ -106,11 +107,13 @@ class MetricWord(Word):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Parses the text of a value."""
+        from odt.core.training.metrics import find_metric, full_name
+
         found = find_metric(str(value))
         return full_name(*found) if found else super().convert(value, param, ctx)
 
 
-class ScheduleText(click.ParamType[Schedule]):
+class ScheduleText(click.ParamType["Schedule"]):
     """A learning rate schedule: NAME or NAME:OPTION=VALUE,…."""
 
     name = "schedule"
@@ -121,8 +124,10 @@ class ScheduleText(click.ParamType[Schedule]):
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Schedule:
+    ) -> "Schedule":
         """Parses the text of a value."""
+        from odt.kernels.schedules import Schedule, parse_schedule
+
         if isinstance(value, Schedule):
             return value
         try:
@@ -255,6 +260,9 @@ class ClassWeights(click.ParamType[str | dict[int, float]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | dict[int, float]:
         """Parses the text of a value."""
+        from odt.core.data.sample_weights import BALANCED
+        from odt.core.storage.reading import read_input, reading
+
         if not isinstance(value, str) or value == BALANCED:
             return value  # type: ignore[no-any-return]
         pairs: Any = [item.partition("=")[::2] for item in value.split(",")]

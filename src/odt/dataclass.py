@@ -5,7 +5,7 @@ was half the time of `import odt`. Here all classes share the methods, which rea
 fields; everything else is the standard decorator's. Type checkers see the standard one.
 """
 
-from dataclasses import MISSING, Field, FrozenInstanceError, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, fields, is_dataclass
 from dataclasses import dataclass as standard
 from inspect import Parameter, Signature
 from operator import attrgetter
@@ -85,13 +85,13 @@ def _parameter(f: "Field[Any]") -> Parameter:
     return Parameter(f.name, kind, default=default, annotation=f.type)
 
 
+FROZEN = {"__setattr__": _setattr, "__delattr__": _delattr}
 METHODS = {
     "__init__": _init,
     "__repr__": _repr,
     "__eq__": _eq,
     "__hash__": _hash,
-    "__setattr__": _setattr,
-    "__delattr__": _delattr,
+    **FROZEN,
     "__getstate__": _getstate,  # for copies and pickles
     "__setstate__": _setstate,
     "__signature__": _SignatureOf(),
@@ -112,10 +112,14 @@ else:
         assert slots
 
         def decorate(cls):
+            # Subclasses of a standard frozen dataclass are frozen in the standard way.
+            frozen = any(
+                base.__dataclass_params__.frozen for base in filter(is_dataclass, cls.__mro__[1:])
+            )
             for name, method in METHODS.items():
-                if name not in vars(cls):
+                if name not in vars(cls) and not (frozen and name in FROZEN):
                     setattr(cls, name, method)
-            made = standard(init=False, repr=False, eq=False, slots=True)(cls)
+            made = standard(init=False, repr=False, eq=False, slots=True, frozen=frozen)(cls)
             every = fields(made)
             made._parameters = {f.name for f in every if f.init}
             made._defaults = {f.name: f.default for f in every if f.default is not MISSING}

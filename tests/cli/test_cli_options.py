@@ -12,7 +12,8 @@ import odt
 from odt.cli.commands import train
 from odt.cli.options import shared, types
 from odt.errors import OdtError
-from odt.kernels.registry import LOSSES
+from odt.kernels.registry import LOSSES, OPTIMIZERS
+from odt.kernels.row_index import HYPER_PARAMETERS
 
 
 def parse(kind: click.ParamType[Any], value: str) -> Any:
@@ -110,7 +111,7 @@ def test_minus_one_is_a_value_and_not_an_option() -> None:
 def test_every_option_of_train_reaches_the_trainer() -> None:
     """By an argument of its name, or because the command reads it."""
     accepted = {*signature(odt.Trainer).parameters, *signature(odt.Trainer.fit).parameters}
-    accepted |= shared.hyper_parameters().keys()
+    accepted |= HYPER_PARAMETERS.keys()
     readers = ["commands/train.py", "options/run_dir.py", "options/training_run.py"]
     readers += ["output/training_log.py"]
     text = "".join((ROOT / "cli" / path).read_text(encoding="utf-8") for path in readers)
@@ -124,8 +125,9 @@ def test_every_option_of_train_reaches_the_trainer() -> None:
 def test_help_of_hyper_parameters_is_put_together_from_the_rows() -> None:
     helps = {str(o.name): str(o.help) for o in train.command.params if isinstance(o, click.Option)}
     assert not [name for name, text in helps.items() if "  " in text]
-    for name, users in shared.hyper_parameters().items():
-        for rule, h in users.items():
-            assert not h.help.endswith("."), f"{rule.name}: the help of {name} ends in a full stop"
-            assert h.help in helps[name]
-            assert h.note in helps[name]
+    for rule in OPTIMIZERS.values():
+        for h in rule.hyper_parameters:
+            where = f"{rule.name}: the help of {h.name}"
+            assert not h.help.endswith("."), f"{where} ends in a full stop"
+            assert h.help in helps[h.name], where
+            assert h.note in helps[h.name], where

@@ -1,13 +1,14 @@
 """Learning rate schedules: as torch recorded them, and as their text says."""
 
 import json
+from dataclasses import FrozenInstanceError, dataclass, replace
 from typing import Any
 
 import pytest
 from support.paths import TESTS
 
 from odt.errors import OptionError
-from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau, parse_schedule
+from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau, Schedule, parse_schedule
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())
 RATE = RECORDED["learning_rate"]
@@ -68,3 +69,17 @@ def test_a_schedule_without_steps_or_rate_is_an_error() -> None:
 def test_a_plateau_keeps_its_rate_until_it_is_reduced() -> None:
     assert ReduceOnPlateau(0.1, warmup_steps=2)(0) == pytest.approx(0.05)
     assert ReduceOnPlateau(0.1)(1000) == 0.1
+
+
+def test_a_schedule_of_the_user_may_have_fields() -> None:
+    @dataclass(frozen=True)
+    class Halved(Schedule):
+        every: int = 10
+
+        def rate(self, step: int) -> float:
+            return self.peak * 0.5 ** (step // self.every)
+
+    schedule = replace(Halved(0.4), every=2, warmup_steps=1)
+    assert [schedule(step) for step in range(5)] == [0.4, 0.4, 0.4, 0.2, 0.2]
+    with pytest.raises(FrozenInstanceError):
+        schedule.every = 3  # type: ignore[misc]

@@ -32,7 +32,7 @@ FOLDERS = (
 FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")
 DATA = ("golden", "golden_torch", "models", "plans")  # folders of tests that are only linked
 
-GENERATED_CODE = ("src/odt/losses.py", "src/odt/optimizers.py")
+GENERATED_CODE = ("kernels/row_index.py", "src/odt/losses.py", "src/odt/optimizers.py")
 GENERATED = {*GENERATED_CODE, "docs/api.md", "docs/data.md", "docs/training.md"}
 MODEL = "tests/golden/mnist/model.circle"
 TRAIN = f"train {MODEL} --load-input x.npy --load-expected t.npy"
