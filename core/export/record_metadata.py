@@ -5,11 +5,9 @@ colour of pictures, and a file with the class names, in a zip archive after the 
 """
 
 import io
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-import flatbuffers
 import numpy as np
 
 from odt.core.export.appended_zip import offset_patches
@@ -154,12 +152,16 @@ def _label_file(record: Record) -> bytes:
 
 
 def _encode(tables: Mapping[str, Any]) -> bytes:
+    import flatbuffers
+
     builder = flatbuffers.Builder(1024)
     builder.Finish(pack(builder, "ModelMetadata", tables), IDENTIFIER)
     return bytes(builder.Output())
 
 
 def _archive(labels: bytes) -> bytes:
+    import zipfile
+
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(zipfile.ZipInfo(LABELS), labels)  # without a date: the same bytes again

@@ -9,14 +9,16 @@ Only the keys models and model-types are required, as in onert.
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odt.core.storage.atomic_files import AtomicFile, write_atomically
 from odt.core.storage.reading import open_input, read_input, reading
 from odt.errors import ModelError
 
-MANIFEST = Path("metadata", "MANIFEST")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = os.path.join("metadata", "MANIFEST")
 VERSION = {"major-version": "1", "minor-version": "2", "patch-version": "0"}
 TYPES = ("circle", "tflite")
 MOST_BYTES = 1 << 20  # of a MANIFEST
@@ -28,15 +30,15 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     Raises:
         ModelError: if the folder is not a package, or its MANIFEST breaks a rule.
     """
-    path = Path(package, MANIFEST)
-    if not path.exists():
+    path = os.path.join(os.fspath(package), MANIFEST)
+    if not os.path.exists(path):
         raise ModelError(
             f"{os.fspath(package)}: a model must be a file, but got a folder without {MANIFEST}. "
             "Give a model file or an nnpackage."
         )
     with (
         open_input(path, "a file of JSON", ModelError) as file,
-        reading(str(path), "must be a file of JSON", ModelError),
+        reading(path, "must be a file of JSON", ModelError),
     ):
         content = json.loads(file.read(MOST_BYTES))
     if not isinstance(content, dict):
@@ -45,7 +47,7 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     if str(major) != "1":
         raise ModelError(f"{path}: major-version must be 1, but got {_show(major)}")
     name = _only(content, "models", path)
-    if name in {"", ".", ".."} or Path(name).name != name or not name.isprintable():
+    if name in {"", ".", ".."} or os.path.basename(name) != name or not name.isprintable():
         raise ModelError(f"{path}: models must name a file of the package, but got {_show(name)}")
     kind = _only(content, "model-types", path)
     if kind not in TYPES:
@@ -53,7 +55,7 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
     return os.path.join(os.fspath(package), name), kind
 
 
-def write_package(model: Path, kind: str, folder: Path, config: Path | None = None) -> None:
+def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None" = None) -> None:
     """Makes a package of a model file; other files in the folder stay.
 
     Args:
@@ -88,7 +90,7 @@ def write_package(model: Path, kind: str, folder: Path, config: Path | None = No
         file.write(json.dumps(content, indent=2).encode() + b"\n")
 
 
-def _only(content: Mapping[str, Any], key: str, path: Path) -> str:
+def _only(content: Mapping[str, Any], key: str, path: str) -> str:
     values = content.get(key)
     if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], str):
         got = "nothing" if values is None else _show(values)

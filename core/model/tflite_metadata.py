@@ -5,7 +5,6 @@ TFLITE_METADATA; the files that it refers to are in a zip archive at the end of 
 """
 
 import io
-import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,6 +46,8 @@ def read_metadata(model: Model) -> dict[str, Any] | None:
 
 def associated_file(model: Model, name: str) -> bytes:
     """A file in the zip archive at the end of a model file; empty if there is none."""
+    import zipfile
+
     try:
         with zipfile.ZipFile(_View(model.data)) as archive:
             member = archive.getinfo(name)
