@@ -7,7 +7,6 @@ each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight
 import io
 import json
 import os
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -61,6 +60,8 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
         DataError: if the file cannot be read or is damaged.
     """
     name = os.fspath(path)
+    import zipfile
+
     with reading(name, RULE), zipfile.ZipFile(name), np.load(name, allow_pickle=False) as file:
         guard(name, os.path.getsize(name), sum(m.file_size for m in file.zip.infolist()))
         described: dict[str, Any] = json.loads(file["adapters"].tobytes())

@@ -9,7 +9,6 @@ In the graph an adapter is two operators of the kind that it adapts, a MUL betwe
 all with the position in the file of the adapted operator. They train as any others do.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -244,6 +243,8 @@ def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
 
 def model_hash(graph: Graph) -> str:
     """SHA-256 of operators and constants: the same for a model as TFLite and as Circle."""
+    import hashlib
+
     found = hashlib.sha256()
     for node in graph.nodes:
         options = sorted((k, v) for k, v in node.options.items() if v)

@@ -43,7 +43,7 @@ KERNELS = ["row_index", "opdef", "lossdef", "metricdef", "geometry", "native", "
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
 # inside functions; and all of odt in the command line, because help must not load the engine.
-MAYBE_LATE = {"csv", "difflib", "flatbuffers", "pathlib", "shutil", "tempfile"}
+MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"tomllib", "zipfile"}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}

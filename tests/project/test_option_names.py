@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import click
@@ -64,6 +65,8 @@ def arguments() -> set[str]:
     for public in (getattr(odt, name) for name in dir(odt)):
         functions = [public]
         if inspect.isclass(public):
+            if is_dataclass(public):
+                found |= inspect.signature(public).parameters.keys()
             functions = [f for _, f in inspect.getmembers(public, inspect.isfunction)]
         for function in filter(inspect.isfunction, functions):
             found |= inspect.signature(function).parameters.keys()
