@@ -41,10 +41,10 @@ def usage() -> Usage:
     """
     try:
         with open(STATUS) as status, open(ROLLUP if os.path.exists(ROLLUP) else SMAPS) as maps:
-            sizes, shares = status.read(), maps.read()
+            sizes, parts = status.read(), maps.read()
     except OSError as e:
         raise OptionError("mem_poll", "needs /proc/self", e, "Leave it out.") from e
-    return Usage(_sum(sizes, "VmRSS:"), _sum(sizes, "VmHWM:"), _sum(shares, "Pss:"))
+    return Usage(_sum(sizes, "VmRSS:"), _sum(sizes, "VmHWM:"), _sum(parts, "Pss:"))
 
 
 def _sum(text: str, key: str) -> int:
