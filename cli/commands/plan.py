@@ -13,10 +13,10 @@ from odt.cli.options.shared import (
     GRADIENT_FIELDS,
     LOSS_FIELDS,
     budget_option,
-    ema_option,
     gradient_options,
     hyper_parameter_options,
     model_argument,
+    regularization_options,
     schedule_options,
     selection_options,
     sparse_option,
@@ -59,7 +59,7 @@ SHOWN = 12  # values alive at the peak
 @adapters_option
 @hyper_parameter_options
 @gradient_options
-@ema_option
+@regularization_options
 @schedule_options
 @budget_option
 @cache_options
@@ -112,6 +112,7 @@ def command(
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     request = Request(
         **given,
+        dropout=options.pop("dropout"),
         hyper_parameters=options,
         last=num_of_trainable_ops,
         selection=selection,

@@ -13,7 +13,7 @@ from odt.cli.options.sections import (
     combine,
     option,
 )
-from odt.cli.options.shared import ema_option, gradient_options, sample_weight_option
+from odt.cli.options.shared import gradient_options, regularization_options, sample_weight_option
 from odt.cli.options.types import ClassWeights, Duration, GlobValue, ScheduleText
 
 fit_options = combine(
@@ -157,7 +157,7 @@ rate_options = combine(
         "--schedule starts.",
     ),
     gradient_options,
-    ema_option,
+    regularization_options,
 )
 
 export_options = combine(

@@ -16,6 +16,7 @@ from odt.cli.options.sections import (
     option,
 )
 from odt.cli.options.types import (
+    GlobRate,
     GlobValue,
     Interval,
     LossText,
@@ -131,12 +132,24 @@ gradient_options = combine(
     ),
 )
 
-ema_option = option(
-    OPTIMIZER,
-    "--ema",
-    type=click.FloatRange(0, 1, max_open=True),
-    metavar="DECAY",
-    help="Exponential moving average of the weights, such as 0.999, for validation and exports.",
+regularization_options = combine(
+    option(
+        OPTIMIZER,
+        "--dropout",
+        multiple=True,
+        type=GlobRate(),
+        help="Dropout: set inputs of trained FULLY_CONNECTED layers to 0 with probability RATE in "
+        "training. GLOB selects layers by the names of their weights; by default the last one. "
+        "Repeatable.",
+    ),
+    option(
+        OPTIMIZER,
+        "--ema",
+        type=click.FloatRange(0, 1, max_open=True),
+        metavar="DECAY",
+        help="Exponential moving average of the weights, such as 0.999, for validation and "
+        "exports.",
+    ),
 )
 
 budget_option = option(

@@ -247,6 +247,29 @@ class GlobValue(click.ParamType[tuple[str, float]]):
         return glob, number
 
 
+class GlobRate(click.ParamType[tuple[str, float]]):
+    """[GLOB=]RATE: a pattern, empty if left out, and a probability below 1."""
+
+    name = "glob=rate"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return "[GLOB=]RATE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        """Parses the text of a value."""
+        if isinstance(value, tuple):
+            return value
+        glob, _, text = str(value).rpartition("=")
+        if not re.fullmatch(r"0|0?\.\d{1,9}", text):
+            self.fail(
+                f"must be a rate below 1, such as 0.2 or head/*=0.2, but got {value}.", param, ctx
+            )
+        return glob, float(text)
+
+
 class ClassWeights(click.ParamType[str | dict[int, float]]):
     """balanced, CLASS=WEIGHT,…, or a JSON file with weights by class."""
 

@@ -23,6 +23,7 @@ ADDED: Mapping[str, Any] = {
     "clip_norm": 0.0,
     "clip_value": 0.0,
     "rates": (),
+    "dropout": (),
     "class_weight": (),
     "sample_weight": "",
     "ema": 0.0,
@@ -55,6 +56,7 @@ class Progress:
         accumulate: batches in a step; `position` counts steps.
         clip_norm, clip_value: gradient clipping.
         rates: factors of the learning rate, by tensor.
+        dropout: probabilities of zeros in the inputs of layers, by tensor of their weights.
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
         ema: decay of the moving average of the weights.
@@ -86,6 +88,7 @@ class Progress:
     clip_norm: float = 0.0
     clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
+    dropout: tuple[tuple[int, float], ...] = ()
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
     ema: float = 0.0
@@ -136,6 +139,12 @@ def string(value: Any) -> str:
     return value
 
 
+def _probability(value: Any) -> float:
+    if not 0 <= (number := _finite(value)) < 1:
+        raise ValueError(f"{printable(repr(value))} for a probability")
+    return number
+
+
 def _naturals(values: Any) -> tuple[int, ...]:
     return tuple(map(natural, values))
 
@@ -146,6 +155,7 @@ TUPLES: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "trainable_tensors": _naturals,
     "sparse": lambda value: tuple((natural(i), _naturals(c)) for i, c in value),
     "rates": lambda value: tuple((natural(i), _finite(factor)) for i, factor in value),
+    "dropout": lambda value: tuple((natural(i), _probability(p)) for i, p in value),
     "class_weight": lambda value: tuple((natural(c), _weight(w)) for c, w in value),
     "plateau": lambda value: tuple(map(_finite, value)),
 }

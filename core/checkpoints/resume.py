@@ -87,6 +87,7 @@ class Resume:
             "trainable_tensors": progress.trainable_tensors,
             "sparse": progress.sparse,
             "rates": progress.rates,
+            "dropout": progress.dropout,
             "ema": progress.ema,
         }
         fields |= {"loss": progress.loss} if progress.loss else {}
@@ -252,6 +253,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         trainable_tensors=trainer.info.trainable_tensors,
         sparse=trainer.info.sparse,
         rates=trainer.info.rates,
+        dropout=trainer.info.dropout,
         ema=trainer.info.ema,
         kernels=kernels_in_use(),
         schedule=str(trainer.info.schedule or ""),

@@ -48,6 +48,8 @@ class TrainingInfo:
         clip_norm, clip_value: largest norm of all gradients together, and largest magnitude of a
             gradient's values; 0 for no clipping.
         rates: factors of the learning rate of single weights, by tensor.
+        dropout: weights of fully connected layers, by tensor, and the probability with which values
+            of the layer's input become 0 in training.
         ema: decay of an exponential moving average of the weights; 0 for none.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
@@ -72,6 +74,7 @@ class TrainingInfo:
     clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
     ema: float = 0.0
+    dropout: tuple[tuple[int, float], ...] = ()
 
     @property
     def step_samples(self) -> int:

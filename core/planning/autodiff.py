@@ -12,6 +12,7 @@ from dataclasses import field
 import numpy as np
 
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
+from odt.core.lowering.dropout import Mask, add_dropout
 from odt.core.lowering.sample_axis import mixed
 from odt.core.model.graph import LoweredGraph, Node
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
@@ -53,7 +54,7 @@ ZERO = Kernel(_zero, reads=(), writes=("y",))
 
 def inference_plan(graph: LoweredGraph) -> Plan:
     """Plans the computation of the model's outputs."""
-    return _Builder(graph, frozenset()).finish(graph.outputs, ())
+    return _Builder(graph, frozenset()).finish(graph.outputs, (), mixed(graph))
 
 
 def training_plan(
@@ -63,6 +64,7 @@ def training_plan(
     *,
     only: Collection[int] | None = None,
     sparse: Sequence[tuple[int, Sequence[int]]] = (),
+    dropout: Sequence[tuple[int, float]] = (),
     backward: bool = True,
     outputs: bool = False,
 ) -> Plan:
@@ -74,11 +76,15 @@ def training_plan(
         trainable: positions in the file of the operators that train.
         only: the weights of these operators that train; None for all.
         sparse: filters of which only the given output channels train.
+        dropout: weights of fully connected layers, and the probability with which values of the
+            layer's input become 0; ignored without backward.
         backward: whether to compute gradients; False plans the losses only.
         outputs: whether to compute the model's outputs too, for a metric.
     """
     wanted = trainable if backward else frozenset()
-    return _Builder(graph, wanted, only, sparse).finish(graph.outputs if outputs else (), losses)
+    dropped, masks = add_dropout(graph, dict(dropout)) if backward else (graph, ())
+    builder = _Builder(dropped, wanted, only, sparse, masks)
+    return builder.finish(graph.outputs if outputs else (), losses, mixed(graph))
 
 
 class _Builder:
@@ -90,8 +96,11 @@ class _Builder:
         trainable: frozenset[int],
         only: Collection[int] | None = None,
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
+        masks: Sequence[Mask] = (),
     ) -> None:
         self.graph = graph
+        self.masks = tuple(masks)
+        self.filled = {*graph.inputs, *(mask.tensor for mask in masks)}
         self.entries: list[Call | Delivery] = []
         self.values: dict[str, Value] = {}
         self.parameters = frozenset(trainable_tensors(graph, trainable, only))
@@ -103,8 +112,12 @@ class _Builder:
         self.targets: list[str] = []
         self.scales: list[str] = []
 
-    def finish(self, outputs: Sequence[int], losses: Sequence[Loss]) -> Plan:
+    def finish(
+        self, outputs: Sequence[int], losses: Sequence[Loss], mixing: Sequence[Node]
+    ) -> Plan:
         inputs = [self.tensor(i) for i in self.graph.inputs]
+        for mask in self.masks:
+            self.tensor(mask.tensor)
         needed = self._needed({*outputs, *(loss.tensor for loss in losses)})
         for node in needed:
             self._forward(node)
@@ -127,7 +140,8 @@ class _Builder:
             tuple(self.scales),
             tuple(self.losses),
             tuple(kept),
-            tuple(f"{n.op} (node {n.origin})" for n in mixed(self.graph)),
+            tuple(f"{n.op} (node {n.origin})" for n in mixing),
+            self.masks,
         )
 
     def tensor(self, i: int) -> str:
@@ -137,7 +151,7 @@ class _Builder:
             if self.graph.tensors[i].data is not None:
                 region = Region.PARAMETER if i in self.parameters else Region.CONSTANT
             else:
-                region = Region.INPUT if i in self.graph.inputs else Region.ARENA
+                region = Region.INPUT if i in self.filled else Region.ARENA
             self.values[name] = Value(name, self.graph.tensors[i].spec, region, tensor=i)
         return name
 

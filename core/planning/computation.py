@@ -24,6 +24,7 @@ class Computation:
         trainable: positions in the file of the operators that train.
         only: the weights of these operators that train; None for all.
         sparse: filters of which only the given output channels train.
+        dropout: weights of layers, and the probability of a zero in the layer's input.
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are computed.
         begin: tensors that replace the model's inputs; empty for the inputs themselves.
@@ -34,6 +35,7 @@ class Computation:
     trainable: frozenset[int] = frozenset()
     only: tuple[int, ...] | None = None
     sparse: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    dropout: tuple[tuple[int, float], ...] = ()
     backward: bool = False
     outputs: bool = False
     begin: tuple[int, ...] = ()
@@ -57,6 +59,7 @@ class Computation:
             self.trainable,
             only=self.only,
             sparse=self.sparse,
+            dropout=self.dropout,
             backward=self.backward,
             outputs=self.outputs,
         )

@@ -26,7 +26,7 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
     before the first entry; outputs to the end of the forward phase, losses to the end.
     """
     touched: dict[str, list[int]] = {}
-    for name in (*plan.inputs, *plan.targets, *plan.scales):
+    for name in plan.filled:
         touched[name] = [BEFORE]
     for k, entry in enumerate(plan.entries):
         names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import Enum
 
+from odt.core.lowering.dropout import Mask
 from odt.core.model.graph import LoweredGraph
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
@@ -101,6 +102,7 @@ class Plan:
         losses: (1,) values, one for each loss.
         outputs: the model's outputs, if requested; they live until the end of the forward phase.
         mixing: nodes that mix the samples of a batch.
+        masks: masks of dropout, whose values the engine fills.
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
             delivery that is this entry may destroy the gradient, since views of it may be the
             gradients of other tensors.
@@ -115,11 +117,18 @@ class Plan:
     losses: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     mixing: tuple[str, ...] = field(default=())
+    masks: tuple[Mask, ...] = ()
     owners: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "owners", self._last_touched())
         self._verify()
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """Values that are filled before a run."""
+        masks = (f"t{mask.tensor}" for mask in self.masks)
+        return (*self.inputs, *self.targets, *self.scales, *masks)
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class _Check:
 
     def run(self) -> list[str]:
         plan = self.plan
-        for name in (*plan.inputs, *plan.targets, *plan.scales):
+        for name in plan.filled:
             if name in self.places:
                 self._write(name)
         for k, entry in enumerate(plan.entries):

@@ -48,6 +48,7 @@ def training_and_validation(
         trainable_operators(graphs.graph, info),
         info.trainable_tensors,
         info.sparse,
+        info.dropout,
         backward=True,
         outputs=outputs,
     )

@@ -11,6 +11,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.planning.autodiff import Loss
+from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
@@ -35,6 +36,7 @@ class Request:
         selection: selection of the weights that train.
         sparse: patterns of filters, and the fraction of their output channels that trains.
         rates: patterns of weights, and the factors of their learning rate.
+        dropout: patterns of fully connected layers, and the probability of a zero in their inputs.
     """
 
     loss: str | None = None
@@ -56,6 +58,7 @@ class Request:
     selection: Selection = field(default_factory=Selection)
     sparse: Sequence[tuple[str, float]] = ()
     rates: Sequence[tuple[str, float]] = ()
+    dropout: Sequence[tuple[str, float]] = ()
 
     def given(self, graph: Graph) -> dict[str, Any]:
         """Fields of TrainingInfo that are set.
@@ -171,4 +174,5 @@ def prepare(
     chosen = select(graphs, resolved, request.selection, among=among)
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)
+    chosen = choose_dropout(graphs, chosen, request.dropout)
     return Recipe(lowered, chosen, where)

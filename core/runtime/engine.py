@@ -9,6 +9,7 @@ from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
 from odt.core.runtime.accumulate import Totals
 from odt.core.runtime.arena import aligned_copy, make_arena
+from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Deliver, Program
 from odt.core.runtime.workers import Team
@@ -102,6 +103,7 @@ class Engine:
         self.plans = plans
         self._trains = computation.backward and bool(self.plan.parameters)
         whole = schedule.micro_batch == schedule.batch and schedule.workers == 1
+        self._update_number = self._before = 0  # of masks: step, and its samples before this batch
         self.at_once = whole and not keep_gradients
         self.totals = Totals({} if self.at_once else self._make_totals(), schedule.workers)
         self._accumulated = False
@@ -142,6 +144,7 @@ class Engine:
             LostFileError: if a file became shorter; no update has used bytes read after that.
         """
         self.parameters.step += self._trains
+        self._update_number, self._before = self.parameters.step, 0
         try:
             loss = self._compute(samples, scales, fill, look)
         except Exception:
@@ -160,8 +163,11 @@ class Engine:
         """
         assert not self.at_once, "each weight is updated as soon as its gradient is whole"
         kept, self._accumulated = self._accumulated, False
+        self._update_number = self.parameters.step + 1
+        self._before *= kept
         loss = self._compute(samples, scales, fill, look, keep=kept)
         self._accumulated = True
+        self._before += samples
         return loss
 
     def apply(self) -> None:
@@ -175,6 +181,12 @@ class Engine:
     def gradients(self) -> Mapping[int, Array]:
         """The accumulated gradients by tensor index; empty if there are none."""
         return self.totals.arrays if self._accumulated else {}
+
+    def fill_masks(self, program: Program, first: int, count: int) -> None:
+        """Fills the masks of dropout for samples [first, first + count) of the batch."""
+        if program.masks:
+            first += self._before
+            fill_masks(program, self.parameters.mask_seed, self._update_number, first, count)
 
     def _compute(
         self,
@@ -248,6 +260,7 @@ def _task(
     def begin(program: Program, at: int, count: int) -> None:
         for array, scale in zip(program.scales, scales, strict=True):
             array.fill(scale)
+        worker.engine.fill_masks(program, at, count)
         fill(program, at, count)
 
     @np.errstate(all="ignore")  # what is not finite is found by its loss, and named

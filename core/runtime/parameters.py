@@ -63,6 +63,7 @@ class Parameters:
             of the rows that train.
         slots: slot name → tensor index → optimizer state of the array in `trained`.
         step: number of updates made.
+        mask_seed: random seed of the masks of dropout.
         average: tensor index → moving average of the weights; empty for none.
     """
 
@@ -97,6 +98,7 @@ class Parameters:
         self.optimizer = optimizer
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
+        self.mask_seed = 0
         self._rates = dict(rates)
         self._ema = ema
         self.average = {i: aligned_copy(a) for i, a in self.tensors.items()} if ema else {}

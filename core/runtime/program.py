@@ -20,7 +20,7 @@ class Program:
     """A plan bound to an arena and to the arrays outside it.
 
     Attributes:
-        inputs, targets, scales: arrays to fill before a run.
+        inputs, targets, scales, masks: arrays to fill before a run.
         losses: (1,) arrays, valid after `forward`.
         outputs: arrays valid after `forward`, until `backward`.
     """
@@ -50,6 +50,7 @@ class Program:
         self.inputs = [self._arrays[n] for n in plan.inputs]
         self.targets = [self._arrays[n] for n in plan.targets]
         self.scales = [self._arrays[n] for n in plan.scales]
+        self.masks = [self._arrays[f"t{mask.tensor}"] for mask in plan.masks]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
         self._fused = merged(plan.entries, self._arrays)

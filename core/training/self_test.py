@@ -104,7 +104,7 @@ def self_test(
     Raises:
         DataError: if the model rejects all samples of the data.
     """
-    sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0)
+    sgd = replace(info, optimizer="sgd", hyper_parameters={}, learning_rate=1.0, dropout=())
     unit, work = graphs.file_batch, 0
     for tested, most in ((_in_float64(graphs), MOST_WORK), (graphs, MOST_WORK_IN_FLOAT32)):
         samples = min(info.batch_size, TESTED)

@@ -15,7 +15,6 @@ from odt.core.model.record import Record
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
-from odt.core.recipe.selection import Selection
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
@@ -30,7 +29,7 @@ from odt.loss import loss_text
 from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer
 from odt.option_forms import Pairs, listed_of, nbytes, pairs_of, words_of
-from odt.trainable import Trainable
+from odt.trainable import Trainable, selection_of, trainable_of
 from odt.weights import Arrays
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -55,6 +54,7 @@ class BatchTrainer(Closing):
         clip_norm: float | None = None,
         clip_value: float | None = None,
         ema: float | None = None,
+        dropout: float | Pairs[float] | None = None,
         metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
         sparse: Pairs[float] | None = None,
@@ -92,6 +92,9 @@ class BatchTrainer(Closing):
             clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
             ema: decay of an exponential moving average of the weights, which validation,
                 `evaluate`, `predict` and `export` use; 0 for none.
+            dropout: probability with which inputs of the last trained FULLY_CONNECTED layer become
+                0 in training; or pattern of names of weights → probability, for other layers. The
+                random masks depend on `seed` of `fit`.
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 docs/training.md lists them.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
@@ -126,11 +129,7 @@ class BatchTrainer(Closing):
         if isinstance(learning_rate, Schedule):
             schedule = replace(learning_rate, initial_learning_rate=None)
             learning_rate = learning_rate.initial_learning_rate
-        chosen = Trainable() if trainable is None else trainable
-        if not isinstance(chosen, Trainable):
-            rule = "must be last(…), select(…), freeze(…), bias_only() or Trainable(…)"
-            raise OptionError("trainable", rule, repr(chosen))
-        check_whole("last", chosen.last, -1)
+        chosen = trainable_of(trainable)
         check_whole("micro_batch", micro_batch, 1)
         check_whole("workers", workers, 1)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
@@ -152,14 +151,10 @@ class BatchTrainer(Closing):
             hyper_parameters=values,
             last=chosen.last,
             operators=listed_of(chosen.operators),
-            selection=Selection(
-                words_of(chosen.patterns),
-                words_of(chosen.freeze),
-                chosen.bias_only,
-                chosen.freeze_norm,
-            ),
+            selection=selection_of(chosen),
             sparse=pairs_of(sparse),
             rates=pairs_of(learning_rate_of),
+            dropout=pairs_of({"": dropout} if isinstance(dropout, float | int) else dropout),
         )
         self.recipe: Recipe = prepare(lowered_of(self.model), request, self.resume.training_info)
         self.samples = self.recipe.samples

@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
+from odt.core.recipe.option_values import check_whole
+from odt.core.recipe.selection import Selection
 from odt.dataclass import dataclass
+from odt.errors import OptionError
+from odt.option_forms import words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +63,23 @@ def freeze(*patterns: str) -> Trainable:
 def bias_only() -> Trainable:
     """Selects biases only."""
     return Trainable(bias_only=True)
+
+
+def trainable_of(given: Trainable | None) -> Trainable:
+    """Returns what was given, or the selection of all weights.
+
+    Raises:
+        OptionError: if it is no Trainable, or counts operators by another number.
+    """
+    chosen = Trainable() if given is None else given
+    if not isinstance(chosen, Trainable):
+        rule = "must be last(…), select(…), freeze(…), bias_only() or Trainable(…)"
+        raise OptionError("trainable", rule, repr(chosen))
+    check_whole("last", chosen.last, -1)
+    return chosen
+
+
+def selection_of(chosen: Trainable) -> Selection:
+    """Returns the selection in the form that `core` uses."""
+    patterns, frozen = words_of(chosen.patterns), words_of(chosen.freeze)
+    return Selection(patterns, frozen, chosen.bias_only, chosen.freeze_norm)

@@ -184,6 +184,7 @@ class Trainer(BatchTrainer):
             prepared=self.prepared(changes),
         )
         trainer.augment = ",".join(map(str, changes))
+        trainer.parameters.mask_seed = samples.order.seed
         trainer.weighting = Weighting(classes, given)
         self._saver = Saver(
             os.fspath(save_to) if save_to is not None else None,

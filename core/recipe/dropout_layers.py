@@ -1,0 +1,52 @@
+"""Chooses the layers whose inputs get dropout."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.trainable import trainable_tensors
+from odt.core.recipe.computations import trainable_operators
+from odt.core.recipe.selection import check_pattern, matches, weight_names
+from odt.errors import OptionError
+from odt.kernels.opdef import is_number
+
+ADAPTER = "/lora_a"  # end of the names of the first matrices of low-rank adapters
+
+
+def choose_dropout(
+    graphs: LoweredGraphs, info: TrainingInfo, rates: Sequence[tuple[str, float]]
+) -> TrainingInfo:
+    """Sets the layers whose inputs get dropout, among the fully connected layers that train.
+
+    Args:
+        graphs: the lowered graphs of the file.
+        info: resolved training info.
+        rates: patterns of weights, and the probability of a zero; later ones take precedence. An
+            empty pattern means the last such layer, or all low-rank adapters.
+
+    Raises:
+        OptionError: if a pattern matches no such layer, or a probability is not from 0 to below 1.
+    """
+    if not rates:
+        return info
+    lowered, operators = graphs.at_file_batch, trainable_operators(graphs.graph, info)
+    trained = trainable_tensors(lowered, operators, info.trainable_tensors)
+    dense = [n for n in lowered.nodes if n.op == "FULLY_CONNECTED"]
+    layers = list(dict.fromkeys(n.inputs[1] for n in dense if n.inputs[1] in trained))
+    every = weight_names(graphs)
+    names = {i: every[i] for i in layers}
+    chosen: dict[int, float] = {}
+    for pattern, rate in rates:
+        if not is_number(rate) or not 0 <= rate < 1:
+            raise OptionError("dropout", "must be a number from 0 to less than 1", rate)
+        if not layers:
+            raise OptionError("dropout", "a FULLY_CONNECTED layer must be trained", "none")
+        if pattern:
+            check_pattern("dropout", pattern, names)
+            found = [i for i in layers if matches(names[i], pattern)]
+        else:
+            adapters = [i for i in layers if lowered.tensors[i].name.endswith(ADAPTER)]
+            found = adapters or layers[-1:]
+        chosen |= dict.fromkeys(found, float(rate))
+    return replace(info, dropout=tuple(sorted((i, p) for i, p in chosen.items() if p)))
