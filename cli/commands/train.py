@@ -24,7 +24,7 @@ from odt.cli.options.shared import (
     sparse_option,
     training_options,
 )
-from odt.cli.output.signals import keep_going, leave, stop_on_signals
+from odt.cli.output.signals import leave, stop_on_signals
 from odt.core.storage.usage import StageTimer
 from odt.errors import LostFileError
 
@@ -57,15 +57,13 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     """
     # Imported here, because help does not need the engine.
     from odt.cli.options import training_run as run
+    from odt.cli.output.rate_report import find_rate
     from odt.cli.output.training_log import TrainingLog, warnings_as_lines
 
     if print_config:
         return print_recipe(model, options)
     options |= run_files(options)
-    exports = run.exports_of(options)
-    run.refuse_unused(options, exports)
-    if exports or options["export_checkpoint"]:
-        keep_going()
+    exports = run.requested_exports(options)
     stages = StageTimer(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):
@@ -75,6 +73,8 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     data, fit = run.open_samples(trainer, options)
     with stages.stage("PREPARE"):
         run.build(trainer, data, fit, options)
+    if options["find_rate"]:
+        return find_rate(trainer, data, options)
     run.check_exports(trainer, exports, options)
     logs = run_logs(trainer, options)
     lost: LostFileError | None = None

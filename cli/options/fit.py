@@ -3,6 +3,7 @@
 import click
 
 from odt.cli.options.adapters import adapter_options
+from odt.cli.options.find_rate import find_rate_options
 from odt.cli.options.sections import (
     DATA,
     EXPORT,
@@ -132,6 +133,7 @@ fit_options = combine(
 )
 
 rate_options = combine(
+    find_rate_options,
     option(
         OPTIMIZER,
         "--learning-rate-of",

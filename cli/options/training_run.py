@@ -11,6 +11,7 @@ import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.shared import given
 from odt.cli.output.output_paths import check_ending, check_outputs
+from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
 from odt.data import recorded
@@ -41,7 +42,20 @@ def refuse_alone(option: str, value: object, other: str, given: object) -> None:
         raise OdtError(f"{option}: must come with {other}, but got it alone")
 
 
-def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
+def requested_exports(options: dict[str, Any]) -> dict[str, str]:
+    """The models to write; from here on they are written even if stdout is closed.
+
+    Raises:
+        OdtError: for options that would have no effect.
+    """
+    exports = exports_of(options)
+    _refuse_unused(options, exports)
+    if exports or options["export_checkpoint"]:
+        keep_going()
+    return exports
+
+
+def _refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     """Raises OdtError for options that would have no effect."""
     written = options["export_checkpoint"]
     every = options["export_checkpoint_every"] is not None
@@ -52,6 +66,7 @@ def refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     refuse_alone("--export-weights", options["export_weights"], model, exported)
     refuse_alone("--keep-best", options["keep_best"], model, exported)
     refuse_alone("--export-adapters", options["export_adapters"], "--adapters", options["adapters"])
+    refuse_alone("--png", options["png"], "--find-rate", options["find_rate"])
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
 
 
@@ -76,7 +91,7 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     earlier one.
     """
     names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
-    written = {"--export-checkpoint": options["export_checkpoint"]}
+    written = {"--export-checkpoint": options["export_checkpoint"], "--png": options["png"]}
     written |= {names[kind]: path for kind, path in exports.items()}
     files = ("load_input", "load_expected", "sample_weight", *VALIDATION_FILES)
     read = {f"--{n.replace('_', '-')}": options[n] for n in files}

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 import numpy as np
 
 from odt.core.model.graph import Graph
+from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.memory import aligned
 from odt.core.runtime.arena import aligned_copy, make_arena, view
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
+from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedules import Schedule
 
 NO_CLIPPING = Clipping()
@@ -202,6 +204,14 @@ class Parameters:
     def slot_nbytes(self) -> int:
         average = sum(a.nbytes for a in self.average.values())
         return average + sum(a.nbytes for state in self.slots.values() for a in state.values())
+
+
+def optimizer_of(info: TrainingInfo) -> Optimizer:
+    """The optimizer of resolved training info."""
+    rule, rate = OPTIMIZERS[info.optimizer], info.learning_rate
+    schedule = info.schedule and info.schedule.resolve(rate)
+    clipping = Clipping(info.clip_norm, info.clip_value)
+    return Optimizer(rule, rule.attrs(**info.hyper_parameters), rate, schedule, clipping)
 
 
 def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:

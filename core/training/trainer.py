@@ -15,9 +15,8 @@ from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.plan import Plan
 from odt.core.recipe.computations import training_and_validation
-from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.engine import Engine, Look
-from odt.core.runtime.parameters import Optimizer, Parameters
+from odt.core.runtime.parameters import Parameters, optimizer_of
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
@@ -29,7 +28,6 @@ from odt.core.training.results import Epoch, MemoryReport
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
-from odt.kernels.registry import OPTIMIZERS
 from odt.kernels.schedules import ReduceOnPlateau
 
 
@@ -114,7 +112,7 @@ class Trainer(Closing):
             "prepared batches": prepared,
         }
         self.parameters = Parameters(
-            plan.graph, trained, _optimizer(info), info.sparse, info.rates, info.ema
+            plan.graph, trained, optimizer_of(info), info.sparse, info.rates, info.ema
         )
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self.augment = ""
@@ -204,12 +202,9 @@ class Trainer(Closing):
             order = orders.order(number)
             end = len(order) // batch * batch if drop_last else len(order)
             at, stopped = batch * skip if number == start else 0, False
-            source, samples_of = (
-                (data, order)
-                if feed is None
-                else (feed.epoch(number, order, at, end), range(len(order)))
-            )
-            run = Pass(self._training, source, samples_of, reduction, self.metrics)
+            source = data if feed is None else feed.epoch(number, order, at, end)
+            read = order if feed is None else range(len(order))
+            run = Pass(self._training, source, read, reduction, self.metrics)
             while at < end and not stopped and not ended():
                 samples = min(batch, end - at)
                 loss = run.step(at, samples)
@@ -268,13 +263,18 @@ class Trainer(Closing):
         return cache
 
     def step(
-        self, data: Data, samples: int, *, update: bool = True, look: Look | None = None
+        self,
+        data: Data,
+        samples: int | SampleOrder,
+        *,
+        update: bool = True,
+        look: Look | None = None,
     ) -> float:
-        """Runs one step on the first samples of data; returns their loss before the update.
+        """Runs one step; returns the loss of its samples before the update.
 
         Args:
             data: source of the samples.
-            samples: number of samples, at most those of a step.
+            samples: numbers of the samples, at most those of a step; or how many, from the first.
             update: update the weights; False computes the loss only.
             look: sees the outputs of each micro-batch.
 
@@ -282,8 +282,8 @@ class Trainer(Closing):
             TrainingError: if the loss is not finite.
         """
         engine = self._training if update else self._validation
-        run = Pass(engine, data, range(samples), self.info.reduction, {}, look)
-        return run.step(0, samples)
+        order = range(samples) if isinstance(samples, int) else samples
+        return Pass(engine, data, order, self.info.reduction, {}, look).step(0, len(order))
 
     def batch(self, data: Data, samples: int, totals: Totals = NONE, *, update: bool) -> Result:
         """Loss and metrics of the first samples of data, and a training step if `update`.
@@ -389,10 +389,3 @@ class Trainer(Closing):
     def close(self) -> None:
         """Ends the worker threads."""
         self.runtime.close()
-
-
-def _optimizer(info: TrainingInfo) -> Optimizer:
-    rule, rate = OPTIMIZERS[info.optimizer], info.learning_rate
-    schedule = info.schedule and info.schedule.resolve(rate)
-    clipping = Clipping(info.clip_norm, info.clip_value)
-    return Optimizer(rule, rule.attrs(**info.hyper_parameters), rate, schedule, clipping)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.planning import MemoryForecast as MemoryForecast
     from odt.planning import check as check
     from odt.planning import plan as plan
+    from odt.rate_test import RateTest as RateTest
     from odt.trainable import Trainable as Trainable
     from odt.trainable import bias_only as bias_only
     from odt.trainable import freeze as freeze
@@ -106,6 +107,7 @@ PUBLIC = {
     "ModelCheckpoint": "odt.callbacks",
     "CSVLogger": "odt.callbacks",
     "LambdaCallback": "odt.callbacks",
+    "RateTest": "odt.rate_test",
     "DataSet": "odt.data",
     "Arrays": "odt.weights",
     "plan": "odt.planning",

@@ -1,15 +1,12 @@
 """Trainer: fit, evaluate, predict, checkpoints and export."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import odt
-from odt.batch_totals import BatchTotals
-from odt.batch_trainer import BatchTrainer, Logs, Path
+from odt.batch_trainer import Path
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
@@ -21,9 +18,10 @@ from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.core.recipe.resolve import values_used
-from odt.data import ClassWeight, batches_of, class_weighted, is_batches, recorded
-from odt.errors import DataError, OptionError
+from odt.data import ClassWeight, class_weighted, is_batches, recorded
+from odt.errors import OptionError
 from odt.fitting import Fit, pair
+from odt.inference_trainer import InferenceTrainer
 from odt.run_samples import arrange
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ FORMATS = ("tflite", "circle")
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
 
-class Trainer(BatchTrainer):
+class Trainer(InferenceTrainer):
     """Trains, evaluates and exports a model.
 
     Arguments that are left out come from the checkpoint, then from the training info of a circle+
@@ -208,42 +206,40 @@ class Trainer(BatchTrainer):
             return 0
         return odt.augment.batches_nbytes(self.samples, self.recipe.info.batch_size, augment)
 
-    def evaluate(self, x: Any, y: Any = None, sample_weight: Any = None) -> Logs:
-        """Computes loss and metrics on samples.
+    def find_rate(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        lowest: float = 1e-7,
+        highest: float = 10.0,
+        steps: int = 100,
+        seed: int = 0,
+        sample_weight: Any = None,
+    ) -> "odt.RateTest":
+        """Suggests a learning rate: trains some steps with a growing rate, then undoes them.
+
+        Source: Smith, Cyclical Learning Rates for Training Neural Networks (2017). The weights and
+        the state of the optimizer are the same afterwards; a copy of both is kept meanwhile.
 
         Args:
             x: inputs, as in `fit`.
             y: targets (N, …), as in `fit`.
-            sample_weight: weights of the samples' losses, as in `fit`; metrics are not weighted.
+            lowest: rate of the first step.
+            highest: rate of the last step; the test ends before if the loss is not finite, or four
+                times as high as before.
+            steps: number of steps, whose rates grow exponentially.
+            seed: random seed of the order of the samples.
+            sample_weight: weights of the samples' losses, as in `fit`.
 
         Returns:
-            Loss and metrics by name.
+            Rates, losses and a suggestion.
+
+        Raises:
+            OptionError: if the rates are not in order.
         """
-        trainer = self.build()
-        if is_batches(x, y):
-            return self._evaluate_batches(x)
-        data = self.open(x, y, sample_weight)
-        return self.logs(trainer.evaluate(data, range(data.length), rest=True))
-
-    def predict(self, x: Any) -> Any:
-        """Computes the model's outputs with the current weights.
-
-        Args:
-            x: inputs (N, …), as in `fit`.
-
-        Returns:
-            An array (N, …); a list of arrays if the model has several outputs.
-        """
-        data = self.open(x, targets=False)
-        trainer = self.build()
-        specs = trainer.runtime.output_specs
-        outputs = [np.empty((data.length, *spec.shape), spec.dtype) for spec in specs]
-        first = 0
-        for rows in trainer.predict(data, range(data.length)):
-            for whole, part in zip(outputs, rows, strict=True):
-                whole[first : first + len(part)] = part
-            first += len(rows[0])
-        return outputs[0] if len(outputs) == 1 else outputs
+        check_whole("steps", steps, 1)
+        return odt.RateTest.run(self, x, y, lowest, highest, steps, seed, sample_weight)
 
     def save_checkpoint(self, path: Path) -> None:
         """Saves weights, optimizer state and position in the data.
@@ -382,11 +378,3 @@ class Trainer(BatchTrainer):
         self.build()
         saver = self._saver or Saver(None, self.build(), self._order, before=self.resume)
         saver.rescue(os.fspath(path))
-
-    def _evaluate_batches(self, batches: Iterable[Any]) -> Logs:
-        totals = BatchTotals(self.build())
-        for batch in batches_of(batches, self.samples, self.recipe.info.batch_size):
-            totals.add(self.open_batch(*batch), update=False)
-        if not totals.samples:
-            raise DataError("x: must give batches, but it gave none.")
-        return self.logs(totals.result)

@@ -1,0 +1,22 @@
+"""Options of the learning rate range test of `odt train`."""
+
+import click
+
+from odt.cli.options.sections import OPTIMIZER, combine, option
+
+find_rate_options = combine(
+    option(
+        OPTIMIZER,
+        "--find-rate",
+        is_flag=True,
+        help="Learning rate range test: print losses of some steps with a growing rate, and a "
+        "suggestion, instead of training.",
+    ),
+    option(
+        OPTIMIZER,
+        "--png",
+        type=click.Path(),
+        metavar="FILE",
+        help="Write a plot of --find-rate.",
+    ),
+)

@@ -1,0 +1,39 @@
+"""`odt train --find-rate`: a learning rate range test instead of training."""
+
+from typing import Any
+
+import click
+
+import odt
+from odt.cli.output.png import new_figure, save_png
+from odt.core.data.dataset import DataSet
+
+
+def find_rate(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> None:
+    """Runs the test, prints its table and the suggestion, and draws the plot."""
+    figure = new_figure(figsize=(8, 5)) if options["png"] else None
+    found = trainer.find_rate(
+        data, seed=options["seed"] or 0, sample_weight=options["sample_weight"]
+    )
+    click.echo(found)
+    if found.suggestion is None:
+        click.echo("No rate lowers the loss: the model is at a minimum, or the data do not fit it.")
+    else:
+        click.echo(f"suggestion: --learning-rate {found.suggestion:g}")
+    if figure is not None:
+        _draw(figure, found, options["png"])
+
+
+def _draw(figure: Any, found: odt.RateTest, path: str) -> None:
+    """Draws the loss and its change over the rates."""
+    axes = figure.add_subplot()
+    axes.plot(found.rates, found.changes, label="change of the loss, smoothed")
+    axes.plot(found.rates, found.losses, linewidth=0.7, label="loss of the next batch")
+    axes.axhline(0, color="gray", linewidth=0.7)
+    if found.suggestion is not None:
+        axes.axvline(found.suggestion, color="black", linestyle=":", label="suggestion")
+    axes.set_xscale("log")
+    axes.set_xlabel("learning rate")
+    axes.set_ylabel("loss")
+    axes.legend()
+    save_png(figure, path)

@@ -1,0 +1,1 @@
+../../src/odt/inference_trainer.py

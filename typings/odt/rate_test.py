@@ -1,0 +1,1 @@
+../../src/odt/rate_test.py
