@@ -30,6 +30,7 @@ from odt.cli.options.shared import (
 from odt.cli.output import report, sample_tables
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
+from odt.cli.output.spelling import spell
 from odt.core.data.dataset import DataSet
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.contact_sheet import write_sheet
@@ -146,8 +147,7 @@ def _print_classes(
     if per_class:
         click.echo(f"\n{found}")
     if found.warning:
-        more = "" if per_class else " Give --per-class for the figures of each class."
-        click.echo(f"Warning: {found.warning}{more}", err=True)
+        click.echo(f"Warning: {spell(found.warning)}", err=True)
 
 
 def _print_samples(

@@ -80,6 +80,16 @@ class CachePolicy:
     on_disk: bool = False
 
 
+def needs_samples() -> OptionError:
+    """The error of a cache without the samples that it would hold."""
+    return OptionError(
+        "cache_frozen",
+        "must come with `fit` on arrays or files",
+        "another call first, or single batches",
+        "Leave it out.",
+    )
+
+
 def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> CachePolicy | None:
     """The policy of a cache by its options; None for no cache.
 
@@ -282,7 +292,12 @@ def cache_size(
         computation: computation that begins after the frozen part.
         batch: samples in a step.
         policy: options of the cache.
+
+    Raises:
+        OptionError: if the number of samples is not known.
     """
+    if not policy.samples:
+        raise needs_samples()
     size = plans.graphs.file_batch
     lowered = plans.graphs.at(size)
     kept = sum(spec.nbytes for spec in cached(lowered, computation.begin, size, policy))

@@ -135,7 +135,7 @@ class Trainer(Closing):
         self._training, self._validation = self.runtime.engines
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
-        self._weighing: Engine | None = None  # validates samples with weights
+        self._weighing: Engine | None = None  # validates samples with weights, or not cached
 
     def weigh(self) -> None:
         """Plans for samples with weights; the parameters stay.
@@ -351,11 +351,13 @@ class Trainer(Closing):
             return evaluate(engine, data, order, reduction, self.metrics, rest=rest, seen=self.seen)
 
     def _evaluating(self, data: Data) -> Engine:
-        """The engine of validation, with weights if the samples have some."""
-        if data.weights is None or self.weighted:
+        """The engine of validation, with weights or without the cache if the data need it."""
+        cached = not self.caches or isinstance(data, FrozenCache)
+        if cached and (data.weights is None or self.weighted):
             return self._validation
         if self._weighing is None:
-            self._weighing = self.runtime.engine(self._validation.computation.weighted())
+            whole = replace(self._validation.computation, begin=())
+            self._weighing = self.runtime.engine(whole.weighted())
         return self._weighing
 
     @property

@@ -18,7 +18,7 @@ from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
-from odt.core.training.frozen_cache import FrozenCache, cache_policy
+from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
@@ -216,7 +216,10 @@ class BatchTrainer(Closing):
         Raises:
             DataError: if shapes or dtypes do not match the model, or there are more samples than
                 the batch size.
+            OptionError: if the trainer has a cache of frozen layers.
         """
+        if self._cache:
+            raise needs_samples()
         data, most = self.open(x, y, sample_weight), self.recipe.info.batch_size
         if data.length > most:
             raise DataError(

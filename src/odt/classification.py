@@ -64,10 +64,11 @@ class ClassificationReport:
             f"{one_line(self.classes[k], MOST_NAME)} ({self.support[k]} samples)"
             for k in missing[:MOST_NAMED]
         )
+        verb = "is" if missing.size == 1 else "are"
         return (
-            f"{missing.size} of {np.count_nonzero(self.support)} classes "
-            f"{'is' if missing.size == 1 else 'are'} never predicted: "
-            f"{', '.join(names)}{', …' * (missing.size > MOST_NAMED)}."
+            f"{missing.size} of {np.count_nonzero(self.support)} classes {verb} never predicted: "
+            f"{', '.join(names)}{', …' * (missing.size > MOST_NAMED)}. "
+            'Training with `class_weight="balanced"` or more samples may help.'
         )
 
     def __str__(self) -> str:

@@ -165,6 +165,20 @@ def test_cached_frozen_layers_keep_weights() -> None:
         np.testing.assert_allclose(found[name], a, rtol=1e-5, atol=1e-6)
 
 
+def test_a_cache_of_training_samples_is_not_used_for_others() -> None:
+    with trainer(cache_frozen="ram", trainable=odt.last(2)) as t, trainer() as other:
+        refused = "`cache_frozen=`: must come with `fit` on arrays or files"
+        for call in (t.evaluate, t.train_on_batch, t.test_on_batch, t.forward_backward):
+            with pytest.raises(odt.OptionError, match=refused):
+                call(X[:10], Y[:10])
+        t.fit(X, Y)
+        for name, values in t.weights.items():
+            other.weights[name] = values
+        for weight in (None, W):
+            found, expected = t.evaluate(X, Y, weight), other.evaluate(X, Y, weight)
+            assert found == pytest.approx(expected, rel=1e-5)
+
+
 def test_batches_of_an_iterable_may_hold_weights() -> None:
     batches = [(X[k : k + 10], Y[k : k + 10], W[k : k + 10]) for k in range(0, N, 10)]
     with trainer(batch_size=10) as t, trainer(batch_size=10) as other:

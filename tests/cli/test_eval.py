@@ -214,7 +214,7 @@ def test_a_class_that_is_never_predicted_is_warned_of(tmp_path: Path) -> None:
     words = (model(tmp_path, 3, "SOFTMAX"), *save(tmp_path, x, one_hot(labels), NAMES))
     done = evaluate(*words, "--metric", "accuracy")
     assert (
-        "Warning: 1 of 2 classes is never predicted: dog (5 samples). Give --per-class"
+        "Warning: 1 of 2 classes is never predicted: dog (5 samples). Training with --class"
         in done.stderr
     )
     quiet = (tmp_path / "quiet").absolute()
