@@ -109,6 +109,8 @@ class MetricWord(Word):
         """Parses the text of a value."""
         from odt.core.training.metrics import find_metric, full_name
 
+        if value in self._also:
+            return str(value)
         found = find_metric(str(value))
         return full_name(*found) if found else super().convert(value, param, ctx)
 

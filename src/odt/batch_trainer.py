@@ -19,7 +19,7 @@ from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
-from odt.core.training.metrics import fitting_metrics
+from odt.core.training.metrics import find_metric, fitting_metrics, full_name
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data import class_weighted, samples_of, weights_of
@@ -357,10 +357,11 @@ class BatchTrainer(Closing):
         optimizer.learning_rate = value
 
     def _core_name(self, monitor: str) -> str:
-        """Returns the name of a monitored value with its metric's full name instead of accuracy."""
+        """Returns the name of a monitored value with its metric's full name: of accuracy, of f1."""
         full = {asked: name for name, asked in self._asked.items()}
         bare = monitor.removeprefix("val_")
-        return monitor.removesuffix(bare) + full.get(bare, bare)
+        metric = None if bare in ("loss", *full) else find_metric(bare)
+        return monitor.removesuffix(bare) + full.get(bare, full_name(*metric) if metric else bare)
 
     def logs(self, result: Result, prefix: str = "") -> Logs:
         """Returns loss and metrics by name; metrics have the names given to the trainer.

@@ -55,3 +55,12 @@ def test_classes_that_are_never_predicted_are_named() -> None:
         report = odt.classification_report(trainer, X, Y)
     assert report.warning.startswith("9 of 10 classes are never predicted: 1 (")
     assert ", …. Training with `class_weight=" in report.warning
+
+
+@pytest.mark.parametrize("monitor", ["val_f1", "val_f1_score", "f1"])
+def test_metrics_are_monitored_by_any_of_their_names(monitor: str) -> None:
+    options = {"keep_best": True, "monitor": monitor, "metrics": ["f1"]}
+    with odt.Trainer(MODEL, batch_size=16, **options) as trainer:  # type: ignore[arg-type]
+        history = trainer.fit(X, Y, epochs=3, validation_split=0.4).history
+        values = history["val_f1" if monitor.startswith("val_") else "f1"]
+        assert trainer.build().best.epoch == int(np.argmax(values)) + 1
