@@ -16,6 +16,12 @@ from odt.classification import (
     numbers_form,
 )
 from odt.cli.options.evaluation import class_options, sample_options
+from odt.cli.options.new_data import (
+    new_data_options,
+    open_recorded,
+    record_for,
+    refuse_both,
+)
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     check_data_option,
@@ -34,6 +40,7 @@ from odt.cli.output.spelling import spell
 from odt.core.data.dataset import DataSet
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.contact_sheet import write_sheet
+from odt.core.datasets.new_data import new_samples
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.recipe.prepare import Request, prepare
@@ -49,6 +56,7 @@ from odt.errors import OdtError
 @click.command(cls=Command)
 @model_argument
 @data_options
+@new_data_options
 @check_data_option
 @sample_options
 @loss_options
@@ -60,6 +68,8 @@ def command(
     model: str,
     load_input: str | None,
     load_expected: str | None,
+    source: str | None,
+    as_record: str | None,
     check_data: bool,
     metric: tuple[str, ...],
     confusion: bool,
@@ -73,7 +83,12 @@ def command(
     workers: int | None,
     **options: Any,
 ) -> None:
-    """Evaluate MODEL: loss and metrics over all samples of the data files."""
+    """Evaluate MODEL: loss and metrics over all samples of the data files, or of --source.
+
+    --source takes a folder of photos or sounds, one folder per class, or a table, and prepares them
+    as the training data were: MODEL holds the record if odt trained it.
+    """
+    refuse_both(source, load_input or load_expected, as_record)
     one_by_one = wrong is not None or per_sample is not None
     if sheet is not None and wrong is None:
         raise OdtError("--sheet: must come with --wrong, but got it alone")
@@ -86,9 +101,11 @@ def command(
     read = {"MODEL": model, "--load-input": load_input, "--load-expected": load_expected}
     check_outputs(
         {name: str(path) for name, path in files.items() if path},
-        {**read, "--sample-weight": sample_weight},
+        {**read, "--source": source, "--sample-weight": sample_weight},
     )
-    recipe = prepare(lower_model(read_model(model)), Request(**options))
+    file = read_model(model)
+    record = record_for(file, as_record) if source else None
+    recipe = prepare(lower_model(file), Request(**options))
     samples = recipe.samples
     with Evaluator(
         recipe.graphs,
@@ -98,7 +115,11 @@ def command(
         weighted=sample_weight is not None,
     ) as evaluator:
         metrics = fitting_metrics(metric, *samples.losses[0], logits=samples.logits[0])
-        data = open_data(load_input, load_expected, evaluator.runtime)
+        if source and record:
+            specs, new = evaluator.runtime, open_recorded(source, record)
+            data = new_samples(new, record, specs.input_specs, specs.losses, specs.target_specs)
+        else:
+            data = open_data(load_input, load_expected, evaluator.runtime)
         if sample_weight is not None:
             data = data.weighted(weights_of(sample_weight, data.length))
         if check_data:
@@ -119,7 +140,8 @@ def command(
                 each=results.add if results else None,
             )
     click.echo(f"{data.length} samples - {report.figures_line(result)}")
-    classes = make_report(counts, _class_names(load_expected, load_input)) if counts else None
+    names = record.classes if record else _class_names(load_expected, load_input)
+    classes = make_report(counts, names) if counts else None
     if classes:
         _print_classes(classes, confusion, confusion_csv, per_class)
     if results:

@@ -1,48 +1,41 @@
 """Make data files for training from published data sets, images, sounds, tables and arrays."""
 
-import difflib
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from odt.cli.options.datafile import (
-    ONES_LENGTHS,
-    PROFILES,
     output_options,
     reading_options,
     source_options,
     split_options,
     step_options,
 )
+from odt.cli.options.datafile_record import recorded_request
+from odt.cli.options.datafile_source import opened
+from odt.cli.options.datafile_splits import default_splits, fold, lengths, wanted
+from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.sections import Command
+from odt.cli.output.data_report import report
 from odt.cli.output.progress import Progress
 from odt.cli.output.spelling import spell
-from odt.core.datasets.arrays import ArrayOptions
 from odt.core.datasets.data_writers import OUTPUTS
-from odt.core.datasets.download import download
-from odt.core.datasets.generate import Made, Request, generate
+from odt.core.datasets.generate import Request, generate
 from odt.core.datasets.labels import parse_label_map, relabel
-from odt.core.datasets.model_signature import ModelSignature, read_signature
-from odt.core.datasets.open_source import open_source
-from odt.core.datasets.pictures import Resize, parse_augmentation
-from odt.core.datasets.preprocess import Preprocessing, Targets, numbers
-from odt.core.datasets.published import PUBLISHED, open_published
-from odt.core.datasets.sounds import Sound
+from odt.core.datasets.model_signature import read_signature
+from odt.core.datasets.preprocess import Targets
+from odt.core.datasets.published import PUBLISHED
 from odt.core.datasets.source import Source
-from odt.core.datasets.source_format import Opening
-from odt.core.datasets.splits import Division, Wanted
+from odt.core.datasets.splits import Division
 from odt.core.datasets.synthetic import Randomness, synthetic_data
-from odt.core.datasets.tables import TableOptions
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
-from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
-from odt.errors import MOST, DataError, OdtError
 
 # Options that take all values that follow, as in ONE's tools.
 LISTS = ("--split", "--length")
@@ -96,218 +89,43 @@ def command(**o: Any) -> None:
         click.echo("Dataset list :")
         click.echo("[" + ",\n".join(PUBLISHED) + "]")
         return
-    like = read_signature(o["like"]) if o["like"] else None
-    splits = wanted(o["split"] or ("train", "test"), lengths(o))
-    steps = Steps(o, like)
-    source = opened(o, steps.early_resize())
-    if o["label_map"]:
-        source = relabel(source, parse_label_map(o["label_map"]))
-    request = Request(
-        splits=splits,
-        out_dir=o["out_dir"],
-        prefix=o["prefix_name"],
-        division=Division(o["shuffle"], o["seed"], o["stratify"], o["group_by"], fold(o["fold"])),
-        inputs=steps.of(source),
-        targets=Targets(source.classes, o["labels"] == "one-hot"),
+    source, request = recorded_request(o) if o["as_record"] else requested(o)
+    request = replace(
+        request,
         output=o["output_format"],
         skip=o["on_error"] == "skip",
         workers=o["workers"] or ((os.cpu_count() or 1) if source.decoded else 1),
-        like=like,
     )
     with closing(Progress()) as bar:
         every = generate(source, request, bar)
     for made in every:
         report(made)
+    for note in source.notes:
+        click.echo(spell(note), err=True)
     click.echo("The data files are created!")
 
 
-def opened(o: dict[str, Any], resize: Resize | None) -> Source:
-    """Opens the data source that the options select."""
-    if o["source"]:
-        if o["name"] or o["dataset_name"]:
-            raise OdtError(
-                "--source: must be given without NAME, but got both. Leave one of them out."
-            )
-        low, high = (*numbers(o["mel_range"], "mel_range"), 0.0, 0.0)[:2]
-        sound = Sound(
-            o["rate"], o["seconds"], o["mel"], o["frame"], o["hop"], o["frames"], low, high
-        )
-        classes = tuple(o["classes"].split(",")) if o["classes"] else ()
-        table = TableOptions(
-            o["label_column"], o["header"], o["delimiter"], o["leave_out"], o["regression"],
-            o["missing"] == "drop", o["on_error"] == "skip",
-        )  # fmt: skip
-        arrays = ArrayOptions(
-            o["x"], o["y"], classes, o["regression"], shape(o["shape"], "--shape"),
-            o["source_dtype"],
-        )  # fmt: skip
-        return open_source(
-            Opening(
-                o["source"], o["form"], o["target_source"], None, table, arrays, sound,
-                o["on_error"] == "skip", resize,
-            )
-        )  # fmt: skip
-    if o["fetch"] and not (o["name"] or o["dataset_name"]):
-        raise OdtError("--download: must be given with the NAME of a data set, but got none.")
-    name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")
-    if o["model"] and name not in PROFILES[o["model"]][0]:
-        raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
-    if name not in PUBLISHED:
-        return open_source(Opening(name, "tfds", data_dir=o["data_dir"]))
-    if o["fetch"]:
-        with closing(Progress("B")) as bar:
-            download(PUBLISHED[name].files, o["data_dir"], bar)
-    return open_published(name, o["data_dir"], o["variant"])
-
-
-def published_name(text: str) -> str:
-    """Returns the name of a published data set in odt's spelling, or unchanged for a builder.
-
-    Raises:
-        OdtError: if the text is a file or another name.
-    """
-    name = text.lower().replace("-", "_")
-    if name in PUBLISHED:
-        return name
-    if Path(text).exists() or Path(text).suffix:
-        raise OdtError(
-            f"{text}: must be the name of a published data set ({', '.join(PUBLISHED)}). "
-            f"For your own data give --source {text}."
-        )
-    if close := difflib.get_close_matches(name, PUBLISHED, 1, 0.8):
-        raise OdtError(
-            f"{text}: must be one of {', '.join(PUBLISHED)}. Did you mean {close[0]}? For "
-            f"TensorFlow Datasets give --source tfds:{text}."
-        )
-    return text
-
-
-class Steps:
-    """Preprocessing steps from the options and --like. The constructor checks the options."""
-
-    def __init__(self, o: dict[str, Any], like: ModelSignature | None) -> None:
-        self._o = o
-        self._like = like
-        self._augmentation = parse_augmentation(o["augment"], o["augment_factor"])
-        self._mean, self._std = numbers(o["mean"], "mean"), numbers(o["std"], "std")
-        if any(s <= 0 for s in self._std):
-            raise OdtError(f"--std: must be above 0, but got {o['std']}.")
-        size = shape(o["size"], "--size") if o["size"] else None
-        if size is not None and len(size) != 2:
-            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
-        fit = o["fit"]
-        if o["model"] == "mobilenetv2":
-            size, fit = (224, 224), "crop-or-pad"
-        if size is None and like is not None:
-            size = like.picture_size()
-        self._resize = Resize(*size, o["resize"], fit) if size else None
-        self._colour = o["color"] or (like.colour() if like else "keep")
-
-    def early_resize(self) -> Resize | None:
-        """Returns the resize that decoding can do, if no other step comes before it."""
-        a = self._augmentation
-        moves = a is not None and (a.flip or a.shift or a.crop)
-        return None if moves or self._colour == "grayscale" else self._resize
-
-    def of(self, source: Source) -> Preprocessing:
-        """Returns the preprocessing for the samples of a source."""
-        picture = source.kind == "image"
-        target = self._like.inputs[0] if self._like else None
-        dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
-        whole = (
-            dtype.kind in "iu" and not self._o["dtype"]
-        )  # integer inputs of the model take 0 … 255
-        return Preprocessing(
-            missing=self._o["missing"],
-            colour=self._colour if picture else "keep",
-            augmentation=self._augmentation,
-            resize=self._resize if picture else None,
-            scale=self._o["scale"] or ("0..1" if picture and not whole else "none"),
-            mean=self._mean,
-            std=self._std,
-            shape=target.shape if target and self._like and len(self._like.inputs) == 1 else (),
-            flatten=self._o["flatten"],
-            dtype=dtype,
-        )
-
-
-def lengths(o: dict[str, Any]) -> tuple[int, ...]:
-    """Returns the length of each split: --length, ONE's earlier options, or ONE's defaults."""
-    former = (o["train_length"], o["test_length"])
-    if any(former):
-        if o["length"] or o["split"] not in ((), ("train", "test")):
-            raise OdtError(
-                "--train-length, --test-length: must be given without --split and --length, but "
-                "got both. Give --split and --length."
-            )
-        return tuple(n or usual for n, usual in zip(former, ONES_LENGTHS, strict=True))
-    names = [s for s in o["split"] if "=" not in s]
-    if o["model"] and not o["length"] and len(o["split"]) == len(names) in (0, 2):
-        return ONES_LENGTHS
-    return tuple(o["length"])
-
-
-def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
-    """Parses splits with their lengths and fractions.
-
-    Raises:
-        OdtError: if the counts differ, or a fraction is not a number.
-    """
-    if lengths and len(lengths) != len(splits):
-        raise OdtError(
-            f"length and split should have the same count, but got {len(lengths)} and "
-            f"{len(splits)}."
-        )
-    every: list[Any] = [*lengths] or [None] * len(splits)
-    result = []
-    for text, length in zip(splits, every, strict=True):
-        name, equals, fraction = text.partition("=")
-        value = None
-        if equals:
-            (value,) = (*numbers(fraction, "split"), 0.0)[:1]
-            if not value > 0 or ("." in fraction and value > 1):
-                raise OdtError(
-                    "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
-                    f"test=500, but got {text}."
-                )
-            value = value if "." in fraction else int(value)
-        result.append(Wanted(name, length, value))
-    return tuple(result)
-
-
-def fold(text: str | None) -> tuple[int, int] | None:
-    """Parses the K/N of --fold."""
-    if text is None:
-        return None
-    k, _, n = text.partition("/")
-    if not (k.isdecimal() and n.isdecimal()):
-        raise OdtError(f"--fold: must be K/N, such as 1/5, but got {text}.")
-    return int(k), int(n)
-
-
-def shape(text: str, option: str) -> tuple[int, ...]:
-    """Parses a shape such as 28x28x1."""
-    parts = text.lower().split("x") if text else []
-    if not all(p.isdecimal() and int(p) for p in parts):
-        raise OdtError(f"{option}: must be numbers with x between, but got {text}.")
-    return tuple(int(p) for p in parts)
-
-
-def report(made: Made) -> None:
-    """Prints the files, classes and skipped samples of one split."""
-    click.echo(f"{made.name}: {made.samples} samples")
-    for role, path, specs in zip(
-        ("input", "output"), made.files, (made.inputs, made.targets), strict=False
-    ):
-        left = f", read as {made.scale}" if made.scale and role == "input" else ""
-        click.echo(f"  {role:6} {path}: {', '.join(str(s) for s in specs)}{left}")
-    if made.balance:
-        counts = ", ".join(f"{printable(name)} {count}" for name, count in made.balance.items())
-        click.echo(f"  classes: {counts}")
-    if made.skipped:
-        click.echo(f"  skipped: {made.skipped}", err=True)
-        for reason in made.reasons:
-            click.echo(f"    {printable(spell(reason), MOST)}", err=True)
+def requested(o: dict[str, Any]) -> tuple[Source, Request]:
+    """Returns the source and what is made of it, as the options say."""
+    like = read_signature(o["like"]) if o["like"] else None
+    splits = wanted(o["split"], lengths(o))
+    steps = Steps(o, like)
+    source = opened(o, steps.early_resize())
+    if o["label_map"]:
+        source = relabel(source, parse_label_map(o["label_map"]))
+    inputs = steps.of(source)
+    if note := steps.note(source, inputs):
+        source = replace(source, notes=(*source.notes, note))
+    request = Request(
+        splits=splits or default_splits(source, lengths(o), o),
+        out_dir=o["out_dir"],
+        prefix=o["prefix_name"],
+        division=Division(o["shuffle"], o["seed"], o["stratify"], o["group_by"], fold(o["fold"])),
+        inputs=inputs,
+        targets=Targets(source.classes, o["labels"] == "one-hot"),
+        like=like,
+    )
+    return source, request
 
 
 @click.command()

@@ -1,36 +1,50 @@
 """Predict: compute the outputs of a model for data files."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 
 import click
 import numpy as np
 
+from odt.cli.options.new_data import (
+    STDIN,
+    camera_frames,
+    frame_options,
+    new_data_options,
+    open_recorded,
+    record_for,
+    refuse_both,
+)
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, model_argument, schedule_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
-from odt.core.data.columns import open_columns
+from odt.core.data.columns import array_columns, open_columns
 from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
+from odt.core.datasets.new_data import for_model, new_samples
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
+from odt.core.model.record import Record
 from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
 from odt.errors import OdtError
 from odt.kernels.opdef import Array, TensorSpec
 
 MOST_NAME = 200  # characters shown of a class name; some of ImageNet's have over 100
+MOST_SHOWN = 5  # outputs of new data that are printed without --top
 ENDINGS = (".npy", ".npz")
 
 
 @click.command(cls=Command)
 @model_argument
 @input_option
+@new_data_options
+@frame_options
 @click.option(
     "--top", type=click.IntRange(1), metavar="N", help="Print the N largest outputs of each sample."
 )
@@ -50,6 +64,10 @@ ENDINGS = (".npy", ".npz")
 def command(
     model: str,
     load_input: str | None,
+    source: str | None,
+    as_record: str | None,
+    frame_size: str | None,
+    pixel_format: str | None,
     top: int | None,
     output: str | None,
     output_index: int | None,
@@ -59,25 +77,39 @@ def command(
 ) -> None:
     """Compute the outputs of MODEL for each sample, and print or write them.
 
-    Prints all values of an output, or with --top only the largest. With --output but without --top,
-    nothing is printed.
+    Samples are data files (--load-input), or new photos, sounds or tables (--source), prepared as
+    the training data were: MODEL holds the record if odt trained it. `--source -` reads camera
+    frames from standard input and prints a line for each.
+
+    Prints all values of an output, or with --top only the largest; for --source the five largest
+    with their names, if the record has names. With --output but without --top, nothing is printed.
     """
-    inputs = given("--load-input", load_input, "the file with the inputs of all samples")
-    source = read_model(model)
+    refuse_both(source, load_input, as_record)
+    path = source or given("--load-input or --source", load_input, "the samples")
+    file = read_model(model)
     if output:
-        check_outputs({"--output": output}, {"MODEL": source.path, "--load-input": inputs})
+        read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
+        check_outputs({"--output": output}, read)
         keep_going()
-    lowered = lower_model(source)
+    record = record_for(file, as_record) if source else None
+    names = record.names if record else names_beside(path)
+    lowered = lower_model(file)
     _check_outputs(lowered.graph, output, output_index)
     shown = top is not None or output is None
-    sidecar = read_sidecar(inputs)
-    names = sidecar.classes if sidecar else ()
+    frames = source == STDIN
+    k = output_index or 0
     with Predictor(
-        lowered.graphs, batch_size or 32, micro_batch=micro_batch, workers=workers
+        lowered.graphs, 1 if frames else batch_size or 32, micro_batch=micro_batch, workers=workers
     ) as predictor:
-        data = DataSet(open_columns(inputs, predictor.runtime.input_specs, "input"))
-        k = output_index or 0
         specs = predictor.runtime.output_specs
+        if top is None and source and len(names) == specs[k].size:
+            top = MOST_SHOWN
+        if frames and record:
+            pictures = camera_frames(frame_size, pixel_format)
+            for number, outputs in enumerate(predict_frames(predictor, record, pictures)):
+                click.echo(f"{number}: {_line(outputs[k].reshape(-1), top, names)}")
+            return
+        data, label = _samples(path, record, predictor.runtime.input_specs)
         writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
         with writing as append, closing(Progress()) as bar:
             first = 0
@@ -86,10 +118,38 @@ def command(
                 if shown:
                     rows = outputs[k].reshape(len(outputs[k]), -1)
                     for number, row in enumerate(rows, first):
-                        click.echo(f"{number}: {_line(row, top, names)}")
+                        click.echo(f"{label(number)}: {_line(row, top, names)}")
                 first += len(outputs[k])
                 if not shown:  # a bar among printed lines would be in their way
                     bar("predict", first, data.length)
+
+
+def predict_frames(
+    predictor: Predictor, record: Record, pictures: Iterable[Array]
+) -> Iterator[Sequence[Array]]:
+    """Yields the outputs for one picture after the other."""
+    specs = predictor.runtime.input_specs
+    steps = for_model(record, specs[0])
+    for picture in pictures:
+        data = DataSet(array_columns([steps.apply(picture)[np.newaxis]], specs, "frame"))
+        yield from predictor.run(data, range(1))
+
+
+def names_beside(path: str) -> Sequence[str]:
+    """The class names in the JSON file of a data file."""
+    sidecar = read_sidecar(path)
+    return sidecar.classes if sidecar else ()
+
+
+def _samples(
+    path: str, record: Record | None, specs: Sequence[TensorSpec]
+) -> tuple[DataSet, Callable[[int], str]]:
+    """The samples, and the name of each: the file of a photo or sound, or its number."""
+    if record is None:
+        return DataSet(open_columns(path, specs, "input")), str
+    new = open_recorded(path, record)
+    (part,) = new.parts.values()
+    return new_samples(new, record, specs), str if new.kind == "features" else part.label_of
 
 
 def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:

@@ -29,6 +29,15 @@ source_options = combine(
            help="Your own data: a folder or archive of images or WAV files, a table, arrays, "
            "module:function, tfds:NAME, hf:NAME."),
     option(SOURCE, "--target-source", type=FOLDER, help="Second file, with the targets."),
+    option(SOURCE, "--as", "as_record", type=click.Path(), metavar="RECORD|MODEL",
+           help="Prepare new data as the training data of this JSON file or model: the same "
+           "steps and classes, in the order of the source, labels optional."),
+    option(SOURCE, "--unlabelled", is_flag=True,
+           help="Take inputs without targets: all images or WAV files of any folder, a table "
+           "without a target, one array."),
+    option(SOURCE, "--label-pattern", default="", metavar="REGEX",
+           help="Take the class from file names: the first group of the pattern, such as "
+           "'^(\\d)_' for 7_ann_3.wav."),
     option(SOURCE, "--format", "form", type=click.Choice(FORMATS), default="auto",
            show_default=True, help="Format of --source."),
     option(SOURCE, "--dataset-name", "-d", help="Same as NAME."),
@@ -44,7 +53,17 @@ source_options = combine(
 
 reading_options = combine(
     option(TABLES, "--label-column", default="-1", show_default=True,
-           help="Name or number of the target column; none for a table without targets."),
+           help="Name or number of the target column; several with commas or as a range, such as "
+           "20-29; none for a table without targets."),
+    option(TABLES, "--one-hot", multiple=True, metavar="COLUMN",
+           help="Column of words to encode as one column for each word. Repeatable."),
+    option(TABLES, "--window", type=click.IntRange(1), metavar="ROWS",
+           help="Time series: make a sample of each window of this many rows."),
+    option(TABLES, "--stride", type=click.IntRange(1), default=1, show_default=True,
+           help="Rows from one window to the next."),
+    option(TABLES, "--horizon", type=click.IntRange(0), default=0, show_default=True,
+           help="Rows from the last row of a window to that of its target; above 0 the target "
+           "column is an input too."),
     option(TABLES, "--leave-out", multiple=True, help="Column that is no input. Repeatable."),
     option(TABLES, "--header/--no-header", default=None,
            help="Whether the first line holds the column names."),
@@ -69,8 +88,9 @@ reading_options = combine(
            help="Hop length in samples."),
     option(SOUNDS, "--frames", type=click.IntRange(0), default=0,
            help="Maximum number of frames."),
-    option(SOUNDS, "--mel-range", default="300,8000", show_default=True,
-           help="Frequency range of the mel bands in Hz."),
+    option(SOUNDS, "--mel-range", default="", metavar="LOW,HIGH",
+           help="Frequency range of the mel bands in Hz.  [default: 300,8000, at most half of "
+           "--rate]"),
 )  # fmt: skip
 
 step_options = combine(
@@ -110,7 +130,7 @@ split_options = combine(
     option(SPLITS, "--split", multiple=True,
            help="Splits: names of the source's splits, or NAME=FRACTION to split the whole data "
            "set.  "
-           "[default: train test]"),
+           "[default: those of the source, or train test=0.2]"),
     option(SPLITS, "--length", type=click.IntRange(1), multiple=True,
            help="Number of samples of each split."),
     option(SPLITS, "--shuffle/--no-shuffle", default=None,

@@ -30,6 +30,7 @@ class ArrayOptions:
         classes: class names; empty to use numbers.
         regression: whether targets are values; None for targets that are no integers.
         shape, dtype: shape and dtype of a sample in a raw file.
+        unlabelled: whether targets may be absent.
     """
 
     x: str = ""
@@ -38,6 +39,7 @@ class ArrayOptions:
     regression: bool | None = None
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
+    unlabelled: bool = False
 
 
 def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = None) -> Source:
@@ -51,11 +53,13 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
         (x,) = _only(path, arrays)
         (y,) = _only(targets_path, _arrays(targets_path, ArrayOptions(dtype=options.dtype)))
         return _source(path, {"all": ([x], [y])}, options)
-    if len(arrays) == 1:
+    if len(arrays) == 1 and not options.unlabelled:
         raise DataError(
             f"{path}: must come with targets, but holds one array alone. Give them with "
-            "`target_source=`."
+            "`target_source=`, or give `unlabelled=True`."
         )
+    if options.unlabelled and (len(arrays) == 1 or not _pick(arrays, options.y, TARGETS, "")):
+        return _inputs_alone(path, arrays, options)
     parts: dict[str, tuple[list[Array], list[Array]]] = {}
     for split in ("", *SPLITS):
         inputs = _pick(arrays, options.x, INPUTS, split)
@@ -75,6 +79,18 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
             f"{listed(arrays)}. Name them with `x=` and `y=`."
         )
     return _source(path, parts, options)
+
+
+def _inputs_alone(path: Path, arrays: Mapping[str, Array], options: ArrayOptions) -> Source:
+    """A source without targets."""
+    names = [*arrays] if len(arrays) == 1 else _pick(arrays, options.x, INPUTS, "")
+    if not names:
+        raise DataError(
+            f"{path}: must have an array called x, but has {listed(arrays)}. Name it with `x=`."
+        )
+    inputs = [arrays[n] for n in names]
+    part = ArrayPart(inputs, [], False, str(path))
+    return Source(str(path), _kind(inputs), {"all": part}, files=mapped_files(inputs))
 
 
 def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:

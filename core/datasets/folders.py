@@ -3,7 +3,8 @@
 import io
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,6 +14,7 @@ from odt.core.datasets.pictures import MOST_PIXELS, Resize, pillow
 from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
 from odt.core.datasets.tree import Tree
 from odt.core.storage.reading import guard, listed, printable, reading
+from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
@@ -36,9 +38,11 @@ Decode = Callable[[bytes], Array]
 
 
 class FilePart(Part):
-    """A part whose samples are files and whose classes are folders."""
+    """A part whose samples are files; labels are None for files without classes."""
 
-    def __init__(self, tree: Tree, names: Sequence[str], labels: Array, decode: Decode) -> None:
+    def __init__(
+        self, tree: Tree, names: Sequence[str], labels: Array | None, decode: Decode
+    ) -> None:
         self._tree = tree
         self._names = tuple(names)
         self._decode = decode
@@ -46,7 +50,6 @@ class FilePart(Part):
         self.labels = labels
 
     def read(self, k: int) -> Sample:
-        assert self.labels is not None
         name = self._names[k]
         try:
             x = self._decode(self._tree.read(name, LIMIT))
@@ -54,7 +57,7 @@ class FilePart(Part):
             where = self._tree.where(name)
             text = str(e)
             raise SampleError(text if text.startswith(where) else f"{where}: {text}") from e
-        return Sample((x,), (self.labels[k],))
+        return Sample((x,), () if self.labels is None else (self.labels[k],))
 
     def label_of(self, k: int) -> str:
         return printable(self._names[k])
@@ -73,7 +76,28 @@ class FilePart(Part):
         return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
 
 
-def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> Source:
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How the class of a file is found.
+
+    Attributes:
+        pattern: regular expression whose first group in a file's path is the class; empty for the
+            name of the file's folder.
+        unlabelled: take all files without classes.
+        classes: class names of a record: files have classes only if these are their folders.
+    """
+
+    pattern: str = ""
+    unlabelled: bool = False
+    classes: tuple[str, ...] | None = None
+
+
+BY_FOLDER = Naming()
+
+
+def open_folders(
+    tree: Tree, kind: Kind, decode: Decode, skip: bool = False, naming: Naming = BY_FOLDER
+) -> Source:
     """Opens all files of one kind by part and class.
 
     Args:
@@ -81,32 +105,29 @@ def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> 
         kind: image or sound.
         decode: bytes of a file → array; raises DataError.
         skip: leave out classes without files.
+        naming: how the class of a file is found.
 
     Raises:
-        DataError: if there are no such files, the parts differ in classes, or a class is empty.
+        DataError: if there are no such files, or the parts differ in classes.
     """
     endings = PICTURES if kind == "image" else SOUNDS
     warnings.filterwarnings("ignore", module="PIL")  # what is wrong with a picture is said here
+    names = [name for name in tree.sizes if name.lower().endswith(endings)]
+    if naming.unlabelled or naming.classes is not None:
+        return _open_files(tree, kind, decode, names, naming)
+    label_of = _pattern_label(tree, naming.pattern) if naming.pattern else _folder_label
     found: dict[str, dict[str, list[str]]] = {}
-    seen: dict[str, set[str]] = {}
-    for folder in tree.empty:
-        part, label = _place(PurePosixPath(folder))
-        seen.setdefault(part, set()).add(label)
-    for name in tree.sizes:
-        part, label = _place(PurePosixPath(name).parent)
-        if not label:
-            continue
-        seen.setdefault(part, set()).add(label)
-        if name.lower().endswith(endings):
+    for name in names:
+        part, label = _place(PurePosixPath(name).parent)[0], label_of(name)
+        if label:
             found.setdefault(part, {}).setdefault(label, []).append(name)
     if not found:
-        raise DataError(
-            f"{tree.name}: must hold folders, one a class, with {' '.join(endings)} files, "
-            "but has none."
-        )
+        raise DataError(_nothing(tree, endings, names))
     if len(found) > 1:
         found.pop("all", None)  # a stray picture beside train/ and test/
     classes = tuple(sorted(found.get("train", next(iter(found.values())))))
+    seen = {part: set[str]() for part in found} if naming.pattern else _folders(tree, found)
+    faults = []
     for part, by_class in found.items():
         unknown = sorted(set(by_class) - set(classes))
         if unknown:
@@ -116,15 +137,15 @@ def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> 
             )
         empty = sorted((seen[part] | set(classes)) - set(by_class))
         if empty and not skip:
-            raise DataError(
-                f"{tree.name}: each class must have {' '.join(endings)} files, but in {part} "
-                f'there are none of {listed(empty)}. Leave them out with `on_error="skip"`.'
+            faults.append(
+                f"each class must have {' '.join(endings)} files, but in {part} there are none of "
+                f'{listed(empty)}. Leave them out with `on_error="skip"`'
             )
     parts = {}
     for part, by_class in found.items():
-        names = [name for c in classes for name in by_class.get(c, [])]
+        ordered = [name for c in classes for name in by_class.get(c, [])]
         labels = [k for k, c in enumerate(classes) for _ in by_class.get(c, [])]
-        parts[part] = FilePart(tree, names, np.asarray(labels, np.int32), decode)
+        parts[part] = FilePart(tree, ordered, np.asarray(labels, np.int32), decode)
     return Source(
         tree.name,
         kind,
@@ -132,8 +153,85 @@ def open_folders(tree: Tree, kind: Kind, decode: Decode, skip: bool = False) -> 
         classes,
         sorted_by_class=True,
         decoded=True,
+        faults=tuple(faults),
         origin={"files": sum(p.length or 0 for p in parts.values())},
     )
+
+
+def _open_files(
+    tree: Tree, kind: Kind, decode: Decode, names: Sequence[str], naming: Naming
+) -> Source:
+    """All files as one part; their folders are classes if all of them are those of a record."""
+    if not names:
+        endings = PICTURES if kind == "image" else SOUNDS
+        raise DataError(_nothing(tree, endings, names))
+    number = {name: k for k, name in enumerate(naming.classes or ())}
+    folders = [PurePosixPath(name).parent.name for name in names]
+    labelled = not naming.unlabelled and {*folders} <= number.keys()
+    labels = np.asarray([number[f] for f in folders], np.int32) if labelled else None
+    part = FilePart(tree, names, labels, decode)
+    others = sorted({*folders} - number.keys() - {""})
+    note = f"note: {tree.name}: {listed(others)} are no classes of the record: no labels."
+    return Source(
+        tree.name,
+        kind,
+        {"all": part},
+        tuple(number) if labelled else (),
+        decoded=True,
+        notes=(note,) if naming.classes and others and len(others) < len({*folders}) else (),
+        origin={"files": len(names)},
+    )
+
+
+def _folders(tree: Tree, found: Collection[str]) -> dict[str, set[str]]:
+    """The names of all folders of each part, also of those without such files."""
+    seen = {part: set[str]() for part in found}
+    for folder in (*tree.empty, *{str(PurePosixPath(name).parent) for name in tree.sizes}):
+        part, label = _place(PurePosixPath(folder))
+        if label and part in seen:
+            seen[part].add(label)
+    return seen
+
+
+def _nothing(tree: Tree, endings: Sequence[str], names: Sequence[str]) -> str:
+    """What is wrong with a folder without classes of such files, and what to do."""
+    rule = f"{tree.name}: must hold folders, one a class, with {' '.join(endings)} files"
+    if names:
+        return (
+            f"{rule}, but has {len(names)} of them outside folders. Name their classes with "
+            "`label_pattern=`, or give `unlabelled=True`."
+        )
+    suffixes = Counter(PurePosixPath(name).suffix.lower() or "other" for name in tree.sizes)
+    if not suffixes:
+        return f"{rule}, but has none."
+    shown = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
+    return (
+        f"{rule}, but has none: it holds {shown} files. Unpack tables and arrays, and give each "
+        "as `source=` of its own."
+    )
+
+
+def _folder_label(name: str) -> str:
+    return _place(PurePosixPath(name).parent)[1]
+
+
+def _pattern_label(tree: Tree, text: str) -> Callable[[str], str]:
+    """The label of a file by a pattern."""
+    try:
+        pattern = re.compile(text)
+    except re.error as e:
+        raise OptionError("label_pattern", f"{text} must be a pattern", e) from e
+
+    def label(name: str) -> str:
+        match = pattern.search(name) or pattern.search(PurePosixPath(name).name)
+        if match is None:
+            raise DataError(
+                f"{tree.name}: `label_pattern=` {text} must fit every file name, but not "
+                f"{printable(name)}."
+            )
+        return str(match.group(1) if pattern.groups else match.group())
+
+    return label
 
 
 def _place(folder: PurePosixPath) -> tuple[str, str]:

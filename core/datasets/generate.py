@@ -50,6 +50,7 @@ class Request:
         skip: leave out samples that cannot be read.
         workers: number of threads that read and preprocess.
         like: inputs and outputs of the model that the files are for.
+        record: record that the data follow; None to make one.
     """
 
     splits: tuple[Wanted, ...]
@@ -62,6 +63,7 @@ class Request:
     skip: bool = False
     workers: int = 1
     like: ModelSignature | None = None
+    record: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,12 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A preprocessed sample, or the reason why it is left out."""
+    """A preprocessed sample, or the reason why it is left out or ends the run."""
 
     arrays: tuple[list[Array], list[Array]] | None
     label: int
     problem: str = ""
+    fault: bool = False
 
 
 def generate(source: Source, request: Request, progress: Progress) -> list[Made]:
@@ -112,7 +115,7 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     """
     picked = select(source, request.splits, request.division)
     request = replace(request, inputs=_fitted(request, picked))
-    record = _record(source, request, picked)
+    record = request.record or _record(source, request, picked)
     try:
         request.out_dir.mkdir(parents=True, exist_ok=True)
     except OSError as e:
@@ -120,8 +123,11 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
     remove_leftovers(request.out_dir)
     with ExitStack() as stack:
         pending = []
+        faults = [f"{source.name}: {fault}." for fault in source.faults]
         for p in picked:
-            pending.append(_write_split(source, request, p, record, stack, progress))
+            pending.append(_write_split(source, request, p, record, faults, stack, progress))
+        if faults:
+            raise DataError(_all_faults(faults))
         for read in source.files:
             read.check()
         for q in pending:
@@ -130,6 +136,16 @@ def generate(source: Source, request: Request, progress: Progress) -> list[Made]
             for sidecar in q.sidecars:
                 sidecar.commit()
     return [q.made for q in pending]
+
+
+def _all_faults(faults: list[str]) -> str:
+    """One fault, or the first of several."""
+    if len(faults) == 1:
+        return faults[0]
+    return (
+        f"{len(faults)} faults: {' '.join(faults[:LISTED])} "
+        'Give `on_error="skip"` to leave these out.'
+    )
 
 
 def training_split(picked: Iterable[Picked]) -> Picked:
@@ -141,7 +157,7 @@ def training_split(picked: Iterable[Picked]) -> Picked:
 def _fitted(request: Request, picked: list[Picked]) -> Preprocessing:
     if not request.inputs.must_be_fitted:
         return request.inputs
-    return request.inputs.fitted(_raw(request, training_split(picked)))
+    return request.inputs.fitted(lambda: _raw(request, training_split(picked)))
 
 
 def _raw(request: Request, picked: Picked) -> Iterator[Array]:
@@ -162,7 +178,14 @@ def _record(source: Source, request: Request, picked: list[Picked]) -> Record:
     if source.kind == "image" and (first := next(_raw(request, picked[0]), None)) is not None:
         steps = explicit(steps, first)
     described = tuple(steps.describe())
-    return Record(source.kind, described, request.targets.classes, source.sound, source.table)
+    return Record(
+        source.kind,
+        described,
+        request.targets.classes,
+        source.tags,
+        source.sound,
+        source.table,
+    )
 
 
 def _numbers(picked: Picked) -> Iterable[int]:
@@ -174,6 +197,7 @@ def _write_split(
     request: Request,
     picked: Picked,
     record: Record,
+    faults: list[str],
     stack: ExitStack,
     progress: Progress,
 ) -> _Pending:
@@ -185,6 +209,10 @@ def _write_split(
     total = None if picked.numbers is None else len(picked.numbers) * _copies(request, picked)
     for done, ready in enumerate(_samples(source, request, picked)):
         progress(picked.name, done + 1, total)
+        if ready.fault:
+            faults.append(ready.problem)
+        if faults:
+            continue  # to find the others; nothing is written
         if ready.arrays is None:
             skipped += 1
             if len(reasons) < LISTED:
@@ -209,6 +237,8 @@ def _write_split(
             file.append(arrays)
         if request.targets.classes:
             balance[request.targets.classes[ready.label]] += 1
+    if faults:
+        return _Pending(Made(picked.name, 0, (), (), (), {}), (), [])
     if data is None:
         why = f": {reasons[0]}" if reasons else ""
         raise DataError(f"{source.name}: {picked.name} must have samples, but has none{why}.")
@@ -245,9 +275,7 @@ def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Read
         try:
             sample = picked.part.read(k)
         except SampleError as e:
-            if not request.skip:
-                raise
-            return _Ready(None, 0, str(e))
+            return _Ready(None, 0, str(e), fault=not request.skip)
         random = np.random.default_rng((request.division.seed, k, copy)) if copy else None
         try:
             return _preprocess(request, sample, random)
@@ -255,7 +283,7 @@ def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Read
             where = f"{source.name}: {picked.part.label_of(k)}: {e}"
             drop = isinstance(e, MissingValueError) and request.inputs.missing == "drop"
             if not request.skip and not drop:
-                raise DataError(f"{where}.") from e
+                return _Ready(None, 0, f"{where}.", fault=True)
             return _Ready(None, 0, where)
 
     for copy in range(_copies(request, picked)):

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from odt.core.datasets.source import Kind
 from odt.core.model.reader import read_model
+from odt.core.model.record import Record
+from odt.core.model.tflite_metadata import read_record
 from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import TensorSpec
@@ -16,11 +18,13 @@ class ModelSignature:
     Attributes:
         path: path of the model.
         inputs, outputs: specs without the batch axis.
+        record: preprocessing record of the model, if it has one.
     """
 
     path: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    record: Record | None = None
 
     def picture_size(self) -> tuple[int, int] | None:
         """Height and width of the input, if it is a picture (H, W) or (H, W, C)."""
@@ -44,7 +48,10 @@ class ModelSignature:
     ) -> None:
         """Raises DataError if the samples of a split do not match the model."""
         for k, (got, want) in enumerate(zip(inputs, self.inputs, strict=False)):
-            if got.shape != want.shape or got.dtype != want.dtype:
+            fits = got.dtype == want.dtype or (
+                got.dtype.kind in "iu" and want.dtype.kind == "f"  # converted when it is read
+            )
+            if got.shape != want.shape or not fits:
                 raise DataError(
                     f"{self.path}: input {k} must be {want}, but {name} has {got} of {kind} data."
                 )
@@ -59,8 +66,9 @@ class ModelSignature:
         if count != width:
             raise DataError(
                 f"{self.path}: its output has {width} values, but {name} has {count} "
-                f"{'classes' if classes else 'values'}. Give the model an output of {count} with "
-                "odt replace-head, or merge classes with `label_map=`."
+                f"{'classes' if classes else 'values'}. Give the model an output of {count}: "
+                f"odt replace-head {self.path} `classes={count}`, or merge classes with "
+                "`label_map=`."
             )
 
 
@@ -70,7 +78,8 @@ def read_signature(path: str) -> ModelSignature:
     Raises:
         ModelError: if the file cannot be read.
     """
-    graph = read_model(path).graph
+    model = read_model(path)
+    graph = model.graph
     specs = [
         tuple(
             TensorSpec(graph.tensors[i].spec.shape[1:], graph.tensors[i].spec.dtype)
@@ -78,4 +87,4 @@ def read_signature(path: str) -> ModelSignature:
         )
         for indices in (graph.inputs, graph.outputs)
     ]
-    return ModelSignature(path, specs[0], specs[1])
+    return ModelSignature(path, specs[0], specs[1], read_record(model))

@@ -34,13 +34,14 @@ def open_source(opening: Opening) -> Source:
     Raises:
         DataError: if the source does not exist, or is not valid in its format.
     """
-    row = SOURCE_FORMATS[_format(opening.path, opening)]
+    row = SOURCE_FORMATS[format_of(opening.path, opening)]
     if row.is_path and not opening.path.exists():
         raise DataError(f"{opening.path}: must be a file or folder, but there is none.")
     return row.open(opening)
 
 
-def _format(path: Path, opening: Opening) -> str:
+def format_of(path: Path, opening: Opening) -> str:
+    """The name of the format of a source: as the user says, or by its name."""
     text = opening.text
     if opening.format != "auto":
         return opening.format
@@ -52,6 +53,8 @@ def _format(path: Path, opening: Opening) -> str:
         names = [name.lower() for name in open_tree(path).sizes]
         sounds = sum(name.endswith(SOUNDS) for name in names)
         return "wav" if sounds > sum(name.endswith(PICTURES) for name in names) else "images"
+    if path.name.lower().endswith((*PICTURES, *SOUNDS)):
+        return "images" if path.name.lower().endswith(PICTURES) else "wav"
     ending = Path(path.name.lower().removesuffix(".gz")).suffix
     if path.exists() and ending not in SUFFIXES:
         raise DataError(

@@ -4,9 +4,10 @@ The order is fixed: 1 missing values · 2 colour · 3 augmentation · 4 resize �
 std · 7 noise · 8 shape · 9 dtype; then the target.
 """
 
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from odt.kernels.opdef import Array
 FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 SCALES = ("none", *OF_BYTES, "standardize")
 COLOURS = ("keep", "grayscale", "rgb")
-MISSING = ("error", "drop", "mean", "zero")
+MISSING = ("error", "drop", "mean", "median", "zero")
+FITTED = ("mean", "median")  # of them, those that the training split decides
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Preprocessing:
     """Steps of preprocessing for inputs.
 
     Attributes:
-        missing: treatment of NaN: error, drop the sample, mean of the training split, or zero.
+        missing: treatment of NaN: error, drop the sample, mean or median of the training split, or
+            zero.
         colour: colour conversion of pictures.
         augmentation: augmentation of training samples.
         resize: resizing of pictures.
@@ -57,7 +60,7 @@ class Preprocessing:
     dtype: np.dtype[Any] = FLOAT32
 
     def __post_init__(self) -> None:
-        changed = self.scale == "standardize" or self.mean or self.std or self.missing == "mean"
+        changed = self.scale == "standardize" or self.mean or self.std or self.missing in FITTED
         if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
             raise OptionError(
                 "dtype",
@@ -74,15 +77,26 @@ class Preprocessing:
 
     @property
     def must_be_fitted(self) -> bool:
-        return self.scale == "standardize" or self.missing == "mean"
+        return self.scale == "standardize" or self.missing in FITTED
 
-    def fitted(self, samples: Iterable[Array]) -> "Preprocessing":
-        """Fits mean and standard deviation to samples, along the last axis, without NaN."""
+    def fitted(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
+        """Fits fill values, mean and standard deviation to samples, along the last axis.
+
+        Args:
+            samples: yields all samples, each time it is called.
+        """
+        if self.missing == "median":
+            medians = _medians(self.resized(x) for x in samples())
+            return replace(self, fill=medians)._standardized(samples)
+        return self._standardized(samples)
+
+    def _standardized(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
         count: Any = 0
         mean: Any = 0.0
         spread: Any = 0.0
-        for sample in samples:
-            x = self.resized(sample).astype(np.float64)
+        for sample in samples():
+            filled = self._fill(sample) if self.missing == "median" else sample
+            x = self.resized(filled).astype(np.float64)
             x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
             # Chan, Golub, LeVeque (1979): means and spreads of two parts give those of the whole.
             is_valid = ~np.isnan(x)
@@ -145,10 +159,10 @@ class Preprocessing:
             return x
         if self.missing in ("error", "drop"):
             raise MissingValueError(
-                'a value is missing (NaN). Give `missing="drop"`, `missing="mean"` or '
-                '`missing="zero"`'
+                'a value is missing (NaN). Give `missing="drop"`, `missing="mean"`, '
+                '`missing="median"` or `missing="zero"`'
             )
-        fill = np.asarray(self.fill) if self.missing == "mean" else 0.0
+        fill = np.asarray(self.fill) if self.missing in FITTED else 0.0
         return np.where(np.isnan(x), fill, x)
 
     def resized(self, x: Array, random: np.random.Generator | None = None) -> Array:
@@ -182,7 +196,7 @@ class Preprocessing:
             steps.append({"step": "colour", "to": self.colour})
         if self.resize is not None:
             steps.append({"step": "resize", **self.resize.describe()})
-        if self.scale != "none" and not self.scale_left:
+        if self.scale in OF_BYTES and not self.scale_left:
             steps.append({"step": "scale", "to": self.scale})
         if self.mean or self.std:
             steps.append({"step": "mean and std", "mean": [*self.mean], "std": [*self.std]})
@@ -194,6 +208,24 @@ class Preprocessing:
         if self.scale_left:
             steps.append({"step": "scale", "to": self.scale, "when": "the file is read"})
         return steps
+
+
+def _medians(samples: Iterable[Array]) -> tuple[float, ...]:
+    """The median of each feature; 0 for one without values. Values wait in a temporary file."""
+    with tempfile.TemporaryFile() as file:
+        width, rows = 0, 0
+        for sample in samples:
+            x = np.asarray(sample, np.float64)
+            x = x.reshape(-1, x.shape[-1] if x.ndim else 1)
+            file.write(x.tobytes())
+            rows, width = rows + len(x), x.shape[1]
+        file.flush()
+        if not rows:
+            return ()
+        values = np.memmap(cast(Any, file), np.float64, "r", 0, (rows, width))
+        columns = (values[:, k] for k in range(width))
+        valid = (column[~np.isnan(column)] for column in columns)
+        return tuple(float(np.median(column)) if len(column) else 0.0 for column in valid)
 
 
 @dataclass(frozen=True, slots=True)

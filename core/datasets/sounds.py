@@ -9,6 +9,7 @@ TensorFlow's and ONE's examples, see docs/data.md.
 import io
 import math
 import wave
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -110,6 +111,18 @@ class Sound:
         if self.mel:
             names += ["mel", "frame", "hop", "frames", "low", "high", "floor"]
         return {name: getattr(self, name) for name in names}
+
+
+def parse_sound(settings: Mapping[str, Any]) -> Sound:
+    """The conversion that `describe` described.
+
+    Raises:
+        DataError: for other settings.
+    """
+    with reading("", "the preprocessing record must have settings of sounds"):
+        usual = Sound()
+        kinds = {name: type(getattr(usual, name)) for name in settings}
+        return Sound(**{name: kinds[name](value) for name, value in settings.items()})
 
 
 def read_wav(data: bytes) -> tuple[Array, int]:

@@ -126,6 +126,10 @@ class Source:
         sorted_by_class: whether samples are sorted by class, so that they need a shuffle.
         decoded: whether reading a sample takes computation that threads can do in parallel.
         origin: description of the source for the sidecar.
+        tags: names of the target's values; empty if they have none.
+        overlap: samples before a sample that share values with it, as windows of a series do.
+        notes: warnings for the user.
+        faults: what is wrong with the source, reported together with faulty samples.
         sound, table: how WAV files and tables are read, for the preprocessing record.
         files: files that are read while samples are read.
     """
@@ -137,6 +141,10 @@ class Source:
     sorted_by_class: bool = False
     decoded: bool = False
     origin: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    overlap: int = 0
+    notes: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
     sound: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
     files: tuple[MappedFile, ...] = ()

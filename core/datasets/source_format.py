@@ -5,6 +5,7 @@ from dataclasses import field
 from pathlib import Path
 
 from odt.core.datasets.arrays import ArrayOptions
+from odt.core.datasets.folders import BY_FOLDER, Naming
 from odt.core.datasets.pictures import Resize
 from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
@@ -22,6 +23,7 @@ class Opening:
         data_dir: folder of data for TensorFlow Datasets and Hugging Face.
         skip: leave out files and lines that cannot be used.
         resize: size of pictures, if no other step precedes the resizing.
+        naming: how the classes of files are found.
     """
 
     text: str
@@ -33,6 +35,7 @@ class Opening:
     sound: Sound = field(default_factory=Sound)
     skip: bool = False
     resize: Resize | None = None
+    naming: Naming = BY_FOLDER
 
     @property
     def path(self) -> Path:

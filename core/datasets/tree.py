@@ -85,6 +85,18 @@ class FolderTree(Tree):
         return open_input(f"{self.name}/{name}")
 
 
+class FileTree(Tree):
+    """One file."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = str(path.parent)
+        with open_input(path) as file:
+            self.sizes = {path.name: os.fstat(file.fileno()).st_size}
+
+    def open(self, name: str) -> IO[bytes]:
+        return open_input(f"{self.name}/{name}")
+
+
 class ZipTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)

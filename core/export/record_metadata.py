@@ -142,12 +142,12 @@ def _input(record: Record, mean: Array, std: Array) -> dict[str, Any]:
 def _labelled(model: Model, record: Record) -> list[int]:
     """Outputs whose last axis has a value for each class."""
     shapes = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
-    count = len(record.classes)
+    count = len(record.names)
     return [k for k, shape in enumerate(shapes) if count and shape and shape[-1] == count]
 
 
 def _label_file(record: Record) -> bytes:
-    lines = (" ".join(name.splitlines()) + "\n" for name in record.classes)
+    lines = (" ".join(name.splitlines()) + "\n" for name in record.names)
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 

@@ -26,6 +26,7 @@ class Record:
         kind: image, sound or features.
         steps: steps in order, as Preprocessing.describe gives them.
         classes: class names by label; empty if the targets are values.
+        tags: names of the values of a target, if it is no class.
         sound: settings of the conversion of WAV files; empty for other kinds.
         table: columns of a table and how they are read; empty for other sources.
     """
@@ -33,8 +34,14 @@ class Record:
     kind: str
     steps: tuple[Mapping[str, Any], ...] = ()
     classes: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     sound: Mapping[str, Any] = field(default_factory=dict)
     table: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the model's outputs: classes or tags."""
+        return self.classes or self.tags
 
     def to_json(self) -> dict[str, Any]:
         """The record as JSON values; empty parts are left out."""
@@ -42,6 +49,7 @@ class Record:
             "kind": self.kind,
             "preprocessing": [dict(step) for step in self.steps],
             "classes": list(self.classes),
+            "tags": list(self.tags),
             "sound": dict(self.sound),
             "table": dict(self.table),
         }
@@ -62,17 +70,18 @@ def record_of(content: Mapping[str, Any]) -> Record | None:
     if "kind" not in content:
         return None
     kind, steps = content["kind"], content.get("preprocessing", [])
-    classes = content.get("classes", [])
+    classes, tags = content.get("classes", []), content.get("tags", [])
     parts = [content.get(name, {}) for name in ("sound", "table")]
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}")
     if not isinstance(steps, list) or not all(isinstance(s, dict) and "step" in s for s in steps):
         raise ValueError("preprocessing must be a list of steps")
-    if not isinstance(classes, list) or not all(isinstance(c, str) for c in classes):
-        raise ValueError("classes must be a list of names")
+    for names in (classes, tags):
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("classes and tags must be lists of names")
     if not all(isinstance(part, dict) for part in parts):
         raise ValueError("sound and table must be objects")
-    return Record(kind, tuple(steps), tuple(classes), *parts)
+    return Record(kind, tuple(steps), tuple(classes), tuple(tags), *parts)
 
 
 def parse_record(name: str, data: bytes) -> Record:

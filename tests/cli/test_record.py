@@ -1,5 +1,6 @@
 """The preprocessing record: from the data to the model, and from the model to new data."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import make_models
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support.datafiles import made, odt, picture_folder
+from support.datafiles import files, jpeg, made, odt, picture_folder, samples, sidecar, wav
 
 import odt as api
+from odt.cli.main import main
+from odt.core.datasets.folders import decode_picture
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
@@ -88,3 +91,174 @@ def test_the_trainer_exports_it_alike(photos: Path) -> None:
         trainer.fit(np.zeros((4, *SIZE, 3), np.float32), np.eye(2, dtype=np.float32)[[0, 1, 0, 1]])
         trainer.export(photos / "arrays.tflite")
     assert record_in(photos / "arrays.tflite") is None
+
+
+def predicted(*words: object, stdin: bytes = b"") -> list[str]:
+    """Lines that odt predict prints."""
+    result = CliRunner().invoke(main, ["predict", *map(str, words)], input=stdin)
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def values(line: str) -> list[float]:
+    """The numbers of a line, without names."""
+    return [float(part.split()[-1]) for part in line.partition(": ")[2].split(", ")]
+
+
+def as_file(folder: Path, model: Path, name: str = "new") -> list[list[float]]:
+    """Sorted outputs for the data file of new data."""
+    lines = predicted(model, "--load-input", folder / f"{name}.input.bin", "--top", 2)
+    return [values(line) for line in lines]
+
+
+def test_photos_are_predicted_with_the_exported_file_alone(photos: Path) -> None:
+    new = train(photos)
+    lines = predicted(new, "--source", photos / "photos/a/3.png")
+    assert len(lines) == 1
+    assert re.fullmatch(r"3.png: ([ab]) 0\.\d{4}, ([ab]) 0\.\d{4}", lines[0])
+    whole = predicted(new, "--source", photos / "photos")
+    assert [line.partition(":")[0] for line in whole] == [
+        f"{c}/{k}.png" for c in "ab" for k in range(5)
+    ]
+    assert lines[0].partition(": ")[2] == whole[3].partition(": ")[2]
+    made("--source", photos / "photos", "--as", new, "-o", photos / "o")
+    assert as_file(photos / "o", new) == [values(line) for line in whole]
+
+
+def test_new_data_keep_the_order_and_get_the_labels_of_the_record(photos: Path) -> None:
+    (photos / "photos/b").rename(photos / "photos/c")
+    picture_folder(photos / "more", classes="ba")
+    record = photos / "data/train.input.bin.json"
+    made("--source", photos / "more", "--as", record, "-o", photos / "o")
+    made("--source", photos / "photos", "--as", record, "-o", photos / "p", "--split", "later")
+    labels = samples(photos / "o/new.output.bin").argmax(axis=1)
+    assert labels.tolist() == [0] * 5 + [1] * 5
+    assert files(photos / "p") == ["later.input.bin", "later.input.bin.json"]
+    mean = samples(photos / "o/new.input.bin").mean(axis=(1, 2, 3)) * 127.5 + 127.5
+    assert np.rint(mean).tolist() == [*range(100, 105), *range(5)]
+    said = sidecar(photos / "o/new.input.bin")
+    assert said["preprocessing"] == sidecar(photos / "data/train.input.bin")["preprocessing"]
+
+
+def test_a_folder_is_evaluated_as_its_data_files_are(photos: Path) -> None:
+    new = train(photos)
+    made("--source", photos / "photos", "--as", new, "-o", photos / "o")
+    words = ("--metric", "accuracy")
+    by_file = odt("eval", new, "--load-input", photos / "o/new.input.bin",
+                  "--load-expected", photos / "o/new.output.bin", *words)  # fmt: skip
+    by_folder = odt("eval", new, "--source", photos / "photos", *words)
+    assert by_folder.exit_code == 0, by_folder.output
+    assert by_folder.stdout == by_file.stdout
+    unlabelled = odt("eval", new, "--source", photos / "photos/a")
+    assert "must have targets to evaluate" in unlabelled.stderr
+
+
+def test_uint8_data_give_the_same_record(photos: Path) -> None:
+    floats = predicted(train(photos), "--source", photos / "photos")
+    made(
+        "--source", photos / "photos", "--scale", "-1..1", "--dtype", "uint8", "-o", photos / "data"
+    )
+    assert predicted(train(photos), "--source", photos / "photos") == floats
+
+
+@pytest.mark.parametrize("pixel_format", ["rgb24", "bgr24", "jpeg"])
+def test_camera_frames_come_on_standard_input(photos: Path, pixel_format: str) -> None:
+    new = train(photos)
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 12, 20, 3), np.uint8)
+    if pixel_format == "jpeg":
+        data = [jpeg(frame, "JPEG") for frame in pixels]
+        size: tuple[object, ...] = ()
+        frames = [decode_picture(frame) for frame in data]
+    else:
+        data = [(f if pixel_format == "rgb24" else f[..., ::-1]).tobytes() for f in pixels]
+        size, frames = ("--frame-size", "20x12"), list(pixels)
+    for k, frame in enumerate(frames):
+        (photos / f"f{k}.png").write_bytes(jpeg(frame))
+    words = (new, "--source", "-", *size, "--pixel-format", pixel_format)
+    lines = predicted(*words, stdin=b"".join(data))
+    wanted = [predicted(new, "--source", photos / f"f{k}.png")[0] for k in range(3)]
+    assert [line.partition(": ")[2] for line in lines] == [w.partition(": ")[2] for w in wanted]
+    cut = CliRunner().invoke(main, ["predict", *map(str, words)], input=b"".join(data)[:-5])
+    assert cut.exit_code == 1
+    assert len(cut.stdout.splitlines()) == 2
+    assert cut.stderr.startswith("Error: frame 2: ")
+
+
+def test_rows_of_a_table_are_standardized_by_the_training_data(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal([10, -5], [3, 0.5], (40, 2))
+    lines = [f"{a},{b},{'hot' if a > 10 else 'cold'}" for a, b in rows]
+    (tmp_path / "t.csv").write_text("\n".join(["size,weight,kind", *lines]) + "\n")
+    made("--source", tmp_path / "t.csv", "--scale", "standardize", "-o", tmp_path / "data")
+    network(tmp_path / "m.tflite", (2,), 2, "mlp")
+    new = train(tmp_path)
+    (tmp_path / "new.csv").write_text("weight,size\n" + "".join(f"{b},{a}\n" for a, b in rows[:3]))
+    (tmp_path / "bare.csv").write_text("".join(f"{a},{b}\n" for a, b in rows[:3]))
+    made("--source", tmp_path / "new.csv", "--as", new, "-o", tmp_path / "o")
+    step = sidecar(tmp_path / "data/train.input.bin")["preprocessing"][0]
+    wanted = (rows[:3] - step["mean"]) / step["std"]
+    np.testing.assert_allclose(samples(tmp_path / "o/new.input.bin"), wanted, rtol=1e-5)
+    named = predicted(new, "--source", tmp_path / "new.csv")
+    assert named == predicted(new, "--source", tmp_path / "bare.csv")
+    assert re.fullmatch(r"0: (hot|cold) 0\.\d{4}, (hot|cold) 0\.\d{4}", named[0])
+    result = odt("eval", new, "--source", tmp_path / "t.csv", "--metric", "accuracy")
+    assert result.stdout.startswith("40 samples")
+    (tmp_path / "other.csv").write_text("weight,height\n1,2\n3,4\n")
+    assert "lacks size" in odt("predict", new, "--source", tmp_path / "other.csv").stderr
+
+
+def test_sounds_are_predicted_with_the_recorded_bands(tmp_path: Path) -> None:
+    for name, hertz in (("high", 2000), ("low", 400)):
+        (tmp_path / "s" / name).mkdir(parents=True)
+        for k in range(4):
+            x = np.sin(2 * np.pi * (hertz + 10 * k) * np.arange(8000) / 8000)
+            (tmp_path / f"s/{name}/{k}.wav").write_bytes(wav(x, 8000))
+    made("--source", tmp_path / "s", "--rate", 8000, "--mel", 8, "--frames", 8, "--scale",
+         "standardize", "-o", tmp_path / "data")  # fmt: skip
+    network(tmp_path / "m.tflite", (8, 8), 2, "mlp")
+    new = train(tmp_path)
+    lines = predicted(new, "--source", tmp_path / "s")
+    made("--source", tmp_path / "s", "--as", new, "-o", tmp_path / "o")
+    assert as_file(tmp_path / "o", new) == [values(line) for line in lines]
+    record = record_in(new)
+    assert record is not None
+    assert record.sound["high"] == 4000  # half of --rate
+
+
+def test_errors_say_what_to_give(photos: Path) -> None:
+    new, path = train(photos), photos / "photos"
+    (photos / "t.csv").write_text("a,b\n1,2\n")
+    for words, said in [
+        (("predict", photos / "m.tflite", "--source", path), "--as data/train.input.bin.json"),
+        (("predict", new), "--load-input or --source: must be given"),
+        (("predict", new, "--source", path, "--load-input", path), "without --load-input"),
+        (("predict", new, "--as", new, "--load-input", path), "--as: must be given with --source"),
+        (("predict", new, "--source", photos / "t.csv"), "must hold data of the kind image"),
+        (("predict", new, "--source", photos / "none.jpg"), "must be a file or folder"),
+        (
+            ("predict", new, "--source", "-", "--pixel-format", "gray"),
+            "--frame-size: must be WIDTH",
+        ),
+        (("gen-datafile", "--as", new), "--as: must be given with --source"),
+        (("gen-datafile", "--as", photos / "m.tflite", "--source", path), "holds no preprocessing"),
+        (("gen-datafile", "--as", photos / "t.csv", "--source", path), "must be the JSON file"),
+        (
+            ("gen-datafile", "--as", new, "--source", path, "--scale", "none"),
+            "--scale: must be given",
+        ),
+    ]:
+        result = odt(*words)
+        assert result.exit_code == 1, result.output
+        assert said in result.stderr
+
+
+def test_the_scale_of_a_model_is_taken_by_like(photos: Path) -> None:
+    new = train(photos)
+    result = made("--source", photos / "photos", "--like", new, "-o", photos / "o")
+    assert "its metadata give the scale" in result.stderr
+    x = samples(photos / "o/train.input.bin")
+    assert x.min() == -1
+    result = made("--source", photos / "photos", "--like", photos / "m.tflite", "-o", photos / "o")
+    assert "does not say the range of its inputs" in result.stderr
+    made("--source", photos / "photos", "--like", new, "--dtype", "uint8", "-o", photos / "u")
+    assert sidecar(photos / "u/train.input.bin")["scale"] == "-1..1"

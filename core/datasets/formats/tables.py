@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
-from odt.core.datasets.tables import open_table
+from odt.core.datasets.table_source import open_table
 
 
 def delimited(delimiter: str) -> Callable[[Opening], Source]:

@@ -153,7 +153,7 @@ def test_a_model_gives_shape_and_channels_and_is_checked(tmp_path: Path) -> None
     )
     line = refused("--source", tmp_path / "s", "--like", RESNET, "-o", tmp_path / "o")
     assert re.search("output has 10 values, but train has 2 classes", line)
-    assert "an output of 2 with odt replace-head, or merge classes with --label-map" in line
+    assert "--classes 2, or merge classes with --label-map" in line
     picture_folder(tmp_path / "ten", 2, "abcdefghij")
     made("--source", tmp_path / "ten", "--like", RESNET, "-o", tmp_path / "o", "--split",
          "train=1.0")  # fmt: skip

@@ -35,7 +35,7 @@ def test_mean_and_std_are_by_channel_after_the_scale() -> None:
 
 def test_standardize_learns_from_what_it_is_given() -> None:
     rows = RANDOM.normal([3, -100, 7], [2, 50, 0], (40, 3))
-    p = Preprocessing(scale="standardize").fitted(rows)
+    p = Preprocessing(scale="standardize").fitted(lambda: rows)
     y = np.stack([p.apply(r) for r in rows])
     assert np.allclose(y.mean(axis=0), 0, atol=1e-5)
     assert np.allclose(y.std(axis=0), [1, 1, 0], atol=1e-5)
@@ -44,9 +44,9 @@ def test_standardize_learns_from_what_it_is_given() -> None:
 def test_missing_values_follow_the_policy() -> None:
     rows = [np.array([1.0, NAN]), np.array([3.0, 10.0]), np.array([NAN, 20.0])]
     assert Preprocessing(missing="zero").apply(rows[0]).tolist() == [1, 0]
-    p = Preprocessing(missing="mean").fitted(rows)
+    p = Preprocessing(missing="mean").fitted(lambda: rows)
     assert [p.apply(r).tolist() for r in rows] == [[1, 15], [3, 10], [2, 20]]
-    p = Preprocessing(missing="mean", scale="standardize").fitted(rows)
+    p = Preprocessing(missing="mean", scale="standardize").fitted(lambda: rows)
     assert p.apply(rows[2]).tolist() == pytest.approx([0, 1])
     with pytest.raises(DataError, match="missing"):
         Preprocessing().apply(rows[0])

@@ -1,0 +1,91 @@
+"""The source of `odt gen-datafile` from its options."""
+
+import difflib
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from odt.cli.options.datafile import PROFILES
+from odt.cli.options.datafile_steps import shape
+from odt.cli.output.progress import Progress
+from odt.core.datasets.arrays import ArrayOptions
+from odt.core.datasets.download import download
+from odt.core.datasets.folders import Naming
+from odt.core.datasets.open_source import open_source
+from odt.core.datasets.pictures import Resize
+from odt.core.datasets.preprocess import numbers
+from odt.core.datasets.published import PUBLISHED, open_published
+from odt.core.datasets.sounds import Sound
+from odt.core.datasets.source import Source
+from odt.core.datasets.source_format import Opening
+from odt.core.datasets.tables import TableOptions
+from odt.errors import DataError, OdtError
+
+
+def opened(o: dict[str, Any], resize: Resize | None) -> Source:
+    """Opens the data source that the options select."""
+    if o["source"]:
+        return open_source(opening(o, resize))
+    if o["fetch"] and not (o["name"] or o["dataset_name"]):
+        raise OdtError("--download: must be given with the NAME of a data set, but got none.")
+    name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")
+    if o["model"] and name not in PROFILES[o["model"]][0]:
+        raise DataError(f"{name} does not fit {PROFILES[o['model']][1]}.")
+    if name not in PUBLISHED:
+        return open_source(Opening(name, "tfds", data_dir=o["data_dir"]))
+    if o["fetch"]:
+        with closing(Progress("B")) as bar:
+            download(PUBLISHED[name].files, o["data_dir"], bar)
+    return open_published(name, o["data_dir"], o["variant"])
+
+
+def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
+    """Returns how --source is opened.
+
+    Raises:
+        OdtError: if options contradict each other.
+    """
+    if o["name"] or o["dataset_name"]:
+        raise OdtError("--source: must be given without NAME, but got both. Leave one of them out.")
+    rate = o["rate"]
+    usual = min(8000.0, rate / 2) if rate else 8000.0
+    low, high = (*numbers(o["mel_range"], "mel_range"), 300.0, usual)[:2]
+    sound = Sound(rate, o["seconds"], o["mel"], o["frame"], o["hop"], o["frames"], low, high)
+    classes = tuple(o["classes"].split(",")) if o["classes"] else ()
+    table = TableOptions(
+        label="none" if o["unlabelled"] else o["label_column"], header=o["header"],
+        delimiter=o["delimiter"], leave_out=o["leave_out"], one_hot=o["one_hot"],
+        regression=o["regression"], drop=o["missing"] == "drop", skip=o["on_error"] == "skip",
+        window=o["window"] or 0, stride=o["stride"], horizon=o["horizon"],
+        series=o["group_by"] if o["window"] else "",
+    )  # fmt: skip
+    arrays = ArrayOptions(
+        o["x"], o["y"], classes, o["regression"], shape(o["shape"], "--shape"),
+        o["source_dtype"], o["unlabelled"],
+    )  # fmt: skip
+    return Opening(
+        o["source"], o["form"], o["target_source"], None, table, arrays, sound,
+        o["on_error"] == "skip", resize, Naming(o["label_pattern"], o["unlabelled"]),
+    )  # fmt: skip
+
+
+def published_name(text: str) -> str:
+    """Returns the name of a published data set in odt's spelling, or unchanged for a builder.
+
+    Raises:
+        OdtError: if the text is a file or another name.
+    """
+    name = text.lower().replace("-", "_")
+    if name in PUBLISHED:
+        return name
+    if Path(text).exists() or Path(text).suffix:
+        raise OdtError(
+            f"{text}: must be the name of a published data set ({', '.join(PUBLISHED)}). "
+            f"For your own data give --source {text}."
+        )
+    if close := difflib.get_close_matches(name, PUBLISHED, 1, 0.8):
+        raise OdtError(
+            f"{text}: must be one of {', '.join(PUBLISHED)}. Did you mean {close[0]}? For "
+            f"TensorFlow Datasets give --source tfds:{text}."
+        )
+    return text

@@ -1,0 +1,102 @@
+"""Splits of `odt gen-datafile` from its options."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from odt.cli.options.datafile import ONES_LENGTHS
+from odt.core.datasets.preprocess import numbers
+from odt.core.datasets.source import Source
+from odt.core.datasets.splits import Wanted
+from odt.errors import OdtError
+
+# Number of splits → their usual names.
+NAMES = {2: ("train", "test"), 3: ("train", "validation", "test")}
+
+
+def lengths(o: dict[str, Any]) -> tuple[int, ...]:
+    """Returns the length of each split: --length, ONE's earlier options, or ONE's defaults."""
+    former = (o["train_length"], o["test_length"])
+    if any(former):
+        if o["length"] or o["split"] not in ((), ("train", "test")):
+            raise OdtError(
+                "--train-length, --test-length: must be given without --split and --length, but "
+                "got both. Give --split and --length."
+            )
+        return tuple(n or usual for n, usual in zip(former, ONES_LENGTHS, strict=True))
+    names = [s for s in o["split"] if "=" not in s]
+    if o["model"] and not o["length"] and len(o["split"]) == len(names) in (0, 2):
+        return ONES_LENGTHS
+    return tuple(o["length"])
+
+
+def wanted(splits: Sequence[str], lengths: Sequence[int]) -> tuple[Wanted, ...]:
+    """Parses splits with their lengths and fractions; none for no splits.
+
+    Raises:
+        OdtError: if the counts differ, or a fraction is not a number.
+    """
+    splits = [text for some in splits for text in _several(some)]
+    if not splits:
+        return ()
+    if lengths and len(lengths) != len(splits):
+        raise OdtError(
+            f"length and split should have the same count, but got {len(lengths)} and "
+            f"{len(splits)}."
+        )
+    bare = [text for text in splits if _is_number(text)]
+    if bare:
+        names = NAMES[len(bare)] if len(bare) in NAMES else ("NAME",) * len(bare)
+        spelled = " ".join(f"{n}={text}" for n, text in zip(names, bare, strict=True))
+        raise OdtError(
+            f"--split: must name each part, such as --split {spelled}, but got {' '.join(splits)}."
+        )
+    every: list[Any] = [*lengths] or [None] * len(splits)
+    return tuple(_wanted(text, n) for text, n in zip(splits, every, strict=True))
+
+
+def _several(text: str) -> Sequence[str]:
+    """Splits with commas between: train=0.7,test=0.3."""
+    return text.split(",") if text.count("=") > 1 else (text,)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
+
+
+def _wanted(text: str, length: int | None) -> Wanted:
+    name, equals, fraction = text.partition("=")
+    value = None
+    if equals:
+        (value,) = (*numbers(fraction, "split"), 0.0)[:1]
+        if not value > 0 or ("." in fraction and value > 1):
+            raise OdtError(
+                "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
+                f"test=500, but got {text}."
+            )
+        value = value if "." in fraction else int(value)
+    return Wanted(name, length, value)
+
+
+def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) -> tuple[Wanted, ...]:
+    """Returns the splits without --split: train, validation and test of the source, or train test.
+
+    Args:
+        source: the data.
+        lengths: --length, for ONE's two splits.
+        o: the options.
+    """
+    names: Sequence[str] = ("train", "test")
+    streams = any(part.sequential for part in source.parts.values())
+    if not (lengths or o["fold"] or o["group_by"] or streams):
+        names = [n for n in ("train", "validation", "test") if n in source.parts] or names
+    return wanted(names, lengths)
+
+
+def fold(text: str | None) -> tuple[int, int] | None:
+    """Parses the K/N of --fold."""
+    if text is None:
+        return None
+    k, _, n = text.partition("/")
+    if not (k.isdecimal() and n.isdecimal()):
+        raise OdtError(f"--fold: must be K/N, such as 1/5, but got {text}.")
+    return int(k), int(n)

@@ -1,0 +1,88 @@
+"""Preprocessing of `odt gen-datafile` from its options."""
+
+from typing import Any
+
+import numpy as np
+
+from odt.core.datasets.model_signature import ModelSignature
+from odt.core.datasets.pictures import Resize, parse_augmentation
+from odt.core.datasets.preprocess import Preprocessing, numbers
+from odt.core.datasets.recorded_steps import parse_steps
+from odt.core.datasets.source import Source
+from odt.errors import OdtError
+
+
+class Steps:
+    """Preprocessing steps from the options and --like. The constructor checks the options."""
+
+    def __init__(self, o: dict[str, Any], like: ModelSignature | None) -> None:
+        self._o = o
+        self._like = like
+        self._augmentation = parse_augmentation(o["augment"], o["augment_factor"])
+        self._mean, self._std = numbers(o["mean"], "mean"), numbers(o["std"], "std")
+        if any(s <= 0 for s in self._std):
+            raise OdtError(f"--std: must be above 0, but got {o['std']}.")
+        size = shape(o["size"], "--size") if o["size"] else None
+        if size is not None and len(size) != 2:
+            raise OdtError(f"--size: must be HEIGHTxWIDTH, but got {o['size']}.")
+        fit = o["fit"]
+        if o["model"] == "mobilenetv2":
+            size, fit = (224, 224), "crop-or-pad"
+        if size is None and like is not None:
+            size = like.picture_size()
+        self._resize = Resize(*size, o["resize"], fit) if size else None
+        self._colour = o["color"] or (like.colour() if like else "keep")
+        values_given = o["scale"] or self._mean or self._std
+        self._recorded = like.record if like and not values_given else None
+
+    def early_resize(self) -> Resize | None:
+        """Returns the resize that decoding can do, if no other step comes before it."""
+        a = self._augmentation
+        moves = a is not None and (a.flip or a.shift or a.crop)
+        return None if moves or self._colour == "grayscale" else self._resize
+
+    def of(self, source: Source) -> Preprocessing:
+        """Returns the preprocessing for the samples of a source."""
+        picture = source.kind == "image"
+        target = self._like.inputs[0] if self._like else None
+        dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
+        # Integer inputs of the model take 0 … 255.
+        whole = dtype.kind in "iu" and not self._o["dtype"]
+        scale = self._o["scale"] or ("0..1" if picture and not whole else "none")
+        mean, std = self._mean, self._std
+        if self._recorded is not None and not whole:
+            steps = parse_steps(self._recorded.steps)
+            scale, mean, std = steps.scale, steps.mean, steps.std
+        return Preprocessing(
+            missing=self._o["missing"],
+            colour=self._colour if picture else "keep",
+            augmentation=self._augmentation,
+            resize=self._resize if picture else None,
+            scale=scale,
+            mean=mean,
+            std=std,
+            shape=target.shape if target and self._like and len(self._like.inputs) == 1 else (),
+            flatten=self._o["flatten"],
+            dtype=dtype,
+        )
+
+    def note(self, source: Source, inputs: Preprocessing) -> str:
+        """Returns what the user should know of the scale of pictures for --like; or nothing."""
+        if self._like is None or source.kind != "image" or self._o["scale"] or self._mean:
+            return ""
+        if self._recorded is not None:
+            return f"note: {self._like.path}: its metadata give the scale of the inputs."
+        if inputs.scale != "0..1":
+            return ""
+        return (
+            f"note: {self._like.path} does not say the range of its inputs, so that it is taken "
+            "for 0..1. Give --scale -1..1 or none if the model was trained with such images."
+        )
+
+
+def shape(text: str, option: str) -> tuple[int, ...]:
+    """Parses a shape such as 28x28x1."""
+    parts = text.lower().split("x") if text else []
+    if not all(p.isdecimal() and int(p) for p in parts):
+        raise OdtError(f"{option}: must be numbers with x between, but got {text}.")
+    return tuple(int(p) for p in parts)
