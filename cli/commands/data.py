@@ -1,12 +1,14 @@
 """Show data files: shapes, value ranges, classes, and samples as an image."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.signals import keep_going
+from odt.core.data.columns import Column
+from odt.core.data.sidecar import Sidecar
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.statistics import ColumnStatistics, column_statistics, label_names, open_any
 from odt.core.storage.reading import printable
@@ -22,7 +24,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path())
+@click.argument("files", type=click.Path(), nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--shape", default="", help="Sample shape of a raw file without a JSON file, such as 28x28x1."
 )
@@ -30,8 +32,8 @@ def command() -> None:
               help="Write a contact sheet: one image that shows the first samples.")  # fmt: skip
 @click.option("--samples", type=click.IntRange(1, 1024), default=64, show_default=True,
               help="Number of samples on the sheet.")  # fmt: skip
-def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
-    """Show shapes, value ranges, classes and invalid values of FILE.
+def show(files: tuple[str, ...], shape: str, sheet: Path | None, samples: int) -> None:
+    """Show shapes, value ranges, classes and invalid values of each FILE.
 
     The exit status is 1 if values are NaN or infinite.
     """
@@ -39,9 +41,22 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
     if not all(n.isdecimal() and int(n) for n in numbers):
         raise OdtError(f"--shape: must be numbers with x between, but got {shape}.")
     if sheet is not None:
-        check_outputs({"--sheet": str(sheet)}, {"FILE": file})
+        if len(files) > 1:
+            raise OdtError(f"--sheet: must be given with one FILE, but got {len(files)}.")
+        check_outputs({"--sheet": str(sheet)}, {"FILE": files[0]})
         keep_going()
-    columns, sidecar = open_any(file, tuple(int(n) for n in numbers))
+    opened = {file: open_any(file, tuple(int(n) for n in numbers)) for file in files}
+    bad = sum(describe(columns, sidecar) for columns, sidecar in opened.values())
+    if sheet is not None:
+        columns, sidecar = opened[files[0]]
+        write_sheet(sheet, columns[0], label_names(files[0], sidecar, samples))
+        click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
+    if bad:
+        raise click.exceptions.Exit(1)
+
+
+def describe(columns: Sequence[Column], sidecar: Sidecar | None) -> int:
+    """Prints the description of a file; returns the number of values that are not finite."""
     classes = sidecar.classes if sidecar else ()
     bad = 0
     for column in columns:
@@ -57,11 +72,7 @@ def show(file: str, shape: str, sheet: Path | None, samples: int) -> None:
         for step in sidecar.recipe.get("preprocessing", []):
             shown = ", ".join(f"{k} {v}" for k, v in step.items() if v not in ([], ""))
             click.echo(f"  {printable(shown, LINE)}")
-    if sheet is not None:
-        write_sheet(sheet, columns[0], label_names(file, sidecar, samples))
-        click.echo(f"{sheet}: the first {min(samples, columns[0].length)} samples")
-    if bad:
-        raise click.exceptions.Exit(1)
+    return bad
 
 
 def lines(statistics: ColumnStatistics) -> Iterator[str]:

@@ -3,25 +3,40 @@
 Nothing is trained or written.
 """
 
+import importlib
+import json
+
 import click
 
 from odt.cli.options.shared import model_argument, selection_options
+from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
 from odt.core.recipe.selection import Selection
-from odt.summary import describe
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import OdtError
+from odt.summary import describe, inspect_selected
 
 
 @click.command()
 @model_argument
 @selection_options
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@click.option(
+    "--svg",
+    type=click.Path(),
+    metavar="FILE",
+    help="Draw the graph of the operators; those with trainable parameters are filled.",
+)
 def command(
     model: str,
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
     freeze_norm: bool,
+    as_json: bool,
+    svg: str | None,
 ) -> None:
     """Show the operators of MODEL with their shapes, its parameters, training info and metadata.
 
@@ -30,4 +45,16 @@ def command(
     list of parameters count the selected weights only.
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
-    click.echo(spell(describe(lower_model(read_model(model)), selection)))
+    source = read_model(model)
+    check_outputs({"--svg": svg}, {"MODEL": source.path})
+    lowered = lower_model(source)
+    if svg:
+        graph_picture = importlib.import_module("odt.cli.output.graph_picture")
+        picture = graph_picture.draw(source.graph, inspect_selected(lowered, selection))
+        write_atomically(svg, [picture.encode()], OdtError)
+    if as_json:
+        model_json = importlib.import_module("odt.cli.output.model_json")
+        content = model_json.content_of(source, inspect_selected(lowered, selection))
+        click.echo(json.dumps(content, indent=1))
+    elif not svg:
+        click.echo(spell(describe(lowered, selection)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.core.data.array_files import HDF5, NPY, ZIP, map_arrays
 from odt.core.data.columns import Column, open_columns
+from odt.core.data.file_kinds import START, file_kind
 from odt.core.data.sidecar import Sidecar, read_sidecar
 from odt.core.storage.reading import listed, open_input, printable, reading
 from odt.dataclass import dataclass
@@ -52,7 +53,7 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
         DataError: if the layout of the file is unknown.
     """
     with open_input(path) as f, reading(path, "must be a readable file"):
-        start = f.read(8)
+        start = f.read(START)
     sidecar = read_sidecar(path)
     if sidecar is not None:
         specs: Sequence[TensorSpec] = sidecar.tensors
@@ -71,6 +72,9 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
         return tuple(columns), None
     elif shape:
         specs = [TensorSpec(shape, np.dtype(np.float32))]
+    elif kind := file_kind(start, np.dtype(np.float32).itemsize):
+        remedy = kind.remedy.format(path=path)
+        raise DataError(f"{path}: must hold samples, but it is {kind.name}. {remedy}")
     else:
         raise DataError(
             f"{path}: of raw bytes the shape must be known, but there is no {path}.json. "

@@ -14,15 +14,13 @@ from odt.kernels.opdef import TensorSpec
 from odt.text import size, table
 
 ALL = Selection()
+MOST_SHOWN = 48  # characters of a tensor's name
 
 
 def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     """Returns the text of `odt inspect`."""
     model, graph = lowered.file, lowered.file.graph
-    info = select(lowered.graphs, TrainingInfo(), selection)
-    inspection = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
-    stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
-    inspection = replace(inspection, specs={**inspection.specs, **stored})
+    inspection = inspect_selected(lowered, selection)
     sections = [
         describe_file(model),
         describe_interface(graph, inspection),
@@ -31,6 +29,14 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
         describe_training_info(model),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def inspect_selected(lowered: LoweredModel, selection: Selection = ALL) -> Inspection:
+    """Inspects a model, with the parameters of a selection; constants have the file's shapes."""
+    graph, info = lowered.file.graph, select(lowered.graphs, TrainingInfo(), selection)
+    inspection = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
+    stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
+    return replace(inspection, specs={**inspection.specs, **stored})
 
 
 def describe_file(model: Model) -> list[str]:
@@ -70,7 +76,7 @@ def describe_training_info(model: Model) -> list[str]:
 def describe_interface(graph: Graph, inspection: Inspection) -> list[str]:
     """Describes inputs and outputs: names and shapes."""
     roles = [("input", i) for i in graph.inputs] + [("output", i) for i in graph.outputs]
-    return table([(role, graph.label(i), _spec(inspection.specs[i])) for role, i in roles])
+    return table([(role, _spec(inspection.specs[i]), _label(graph, i)) for role, i in roles])
 
 
 def describe_operators(graph: Graph, inspection: Inspection) -> list[str]:
@@ -105,14 +111,16 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
     for origin, trained in inspection.trained.items():
         for i in trained:
             users.setdefault(i, []).append(str(origin))
-    tensors = sorted(users) or [i for i, t in enumerate(graph.tensors) if t.data is not None]
+    tensors = sorted(users, key=lambda i: int(users[i][0])) or [
+        i for i, t in enumerate(graph.tensors) if t.data is not None
+    ]
     title = "parameters" if users else "constants"
     nbytes = size(sum(inspection.specs[i].nbytes for i in tensors))
     rows = [
         (
-            f"  {graph.label(i)}",
+            one_line(f"  operator {', '.join(users[i])}", MOST_SHOWN) if i in users else " ",
             _spec(inspection.specs[i]),
-            one_line(f"operator {', '.join(users[i])}", MOST_NAME) if i in users else "",
+            _label(graph, i),
         )
         for i in tensors
     ]
@@ -120,6 +128,12 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
         f"{title}: {inspection.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
         *table(rows),
     ]
+
+
+def _label(graph: Graph, index: int) -> str:
+    """Number and name of a tensor; the middle of a long name is left out."""
+    name = one_line(graph.tensors[index].name, MOST_SHOWN)
+    return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
 
 def _spec(spec: TensorSpec) -> str:

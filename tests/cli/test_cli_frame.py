@@ -1,13 +1,16 @@
 """The frame of the command line: commands found by file, errors and signals turned into exits."""
 
 import importlib
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
+from support.paths import ROOT
 
 from odt.cli.main import Group, main, summary
 from odt.errors import DataError
@@ -183,3 +186,18 @@ def test_a_misspelled_command_is_guessed() -> None:
     result = CliRunner().invoke(main, ["trian"])
     assert result.exit_code == 2
     assert "No such command 'trian'. Did you mean train?" in result.stderr
+
+
+def test_the_shell_completes_commands_and_options() -> None:
+    """As the line in the README asks for."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert 'eval "$(_ODT_COMPLETE=bash_source odt)"' in readme
+    words = {"_ODT_COMPLETE": "bash_complete", "COMP_WORDS": "odt insp", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "odt")],
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "plain,inspect\n"

@@ -1,15 +1,18 @@
 """`odt inspect` on recorded models whose sizes follow from their descriptions."""
 
+import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
-from support.paths import GOLDEN
+from support.paths import GOLDEN, MODELS
 
 from odt.cli.main import main
 from odt.core.lowering.lowered_model import lower_model
@@ -46,14 +49,14 @@ def test_operators_are_shown_with_shapes_and_what_would_train() -> None:
 def test_parameters_are_counted_and_listed() -> None:
     output = inspect(MLP).output
     assert "parameters: 101,770 values in 4 tensors, 407 kB\n" in output
-    assert any(words[-2:] == ["operator", "1"] for words in lines(output))
+    assert any(words[:2] == ["operator", "1"] for words in lines(output))
 
 
 def test_the_file_and_its_ends_are_described() -> None:
     output = inspect(MLP).output
     assert output.startswith(f"{MLP}: circle, ")
     assert "3 operators" in output
-    assert any(words[:2] == ["input", "tensor"] for words in lines(output))
+    assert any(words[:1] == ["input"] and "tensor" in words for words in lines(output))
     assert "training info: none" in output
 
 
@@ -125,7 +128,7 @@ def test_shapes_that_the_file_leaves_out_are_computed(tmp_path: Path) -> None:
     model.write(tmp_path / "open.tflite", y)
     result = inspect(tmp_path / "open.tflite")
     assert [words[2:4] for words in words_of(result)] == [["(1,", "3)"], ["(1,", "2)"]]
-    assert f'output  tensor {y} ("tensor_{y}")  (1, 2) float32' in result.output
+    assert f'output  (1, 2) float32  tensor {y} ("tensor_{y}")' in result.output
 
 
 def write_chain(path: Path, count: int) -> None:
@@ -165,3 +168,68 @@ def seconds(model: Model) -> float:
     begin = time.process_time()
     describe(lower_model(model))
     return time.process_time() - begin
+
+
+def test_long_names_are_cut_in_the_middle(tmp_path: Path) -> None:
+    """Lines stay short, and shapes in sight."""
+    model = ModelBuilder("tflite", seed=0)
+    y = model.add_dense(model.add_input((1, 6)), 3)
+    path = tmp_path / "long.tflite"
+    model.write(path, y)
+    graph = read_model(path).graph
+    tensors = enumerate(graph.tensors)
+    long = tuple(replace(t, name=f"begin{'x' * 300}{k}") for k, t in tensors)
+    text = describe(lower_model(replace(read_model(path), graph=replace(graph, tensors=long))))
+    assert max(map(len, text.splitlines()[1:])) < 110
+    assert "begin" in text
+    assert re.search(r"^  operator 0  \(3, 6\) float32 +tensor \d+ ", text, re.MULTILINE)
+
+
+def test_json_has_operators_tensors_and_training_info() -> None:
+    done = CliRunner().invoke(main, ["inspect", str(MLP), "--json"])
+    content = json.loads(done.stdout)
+    assert content["format"] == "circle"
+    assert content["parameters"] == LAYER_1 + LAYER_2
+    assert [o["operator"] for o in content["operators"]] == ["FULLY_CONNECTED"] * 2 + ["SOFTMAX"]
+    assert [o["parameters"] for o in content["operators"]] == [LAYER_1, LAYER_2, 0]
+    assert content["operators"][0]["trains"] == LAYER_1 + LAYER_2
+    first = content["operators"][0]
+    assert content["tensors"][first["outputs"][0]]["shape"] == [1, 128]
+    assert first["inputs"][0] == content["inputs"][0]
+    assert sum(t["trainable"] for t in content["tensors"]) == 4
+    selected = ["inspect", str(MLP), "--json", "--bias-only"]
+    assert json.loads(CliRunner().invoke(main, selected).stdout)["parameters"] == 138
+
+
+RESIDUAL = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+LARGE = MODELS / "mlperf-tiny-vww-mobilenetv1-0.25-96.tflite"
+RECTANGLE = r'<rect class="(\w+)" x="([-\d.]+)" y="([-\d.]+)" width="([\d.]+)" height="(\d+)" rx'
+
+
+@pytest.mark.parametrize("path", [MLP, RESIDUAL, LARGE, MODELS / "recommendation-rnn-lstm.tflite"])
+def test_the_picture_of_a_graph_is_readable(path: Path, tmp_path: Path) -> None:
+    """Every operator has a box, texts fit, no boxes overlap, and edges lead downwards."""
+    done = CliRunner().invoke(main, ["inspect", str(path), "--svg", str(tmp_path / "g.svg")])
+    assert done.exit_code == 0, done.output
+    assert done.stdout == ""
+    text = (tmp_path / "g.svg").read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text)
+    graph = read_model(path).graph
+    found = re.findall(RECTANGLE, text)
+    assert len(found) == len(graph.nodes) + len(graph.inputs) + len(graph.outputs)
+    boxes = [tuple(map(float, values)) for _, *values in found]
+    for k, (x, y, width, height) in enumerate(boxes):
+        assert x >= 0
+        assert x + width <= float(root.attrib["width"])
+        for x2, y2, width2, height2 in boxes[:k]:
+            beside = x + width <= x2 or x2 + width2 <= x
+            assert beside or y + height <= y2 or y2 + height2 <= y
+    for node in graph.nodes:
+        assert f">{node.origin} {node.op}</text>" in text
+    edges = re.findall(
+        r'<path class="edge" d="M[-\d.]+ (\d+).* (\d+)"/>', text.replace("/>", "/>\n")
+    )
+    assert all(int(first) < int(last) for first, last in edges)
+    tensors = {i for node in graph.nodes for i in node.outputs} | set(graph.inputs)
+    joined = sum(len({i for i in node.inputs if i in tensors}) for node in graph.nodes)
+    assert len(edges) == joined + len(graph.outputs)

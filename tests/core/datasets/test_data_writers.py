@@ -15,7 +15,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from PIL import Image
 from support.datafiles import files, made, odt, picture_folder, refused, samples, sidecar
-from support.paths import MODELS
+from support.paths import MLP_SM, MODELS
 
 from odt.core.data.columns import open_columns
 from odt.core.datasets.download import PARTIAL, Remote, download
@@ -239,6 +239,26 @@ def test_show_finds_what_is_wrong(tmp_path: Path) -> None:
     assert "classes: 0 1, 1 0, 2 2" in result.stdout
     assert "classes without samples: 1" in result.stdout
     assert odt("data", "show", tmp_path / "none.bin").exit_code == 1
+
+
+def test_show_takes_several_files(tmp_path: Path) -> None:
+    for name, value in (("x", 1.0), ("y", np.nan)):
+        np.save(tmp_path / f"{name}.npy", np.full((4, 2), value, np.float32))
+    result = odt("data", "show", tmp_path / "x.npy", tmp_path / "y.npy")
+    assert result.exit_code == 1  # one has invalid values
+    assert f"{tmp_path}/x.npy" in result.stdout
+    assert f"{tmp_path}/y.npy" in result.stdout
+    assert "8 values are NaN" in result.stdout
+    both = (tmp_path / "x.npy", tmp_path / "y.npy", "--sheet", tmp_path / "s.png")
+    assert "--sheet: must be given with one FILE, but got 2." in odt("data", "show", *both).stderr
+
+
+def test_show_says_what_a_table_or_a_model_is(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b,label\n" + "1.5,2.5,0\n" * 9)
+    table = odt("data", "show", tmp_path / "x.csv").stderr
+    assert "it is a text file. Make data files of it: odt gen-datafile --source" in table
+    model = odt("data", "show", MLP_SM / "model.circle").stderr
+    assert "it is a model. See its tensors with: odt inspect" in model
 
 
 CONTENT = bytes(range(256)) * 4000

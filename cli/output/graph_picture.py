@@ -1,0 +1,223 @@
+"""Picture of a model's graph as SVG: operators in layers, data from top to bottom.
+
+Layers, order and positions follow Sugiyama, Tagawa and Toda, Methods for Visual Understanding of
+Hierarchical System Structures (1981): longest paths, barycenters, and invisible points where an
+edge passes a layer.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import pairwise
+
+from odt.core.model.graph import Graph
+from odt.core.recipe.inspection import Inspection
+from odt.dataclass import dataclass
+from odt.errors import one_line
+
+HIGH, GAP, LAYER = 46, 16, 34  # of a box, between boxes, and between layers
+LETTER, BOLD = 6.7, 8.8  # widths of letters
+MARGIN, LEAST = 16, 90
+POINT = 10  # width of an edge that passes a layer
+SWEEPS = 8
+MOST_NAME, MOST_SHAPES = 32, 2
+STYLE = (
+    ".g{font:12px system-ui,sans-serif;color:#222}.g text{fill:currentColor;text-anchor:middle}"
+    ".back{fill:#fff}.box{fill:#f2f4f7;stroke:#9aa5b4}.trained{fill:#cfe3f7;stroke:#1f6fb4}"
+    ".end{fill:#e3f1e6;stroke:#2d8a4e}.op{font-weight:600}.small{font-size:11px;opacity:.8}"
+    ".edge{fill:none;stroke:#8a94a3;stroke-width:1.3}"
+    "@media(prefers-color-scheme:dark){.g{color:#ddd}.back{fill:#181818}"
+    ".box{fill:#2a2e34;stroke:#5c6673}.trained{fill:#1d3f61;stroke:#6cb2f0}"
+    ".end{fill:#1f3a27;stroke:#6fd08e}.edge{stroke:#7c8796}}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box of the picture.
+
+    Attributes:
+        kind: box, trained or end, for its colors.
+        lines: texts, the first in bold.
+    """
+
+    kind: str
+    lines: tuple[str, ...]
+
+    @property
+    def width(self) -> float:
+        """Width in pixels, by the longest text."""
+        widths = (LETTER * len(line) for line in self.lines)
+        return max(LEAST, BOLD * len(self.lines[0]) + 16, *(w + 16 for w in widths))
+
+
+def draw(graph: Graph, inspection: Inspection) -> str:
+    """Returns the picture.
+
+    Args:
+        graph: the graph.
+        inspection: shapes, and the parameters that train.
+    """
+    boxes, edges = boxes_of(graph, inspection)
+    layers, paths = layered(len(boxes), edges)
+    widths = [box.width for box in boxes] + [POINT] * (sum(map(len, layers)) - len(boxes))
+    x = positions(layers, paths, widths)
+    whole = max(x[k] + widths[k] / 2 for layer in layers for k in layer) + MARGIN
+    y = {k: MARGIN + n * (HIGH + LAYER) for n, layer in enumerate(layers) for k in layer}
+    high = MARGIN * 2 + len(layers) * (HIGH + LAYER) - LAYER
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="g" width="{whole:.0f}" height="{high}" '
+        f'viewBox="0 0 {whole:.0f} {high}"><style>{STYLE}</style>'
+        '<rect class="back" width="100%" height="100%"/>'
+    ]
+    parts += [_edge(path, x, y, len(boxes)) for path in paths]
+    for k, box in enumerate(boxes):
+        left = x[k] - box.width / 2
+        parts.append(
+            f'<g><rect class="{box.kind}" x="{left:.1f}" y="{y[k]}" width="{box.width:.1f}" '
+            f'height="{HIGH}" rx="6"/>'
+        )
+        for n, (text, style) in enumerate(zip(box.lines, ("op", "small", "small"), strict=False)):
+            line = y[k] + 14 + n * 13
+            parts.append(f'<text class="{style}" x="{x[k]:.1f}" y="{line}">{escape(text)}</text>')
+        parts.append("</g>")
+    return "".join([*parts, "</svg>\n"])
+
+
+def boxes_of(graph: Graph, inspection: Inspection) -> tuple[list[Box], list[tuple[int, int]]]:
+    """The boxes of inputs, operators and outputs, and the edges between their numbers."""
+    boxes: list[Box] = []
+    source: dict[int, int] = {}  # tensor → the box that makes it
+    edges: list[tuple[int, int]] = []
+
+    def shapes(tensors: Sequence[int]) -> str:
+        found = [str(inspection.specs[i].shape) for i in tensors[:MOST_SHAPES]]
+        return " ".join(found + ["…"] * (len(tensors) > MOST_SHAPES))
+
+    def end(role: str, i: int) -> Box:
+        name = one_line(graph.tensors[i].name, MOST_NAME) or f"tensor {i}"
+        return Box("end", (role, name, shapes([i])))
+
+    for i in graph.inputs:
+        source[i] = len(boxes)
+        boxes.append(end("input", i))
+    for node in graph.nodes:
+        count = inspection.values(inspection.trained.get(node.origin, ()))
+        lines = [f"{node.origin} {node.op}", shapes(node.outputs)]
+        lines += [f"{count:,} parameters"] if count else []
+        edges += sorted({(source[i], len(boxes)) for i in node.inputs if i in source})
+        source |= dict.fromkeys(node.outputs, len(boxes))
+        boxes.append(Box("trained" if count else "box", tuple(lines)))
+    for i in graph.outputs:
+        edges += [(source[i], len(boxes))] if i in source else []
+        boxes.append(end("output", i))
+    return boxes, edges
+
+
+def layered(
+    count: int, edges: Sequence[tuple[int, int]]
+) -> tuple[list[list[int]], list[tuple[int, ...]]]:
+    """Assigns boxes to layers by their longest path, and orders each layer.
+
+    Args:
+        count: number of boxes, in topological order.
+        edges: pairs of boxes.
+
+    Returns:
+        The boxes of each layer, with further numbers for edges that pass it; and each edge as the
+        numbers from its first to its last box.
+    """
+    depth = [0] * count
+    for a, b in sorted(edges, key=lambda edge: edge[1]):
+        depth[b] = max(depth[b], depth[a] + 1)
+    first: dict[int, int] = {}  # a source with one reader far below is moved down to it
+    for a, b in edges:
+        first[a] = min(first.get(a, depth[b]), depth[b])
+    for a in range(count):
+        if a not in {b for _, b in edges} and a in first:
+            depth[a] = first[a] - 1
+    layers: list[list[int]] = [[] for _ in range(max(depth, default=0) + 1)]
+    for k in range(count):
+        layers[depth[k]].append(k)
+    paths, following = [], count
+    for a, b in edges:
+        points = list(range(following, following + depth[b] - depth[a] - 1))
+        for n, point in enumerate(points, depth[a] + 1):
+            layers[n].append(point)
+        following += len(points)
+        paths.append((a, *points, b))
+    above, below = neighbors(paths)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for fixed, layer in _pairs(layers, down):
+            place = {k: float(n) for n, k in enumerate(fixed)}
+            near = above if down else below
+            means = {k: _mean([place[j] for j in near[k]], len(fixed) / 2) for k in layer}
+            layer.sort(key=means.__getitem__)
+    return layers, paths
+
+
+def neighbors(
+    paths: Sequence[tuple[int, ...]],
+) -> tuple[Mapping[int, list[int]], Mapping[int, list[int]]]:
+    """Numbers above and below each number."""
+    above, below = defaultdict(list), defaultdict(list)
+    for path in paths:
+        for a, b in pairwise(path):
+            above[b].append(a)
+            below[a].append(b)
+    return above, below
+
+
+def positions(
+    layers: Sequence[list[int]], paths: Sequence[tuple[int, ...]], widths: Sequence[float]
+) -> dict[int, float]:
+    """Centers: each near those that it is joined to, without overlap."""
+    x: dict[int, float] = {}
+    for layer in layers:
+        edge = -sum(widths[k] + GAP for k in layer) / 2
+        for k in layer:
+            x[k] = edge + widths[k] / 2
+            edge += widths[k] + GAP
+    above, below = neighbors(paths)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for _, layer in _pairs(layers, down):
+            near = above if down else below
+            wanted = [_mean([x[j] for j in near[k]], x[k]) for k in layer]
+            placed: list[float] = []
+            for k, best in zip(layer, wanted, strict=True):
+                least = best
+                if placed:
+                    left = layer[len(placed) - 1]
+                    least = placed[-1] + (widths[left] + widths[k]) / 2 + GAP
+                placed.append(max(best, least))
+            shift = sum(w - p for w, p in zip(wanted, placed, strict=True)) / max(len(layer), 1)
+            x |= {k: p + shift for k, p in zip(layer, placed, strict=True)}
+    start = min(x[k] - widths[k] / 2 for layer in layers for k in layer) - MARGIN
+    return {k: center - start for k, center in x.items()}
+
+
+def _pairs(layers: Sequence[list[int]], down: bool) -> list[tuple[list[int], list[int]]]:
+    """Each layer with the one before it, downwards or upwards."""
+    ordered = list(layers) if down else list(layers)[::-1]
+    return list(pairwise(ordered))
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
+
+
+def _edge(path: Sequence[int], x: Mapping[int, float], y: Mapping[int, float], boxes: int) -> str:
+    """An edge as a curve through its points."""
+    a = path[0]
+    parts = [f"M{x[a]:.1f} {y[a] + HIGH}"]
+    at = y[a] + HIGH
+    for k in path[1:]:
+        middle = (at + y[k]) / 2
+        before = x[path[path.index(k) - 1]]
+        parts.append(f"C{before:.1f} {middle:.1f} {x[k]:.1f} {middle:.1f} {x[k]:.1f} {y[k]}")
+        if k >= boxes:
+            parts.append(f"V{y[k] + HIGH}")
+        at = y[k] + HIGH
+    return f'<path class="edge" d="{"".join(parts)}"/>'
