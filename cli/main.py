@@ -5,9 +5,12 @@ file. `odt --help` prints the first line of each module's docstring. It reads th
 importing the module, because commands import the engine, which is slow.
 """
 
+import gc
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -34,7 +37,8 @@ class Group(click.Group):
         """Imports a command by its name."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(_module(cmd_name)).command
+        with quick_imports():
+            command = importlib.import_module(_module(cmd_name)).command
         assert isinstance(command, click.Command)
         command.name = cmd_name
         return command
@@ -70,6 +74,16 @@ class Group(click.Group):
         except KeyboardInterrupt:
             click.echo("Stopped.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def quick_imports() -> Iterator[None]:
+    """Pauses garbage collection, which finds nothing in imports and takes a fifth of their time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def memory_error(command: click.Command | None, e: MemoryError) -> OdtError:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 import odt
+from odt.cli.main import quick_imports
 from odt.cli.options.cache import cache_options
 from odt.cli.options.fit import EXAMPLES, export_options, fit_options, rate_options
 from odt.cli.options.onert import OneCommand, one_options
@@ -56,9 +57,10 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     LOGISTIC.
     """
     # Imported here, because help does not need the engine.
-    from odt.cli.options import training_run as run
-    from odt.cli.output.rate_report import find_rate
-    from odt.cli.output.training_log import TrainingLog, warnings_as_lines
+    with quick_imports():
+        from odt.cli.options import training_run as run
+        from odt.cli.output.rate_report import find_rate
+        from odt.cli.output.training_log import TrainingLog, warnings_as_lines
 
     if print_config:
         return print_recipe(model, options)

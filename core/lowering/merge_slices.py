@@ -7,7 +7,6 @@ its parts' gradients.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -15,12 +14,13 @@ import numpy as np
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.graph_builder import GraphBuilder
 from odt.core.model.graph import LoweredGraph, Node
+from odt.dataclass import dataclass
 from odt.kernels.opdef import Array, TensorSpec
 
 SLICES = ("SLICE", "STRIDED_SLICE")
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """Extent of a slice: entries [begin, end) of one axis and all entries of the other axes."""
 
@@ -41,7 +41,7 @@ def split_slices(graph: LoweredGraph) -> LoweredGraph:
     if not disjoint:
         return graph
     sliced = {part.node for _, parts in disjoint for part in parts}
-    first = {min(part.node for part in parts): (x, sorted(parts)) for x, parts in disjoint}
+    first = {min(part.node for part in parts): (x, _in_order(parts)) for x, parts in disjoint}
     builder = GraphBuilder(graph)
     for k, node in enumerate(graph.nodes):
         if k in first:
@@ -72,9 +72,13 @@ def _part(graph: LoweredGraph, k: int) -> Part | None:
     return cuts[0] if len(cuts) == 1 else None
 
 
+def _in_order(parts: Sequence[Part]) -> list[Part]:
+    return sorted(parts, key=lambda part: (part.begin, part.end))
+
+
 def _are_disjoint(parts: Sequence[Part], x: TensorSpec) -> bool:
     """Whether two or more parts do not overlap and together take more than half of the axis."""
-    found = sorted(parts)
+    found = _in_order(parts)
     together = sum(p.end - p.begin for p in found)
     return (
         len(found) > 1
