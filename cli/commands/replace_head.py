@@ -5,11 +5,13 @@ import os
 import click
 
 from odt.cli.options.shared import given, model_argument
+from odt.cli.options.types import Numbers
 from odt.cli.output.output_paths import FORMATS, check_outputs
 from odt.core.export.exporter import export_model
-from odt.core.export.replace_head import ACTIVATIONS, Head, Replaced, replace_head
+from odt.core.export.replace_head import ACTIVATIONS, Replaced, replace_head
 from odt.core.model.reader import read_model
 from odt.errors import OdtError
+from odt.transfer import head_of
 
 
 @click.command()
@@ -21,19 +23,26 @@ from odt.errors import OdtError
     help="Number of classes of the new output; with --activation linear its number of values.",
 )
 @click.option(
+    "--like",
+    type=click.Path(),
+    metavar="DATA",
+    help="Data file instead of --classes: number, names and kind of the classes follow from it and "
+    "from the file of expected outputs beside it.",
+)
+@click.option(
     "--activation",
     type=click.Choice(list(ACTIVATIONS)),
-    default="softmax",
-    show_default=True,
+    show_default="as --like, else softmax",
     help="softmax: each sample has one class. sigmoid: classes do not exclude each other, or one "
     "yes/no output. linear: regression.",
 )
 @click.option(
     "--hidden",
-    metavar="UNITS,…",
+    type=Numbers(),
     help="Units of new layers with RELU before the last, such as 64,32.  [default: none]",
 )
 @click.option(
+    "-o",
     "--output",
     type=click.Path(),
     metavar="FILE",
@@ -57,43 +66,37 @@ from odt.errors import OdtError
 def command(
     model: str,
     classes: int | None,
-    activation: str,
-    hidden: str | None,
+    like: str | None,
+    activation: str | None,
+    hidden: tuple[int, ...] | None,
     output: str | None,
     after: int | None,
     seed: int,
 ) -> None:
     """Replace the last layers of MODEL with new ones for another task (transfer learning).
 
-    Earlier layers stay unchanged. Tensors that only the old layers need are removed, as are class
-    names, signatures and training info, which describe the old outputs. If the features have axes
-    between batch and channels, such as height and width, the new layers average over them.
+    Earlier layers stay unchanged, and tensors that only the old layers need are removed. Signatures
+    name the new output. Class names become those of --like, or are removed, and so is training
+    info; other metadata stays. If the features have axes between batch and channels, such as height
+    and width, the new layers average over them.
     """
-    count = given("--classes", classes, "the number of classes of the new output")
     path = given("--output", output, "the file that is written")
     ending = os.path.splitext(path)[1].lower()
     if ending not in FORMATS:
         raise OdtError(
             f"--output {path}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}."
         )
-    head = Head(count, _units(hidden), activation)
+    head = head_of(classes, like, activation, hidden or ())
     source = read_model(model)
-    check_outputs({"--output": path}, {"MODEL": source.path})
+    check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})
     new = replace_head(source, head, after, seed)
     export_model(new.model, {}, path, FORMATS[ending])
     names = [source.graph.label(i) for i in source.graph.outputs]
-    one, more = ("value", "values") if activation == "linear" else ("class", "classes")
+    one, more = ("value", "values") if head.activation == "linear" else ("class", "classes")
+    count = head.outputs
     click.echo(f"{path}: {count} {one if count == 1 else more} in place of {', '.join(names)}")
     click.echo(_reads(new))
     click.echo(f"To train only the new layers, give --num-of-trainable-ops {head.operators}.")
-
-
-def _units(text: str | None) -> tuple[int, ...]:
-    """Parses the numbers of --hidden."""
-    try:
-        return tuple(int(n) for n in text.split(",")) if text is not None else ()
-    except ValueError:
-        raise OdtError(f"--hidden: must be numbers such as 64,32, but got {text}.") from None
 
 
 def _reads(new: Replaced) -> str:

@@ -5,7 +5,7 @@ colour of pictures, and a file with the class names, in a zip archive after the 
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,8 @@ def record_entries(model: Model, record: Record, file_format: str) -> RecordEntr
     foreign = NAME in model.metadata and (old is None or old.get("author") != AUTHOR.encode())
     if file_format != "tflite" or foreign:
         return RecordEntries(entries)
-    entries[NAME] = _encode(_tables(model, record))
-    labels, old_labels = _label_file(record), associated_file(model, LABELS)
+    entries[NAME] = encode_metadata(_tables(model, record))
+    labels, old_labels = label_file(record.names), associated_file(model, LABELS)
     hides = not old_labels and offset_patches(model.data, 1)  # an archive of somebody else
     if not _labelled(model, record) or labels == old_labels or hides:
         return RecordEntries(entries)
@@ -105,13 +105,7 @@ def _tables(model: Model, record: Record) -> dict[str, Any]:
         tensor["name"] = graph.tensors[i].name
     outputs: list[dict[str, Any]] = [{"name": graph.tensors[i].name} for i in graph.outputs]
     for k in _labelled(model, record)[:1]:
-        outputs[k]["associated_files"] = [
-            {
-                "name": LABELS,
-                "description": "Class names, one a line.",
-                "type": code_of("AssociatedFileType", "TENSOR_AXIS_LABELS"),
-            }
-        ]
+        outputs[k]["associated_files"] = [labels_entry()]
     subgraph = {"input_tensor_metadata": inputs, "output_tensor_metadata": outputs}
     return {"author": AUTHOR, "subgraph_metadata": [subgraph], "min_parser_version": PARSER}
 
@@ -146,12 +140,23 @@ def _labelled(model: Model, record: Record) -> list[int]:
     return [k for k, shape in enumerate(shapes) if count and shape and shape[-1] == count]
 
 
-def _label_file(record: Record) -> bytes:
-    lines = (" ".join(name.splitlines()) + "\n" for name in record.names)
+def labels_entry() -> dict[str, Any]:
+    """The table of the file with the class names."""
+    return {
+        "name": LABELS,
+        "description": "Class names, one a line.",
+        "type": code_of("AssociatedFileType", "TENSOR_AXIS_LABELS"),
+    }
+
+
+def label_file(classes: Sequence[str]) -> bytes:
+    """The file with the class names."""
+    lines = (" ".join(name.splitlines()) + "\n" for name in classes)
     return "".join(lines).encode("utf-8", "backslashreplace")
 
 
-def _encode(tables: Mapping[str, Any]) -> bytes:
+def encode_metadata(tables: Mapping[str, Any]) -> bytes:
+    """The flatbuffer of TFLite Model Metadata."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)

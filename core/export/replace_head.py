@@ -1,7 +1,7 @@
 """Replaces the last layers of a model, for transfer learning.
 
-The operators that compute the features stay; those that only the old layers needed are removed,
-together with signatures and metadata, which describe the old outputs.
+The operators that compute the features stay; those that only the old layers needed are removed.
+Signatures name the new output; core/export/head_metadata.py says which metadata stays.
 """
 
 import itertools
@@ -13,6 +13,7 @@ import flatbuffers
 import numpy as np
 
 from odt.core.export.head_features import Features, choose_features, needed
+from odt.core.export.head_metadata import kept_metadata, with_archive
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.flatbuffer import FlatBuffer
@@ -29,7 +30,6 @@ FLOAT32 = np.dtype(np.float32)
 # Name → operator after the last layer, if any.
 ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
-REMOVED = ("signature_defs", "metadata", "metadata_buffer")  # they describe the old outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Head:
         outputs: number of values of the new output: classes, or targets of a regression.
         hidden: units of the layers before the last, each a FULLY_CONNECTED with RELU.
         activation: softmax, sigmoid or linear (no activation).
+        names: names of the classes; empty if they are not known.
 
     Raises OptionError for another activation and for numbers below 1, or one class of SOFTMAX.
     """
@@ -47,6 +48,7 @@ class Head:
     outputs: int
     hidden: tuple[int, ...] = ()
     activation: str = "softmax"
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_word("activation", self.activation, ACTIVATIONS)
@@ -60,6 +62,9 @@ class Head:
                 "For a yes/no output take `activation=` sigmoid, for a regression linear",
             )
         check_whole("classes", self.outputs, 1)
+        if self.names and len(self.names) != self.outputs:
+            rule = f"must be {len(self.names)}, the number of class names of the data"
+            raise OptionError("classes", rule, self.outputs)
 
     @property
     def operators(self) -> int:
@@ -106,6 +111,7 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         ModelError: if the model has no features, or the file is damaged.
         OptionError: if there is no operator at the position.
         UnsupportedError: if the features need unsupported operators.
+        DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
     graph = lower_model(model).graph
@@ -159,9 +165,18 @@ def _packed(
     old["subgraphs"] = [graph]  # the others are for control flow, which odt does not compute
     tables = _Tables(model, old, graph)
     tables.keep([graph["operators"][k] for k in kept], features)
-    graph["outputs"] = [tables.add(tables.number[features], shape, rng, head)]
-    for name in REMOVED:
-        old.pop(name, None)
+    inputs = [k for k, i in enumerate(model.graph.inputs) if i in tables.number]
+    output = tables.add(tables.number[features], shape, rng, head)
+    graph["outputs"] = [output]
+    name = graph["tensors"][output]["name"]
+    entries, archive = kept_metadata(
+        model, inputs, name, head.names, tags=head.activation == "sigmoid"
+    )
+    old["metadata"] = [
+        {"name": key, "buffer": tables.buffer(data)} for key, data in entries.items()
+    ]
+    old["signature_defs"] = tables.signatures(old.get("signature_defs", []), output)
+    old.pop("metadata_buffer", None)  # as metadata, without names
     builder = flatbuffers.Builder(1024)
     identifier = next(i for i, name in FORMATS.items() if name == model.format)
     try:
@@ -170,7 +185,7 @@ def _packed(
         raise UnsupportedError(
             f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got more"
         ) from e
-    return bytes(builder.Output())
+    return with_archive(bytes(builder.Output()), archive)
 
 
 class _Tables:
@@ -212,6 +227,28 @@ class _Tables:
             _buffer(self.source.data[at : at + n]) for at, n in map(spans.__getitem__, buffers)
         ]
         model["operator_codes"] = [model["operator_codes"][k] for k in codes]
+
+    def buffer(self, data: bytes) -> int:
+        """Adds a buffer; returns its number."""
+        self.model["buffers"].append(_buffer(data))
+        return len(self.model["buffers"]) - 1
+
+    def signatures(self, old: Sequence[dict[str, Any]], output: int) -> list[dict[str, Any]]:
+        """Signatures of the first subgraph, with the inputs that stay and the new output.
+
+        The output has the name of the first old one.
+        """
+        found = []
+        for signature in old:
+            if signature.get("subgraph_index", 0) or not signature.get("outputs"):
+                continue
+            name = signature["outputs"][0].get("name", b"output")
+            tensors = [(t, t.get("tensor_index", 0)) for t in signature.get("inputs", ())]
+            number = self.number
+            inputs = [{**t, "tensor_index": number[i]} for t, i in tensors if i in number]
+            outputs = [{"name": name, "tensor_index": output}]
+            found.append({**signature, "inputs": inputs, "outputs": outputs})
+        return found
 
     def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, head: Head) -> int:
         """Adds the new layers after x; returns their output."""
@@ -259,9 +296,8 @@ class _Tables:
         return self._operator("FULLY_CONNECTED", [x, w, b], (batch, units), name, options)
 
     def _constant(self, values: Array, name: str) -> int:
-        self.model["buffers"].append(_buffer(values.tobytes()))
         kind = values.dtype.name.upper()
-        return self._tensor(values.shape, name, len(self.model["buffers"]) - 1, kind)
+        return self._tensor(values.shape, name, self.buffer(values.tobytes()), kind)
 
     def _tensor(
         self, shape: Sequence[int], name: str, buffer: int = 0, kind: str = "FLOAT32"

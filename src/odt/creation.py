@@ -38,6 +38,7 @@ class Form:
         output_shape: shape of a sample of the output; empty without targets.
         activation: softmax, sigmoid or linear.
         loss: the loss that fits the targets.
+        classes: names of the classes; empty if they are not known.
         standardized: whether the inputs were standardized when the file was made.
     """
 
@@ -47,6 +48,7 @@ class Form:
     output_shape: tuple[int, ...] = ()
     activation: str = "linear"
     loss: str = "mean_squared_error"
+    classes: tuple[str, ...] = ()
     standardized: bool = False
 
 
@@ -244,12 +246,15 @@ def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: st
     spec = targets.spec
     shape = spec.shape or (1,)
     found = replace(form, targets=targets, target_path=path, output_shape=shape)
-    classes = len(sidecar.classes) if sidecar else 0
+    names = sidecar.classes or tuple(sidecar.recipe.get("tags", ())) if sidecar else ()
+    found = replace(found, classes=names if len(names) == shape[-1] else ())
     if spec.dtype.kind in "iub" and spec.size == 1:
         most = max(int(rows.max()) for _, rows in targets.blocks())
+        count = max(len(names), most + 1, 2)
         return replace(
             found,
-            output_shape=(max(classes, most + 1, 2),),
+            output_shape=(count,),
+            classes=names if len(names) == count else (),
             activation="softmax",
             loss="sparse_categorical_crossentropy",
         )

@@ -1,37 +1,44 @@
 """Transfer learning: models with new last layers, and low-rank adapters."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from odt.core.export.replace_head import Head
 from odt.core.export.replace_head import replace_head as replaced
 from odt.core.lowering.low_rank import new_adapters
+from odt.creation import form_of
 from odt.errors import OptionError
 from odt.model import Model, Path, file_of, lowered_of
 
 
 def replace_head(
     model: Model | Path,
-    classes: int,
+    classes: int | None = None,
     *,
-    activation: Literal["softmax", "sigmoid", "linear"] = "softmax",
+    like: Path | tuple[Any, Any] | None = None,
+    activation: Literal["softmax", "sigmoid", "linear"] | None = None,
     hidden: Sequence[int] = (),
     after: int | None = None,
     seed: int = 0,
 ) -> Model:
-    """Replaces the last layers of a model with new ones for another task (transfer learning).
+    """Replaces the last layers of a model by new ones, for another task (transfer learning).
+
+    Signatures name the new output as they named the first old one. Metadata stays, except class
+    names, which become those of `like`, and training info.
 
     Args:
         model: a model or the path of its file.
         classes: number of outputs of the new last layer: classes, or values of a regression.
-        activation: softmax if each sample has one class; sigmoid if classes do not exclude each
-            other, or for one yes/no output; linear for regression. The default loss is categorical
-            cross-entropy for softmax and binary cross-entropy for sigmoid; linear outputs have
-            none.
-        hidden: units of additional layers before the last, each FULLY_CONNECTED with RELU.
-        after: position of the operator whose output the new layers read. None selects the last
-            features that are pooled over height and width; if there are none, the input of the last
-            layer with weights.
+        like: data for which the model is, instead of `classes`: path of a data file, or a pair of
+            arrays (x, y), as in `new_model`.
+        activation: softmax for classes of which each sample has one; sigmoid for classes that do
+            not exclude each other, or for one yes/no output; linear for regression. The default
+            loss follows: categorical or binary cross-entropy; linear outputs have none. Default:
+            that which fits `like`, else softmax.
+        hidden: units of further new layers before the last, each FULLY_CONNECTED with RELU.
+        after: position of the operator whose output the new layers read; None for the last
+            features that are pooled over height and width, or without any for the input of the
+            last layer with weights.
         seed: random seed of the new weights.
 
     Returns:
@@ -39,12 +46,33 @@ def replace_head(
 
     Raises:
         ModelError: if the model has no output that the new layers can read.
-        OptionError: if `after` is not the position of an operator, the activation is unknown, or a
-            number is below 1 (with softmax, `classes` below 2).
+        OptionError: if `after` is not the position of an operator, the activation is another one,
+            or a number is below 1 (`classes` with softmax: below 2).
         UnsupportedError: if odt cannot compute a remaining operator.
+        DataError: if the data cannot be read.
     """
-    head = Head(classes, tuple(hidden), activation)
+    head = head_of(classes, like, activation, hidden)
     return Model(replaced(file_of(model), head, after=after, seed=seed).model)
+
+
+def head_of(
+    classes: int | None,
+    like: Path | tuple[Any, Any] | None,
+    activation: str | None,
+    hidden: Sequence[int],
+) -> Head:
+    """The new layers; arguments as of `replace_head`."""
+    if (classes is None) == (like is None):
+        got = "none" if like is None else "both"
+        raise OptionError("classes, like", "one of them must be given", got)
+    if like is None:
+        return Head(classes or 0, tuple(hidden), activation or "softmax")
+    form = form_of(like)
+    if len(form.output_shape) != 1:
+        rule = "must have targets with one axis for each sample"
+        raise OptionError("like", rule, form.output_shape or "none")
+    names = form.classes if (activation or form.activation) != "linear" else ()
+    return Head(form.output_shape[0], tuple(hidden), activation or form.activation, names)
 
 
 def lora(

@@ -53,7 +53,7 @@ def test_new_weights_are_drawn_from_the_seed(tmp_path: Path) -> None:
 
 
 def test_tensors_of_the_old_layer_are_removed(tmp_path: Path) -> None:
-    """So are an input of its own, the signature and the metadata."""
+    """So is an input of its own, also from the signature."""
     model, x, y = classifier()
     model.graph.outputs = [y]
     more = model.add_input((1, 240))
@@ -72,7 +72,10 @@ def test_tensors_of_the_old_layer_are_removed(tmp_path: Path) -> None:
         "SOFTMAX",
     ]
     assert len(new.graph.inputs) == len(new.graph.outputs) == 1
-    assert (new.signatures, dict(new.metadata)) == ((), {})
+    (signature,) = new.signatures
+    assert (signature.key, dict(signature.inputs)) == ("serve", {"x": new.graph.inputs[0]})
+    assert dict(signature.outputs) == {"out": new.graph.outputs[0]}
+    assert bytes(new.buffer(new.metadata["labels"])) == b"a b c"
     names = {t.name for t in new.graph.tensors}
     assert names >= {"conv", "conv bias", "slope", "head/weights", "head/bias"}
     assert not any(name.startswith("dense") for name in names)
@@ -207,8 +210,8 @@ def test_a_linear_head_learns_with_a_loss(tmp_path: Path) -> None:
     [
         (("--after", 99), "--after: must be below 16, the model's operators, but got 99"),
         (("--classes", 1), "--classes: must be a whole number of at least 2 with softmax"),
-        (("--hidden", "8,0"), "--hidden: must be a whole number of at least 1, but got 0"),
-        (("--hidden", "8,"), "--hidden: must be numbers such as 64,32, but got 8,"),
+        (("--hidden", "8,0"), "must be whole numbers above 0 such as 64,32, but got 8,0"),
+        (("--hidden", "8,"), "must be whole numbers above 0 such as 64,32, but got 8,"),
         (("--output", "m.onnx"), "--output m.onnx: must end in .circle or .tflite, but got .onnx"),
         (("--output", RESNET), "must be a file of its own, but got the file of MODEL"),
     ],
@@ -217,14 +220,17 @@ def test_options_that_cannot_be_are_refused(
     options: tuple[object, ...], words: str, tmp_path: Path
 ) -> None:
     result = run(RESNET, tmp_path / "out.tflite", *options)
-    assert result.exit_code == 1
+    assert result.exit_code == (2 if options[0] == "--hidden" else 1)
     assert words in result.stderr
     assert not list(tmp_path.iterdir())
 
 
 def test_missing_options_are_requested() -> None:
     result = CliRunner().invoke(main, ["replace-head", str(RESNET), "--output", "a.tflite"])
-    assert (result.exit_code, "--classes: must be given" in result.stderr) == (1, True)
+    assert (result.exit_code, "--classes, --like: one of them must be given" in result.stderr) == (
+        1,
+        True,
+    )
 
 
 def test_arguments_of_python_that_cannot_be_are_refused() -> None:

@@ -1,0 +1,92 @@
+"""Metadata of a model with a new head: what describes the inputs stays, class names change.
+
+TFLite Model Metadata keeps all but what it says about outputs; files in the zip archive at the end
+of the model that it still names stay. odt's preprocessing record gets the new class names. Training
+info names operators of the old model and goes. Entries of other names stay as they are.
+"""
+
+import io
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from odt.core.export.appended_zip import moved
+from odt.core.export.record_metadata import LABELS, encode_metadata, label_file, labels_entry
+from odt.core.model.reader import Model
+from odt.core.model.record import ENTRY, parse_record
+from odt.core.model.tflite_metadata import NAME, associated_file, read_metadata
+from odt.core.model.training_info import METADATA_NAME
+
+
+def kept_metadata(
+    model: Model, inputs: Sequence[int], output: str, names: Sequence[str], tags: bool = False
+) -> tuple[dict[str, bytes], bytes]:
+    """Metadata of a model with one new output.
+
+    Args:
+        model: the old model.
+        inputs: positions of the inputs that stay.
+        output: name of the new output.
+        names: names of the values of the new output; empty if they are not known.
+        tags: whether they name tags, of which a sample may have several, and not classes.
+
+    Returns:
+        Bytes of each entry by name; and a zip archive for the end of the file, empty for none,
+        whose offsets count from its beginning.
+
+    Raises:
+        DataError: if odt's preprocessing record is damaged.
+    """
+    entries = {
+        name: bytes(model.buffer(index))
+        for name, index in model.metadata.items()
+        if name not in (METADATA_NAME, NAME)
+    }
+    if ENTRY in entries:
+        record = parse_record(model.path, entries[ENTRY])
+        classes, tagged = ((), tuple(names)) if tags else (tuple(names), ())
+        entries[ENTRY] = replace(record, classes=classes, tags=tagged).to_bytes()
+    content = read_metadata(model)
+    if content is None:
+        return entries, b""
+    for graph in content.get("subgraph_metadata", [])[:1]:
+        graph.pop("output_process_units", None)
+        tensors = graph.get("input_tensor_metadata", [])
+        graph["input_tensor_metadata"] = [tensors[k] for k in inputs if k < len(tensors)]
+        labels = {"associated_files": [labels_entry()]} if names else {}
+        graph["output_tensor_metadata"] = [{"name": output, **labels}]
+    entries[NAME] = encode_metadata(content)
+    named = (name.decode("utf-8", "replace") for name in _named_files(content))
+    files = {name: associated_file(model, name) for name in named}
+    if names:
+        files[LABELS] = label_file(names)
+    return entries, _archive({name: data for name, data in files.items() if data})
+
+
+def with_archive(packed: bytes, archive: bytes) -> bytes:
+    """A model file with a zip archive at its end."""
+    return packed + moved(archive, len(packed)) if archive else packed
+
+
+def _named_files(content: Any) -> Iterator[bytes]:
+    """Names of the associated files in tables of TFLite Model Metadata."""
+    if isinstance(content, list):
+        for each in content:
+            yield from _named_files(each)
+    elif isinstance(content, Mapping):
+        for name, value in content.items():
+            if name in ("associated_files", "vocab_file", "sentencePiece_model"):
+                yield from (file["name"] for file in value if isinstance(file.get("name"), bytes))
+            else:
+                yield from _named_files(value)
+
+
+def _archive(files: Mapping[str, bytes]) -> bytes:
+    if not files:
+        return b""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content)  # without a date: the same bytes again
+    return data.getvalue()

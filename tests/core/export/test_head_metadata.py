@@ -1,0 +1,143 @@
+"""Metadata of a model with a new head: what describes the input stays, class names change."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from support.judges import litert, random_inputs
+from support.new_heads import classifier
+from support.paths import MODELS
+
+import odt
+from odt.cli.main import main
+from odt.core.export.exporter import add_training_info, export_model
+from odt.core.model.reader import Model, read_model
+from odt.core.model.record import ENTRY, Record
+from odt.core.model.tflite_metadata import NAME, associated_file, read_metadata, read_record
+from odt.core.model.training_info import METADATA_NAME, TrainingInfo
+from odt.errors import OptionError
+
+RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+STEPS = ({"step": "colour", "to": "rgb"}, {"step": "scale", "to": "-1..1"})
+RECORD = Record("image", STEPS, tuple(f"old {k}" for k in range(10)))
+
+
+def described(folder: Path) -> Path:
+    """A network with a preprocessing record, TFLite Model Metadata and a file of class names."""
+    path = folder / "old.tflite"
+    export_model(read_model(RESNET), {}, path, record=RECORD)
+    assert read_record(read_model(path)) == RECORD
+    return path
+
+
+def new_head(model: Path, path: Path, *options: object) -> Model:
+    words = ["replace-head", model, "-o", path, *options]
+    result = CliRunner().invoke(main, [str(w) for w in words])
+    assert result.exit_code == 0, result.output
+    return read_model(path)
+
+
+def data(folder: Path, names: tuple[str, ...], **options: object) -> Path:
+    rows = "\n".join(f"{k},{k * 7 % 13},{names[k % len(names)]}" for k in range(40))
+    (folder / "t.csv").write_text(f"a,b,y\n{rows}\n")
+    words = ["gen-datafile", "--source", folder / "t.csv", "--split", "train=1.0"]
+    result = CliRunner().invoke(main, [str(w) for w in [*words, "--out-dir", folder / "d"]])
+    assert result.exit_code == 0, result.output
+    return folder / "d" / "train.input.bin"
+
+
+def test_class_names_of_the_old_output_are_removed(tmp_path: Path) -> None:
+    new = new_head(described(tmp_path), tmp_path / "new.tflite", "--classes", 3)
+    record = read_record(new)
+    assert record is not None
+    assert (record.kind, record.steps, record.classes) == ("image", STEPS, ())
+    content = read_metadata(new)
+    old = read_metadata(read_model(tmp_path / "old.tflite"))
+    assert content is not None
+    assert old is not None
+    (graph,), (before,) = content["subgraph_metadata"], old["subgraph_metadata"]
+    assert repr(graph["input_tensor_metadata"]) == repr(before["input_tensor_metadata"])
+    assert graph["output_tensor_metadata"] == [{"name": b"head/probabilities"}]
+    assert b"PK\5\6" not in bytes(new.data)
+    x = random_inputs(RESNET, 1)
+    np.testing.assert_allclose(litert(tmp_path / "new.tflite", x)[0].sum(), 1, rtol=1e-5)
+
+
+def test_class_names_come_from_the_data(tmp_path: Path) -> None:
+    like = data(tmp_path, ("cat", "dog", "Grüße"))
+    new = new_head(described(tmp_path), tmp_path / "new.tflite", "--like", like)
+    record, content = read_record(new), read_metadata(new)
+    assert record is not None
+    assert content is not None
+    names = ("Grüße", "cat", "dog")
+    assert record.classes == names
+    (output,) = content["subgraph_metadata"][0]["output_tensor_metadata"]
+    (file,) = output["associated_files"]
+    labels = associated_file(new, file["name"].decode())
+    assert labels.decode().splitlines() == list(names)
+    assert new.graph.nodes[-1].op == "SOFTMAX"
+    assert new.graph.tensors[new.graph.outputs[0]].spec.shape == (1, 3)
+    x = random_inputs(RESNET, 1)
+    assert litert(tmp_path / "new.tflite", x)[0].shape == (1, 3)
+
+
+def test_signatures_name_the_new_output(tmp_path: Path) -> None:
+    model, x, y = classifier()
+    z = model.add_dense(
+        model.add_operator("RESHAPE", (y, model.add_constant([1, 240])), (1, 240)), 3
+    )
+    model.add_signature("serve", {"image": x}, {"scores": z, "map": y})
+    model.write(tmp_path / "m.tflite", z, y)
+    new = new_head(tmp_path / "m.tflite", tmp_path / "new.tflite", "--classes", 2, "--after", 1)
+    from_litert = pytest.importorskip("ai_edge_litert.interpreter")
+    runner = from_litert.Interpreter(str(tmp_path / "new.tflite")).get_signature_runner("serve")
+    found = runner(image=np.ones((1, 6, 5, 3), np.float32))
+    assert list(found) == ["scores"]
+    assert found["scores"].shape == (1, 2)
+    assert new.signatures[0].key == "serve"
+
+
+def test_training_info_is_removed_and_other_entries_stay(tmp_path: Path) -> None:
+    model, _, y = classifier()
+    model.identifier = b"CIR0"
+    y = model.add_operator("RESHAPE", (y, model.add_constant([1, 240])), (1, 240))
+    y = model.add_operator("SOFTMAX", [model.add_dense(y, 3)], (1, 3), beta=1.0)
+    model.add_metadata("min_runtime_version", b"1.5.0\0")
+    model.write(tmp_path / "m.circle", y)
+    info = TrainingInfo(loss="categorical_crossentropy")
+    add_training_info(read_model(tmp_path / "m.circle"), info, tmp_path / "plus.circle")
+    assert METADATA_NAME in read_model(tmp_path / "plus.circle").metadata
+    new = new_head(tmp_path / "plus.circle", tmp_path / "new.circle", "--classes", 2)
+    assert set(new.metadata) == {"min_runtime_version"}
+    assert bytes(new.buffer(new.metadata["min_runtime_version"])) == b"1.5.0\0"
+
+
+def test_a_trained_new_head_says_its_classes(tmp_path: Path) -> None:
+    """One data file, one new head, one training: the export has names and preprocessing."""
+    like = data(tmp_path, ("no", "yes"))
+    odt.new_model("mlp", input_shape=(2,), outputs=5).save(tmp_path / "m.tflite")
+    new_head(tmp_path / "m.tflite", tmp_path / "new.tflite", "--like", like, "--hidden", "4")
+    words = ["train", tmp_path / "new.tflite", "--load-input", like, "--load-expected"]
+    words += [str(like).replace("input", "output"), "--export-tflite", tmp_path / "out.tflite"]
+    result = CliRunner().invoke(main, [str(w) for w in words])
+    assert result.exit_code == 0, result.output
+    out = read_model(tmp_path / "out.tflite")
+    record = read_record(out)
+    assert record is not None
+    assert record.classes == ("no", "yes")
+    assert {ENTRY, NAME} <= set(out.metadata)
+
+
+def test_a_head_follows_from_targets(tmp_path: Path) -> None:
+    x = np.ones((6, 2), np.float32)
+    model = odt.new_model("mlp", input_shape=(2,), outputs=5)
+    values = np.linspace(0, 3, 6, dtype=np.float32)[:, None]
+    assert odt.replace_head(model, like=(x, values)).nodes[-1].operator == "FULLY_CONNECTED"
+    either = odt.replace_head(model, like=(x, (values > 1).astype(np.float32)))
+    assert either.nodes[-1].operator == "LOGISTIC"
+    for options in ({}, {"classes": 2, "like": (x, values)}):
+        with pytest.raises(OptionError, match="one of them must be given"):
+            odt.replace_head(model, **options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="one axis"):
+        odt.replace_head(model, like=(x, np.ones((6, 2, 2), np.float32)))
