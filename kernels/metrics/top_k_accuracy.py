@@ -24,8 +24,8 @@ class TopKAccuracy(MeanMetric):
     def __init__(self, form: OutputForm, k: int) -> None:
         super().__init__(form)
         if not 0 < k < form.classes:
-            rule = f"k of `top_{k}_accuracy` must be from 1 to {form.classes - 1}"
-            raise OptionError("metrics", rule, k, "The model's output has more classes than k.")
+            rule = f"k of `top_{k}_accuracy` must be from 1 to {form.classes - 1} for {form.classes} classes"
+            raise OptionError("metrics", rule, k, "Give a smaller number.")
         self.k = k
 
     def update(self, y: Array, t: Array) -> None:

@@ -104,7 +104,9 @@ def test_top_1_is_the_accuracy_also_of_equal_outputs() -> None:
 
 @pytest.mark.parametrize("k", [0, 3, 5])
 def test_top_k_refuses_a_k_that_no_class_can_miss(k: int) -> None:
-    with pytest.raises(OptionError, match=f"k of `top_{k}_accuracy` must be from 1 to 2, but got"):
+    with pytest.raises(
+        OptionError, match=f"k of `top_{k}_accuracy` must be from 1 to 2 for 3 classes, but got"
+    ):
         make("top_k_accuracy", LABELS, Y, k)
 
 

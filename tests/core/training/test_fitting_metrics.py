@@ -90,7 +90,9 @@ def test_two_numbers_are_two_metrics() -> None:
 
 
 def test_a_number_of_all_classes_is_refused() -> None:
-    with pytest.raises(OptionError, match="k of `top_5_accuracy` must be from 1 to 2, but got 5"):
+    with pytest.raises(
+        OptionError, match="k of `top_5_accuracy` must be from 1 to 2 for 3 classes, but got 5"
+    ):
         fitting_metrics(["top_k_accuracy"], SPARSE, TensorSpec((3,), F32))
 
 
