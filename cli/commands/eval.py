@@ -33,9 +33,10 @@ from odt.cli.options.shared import (
     sample_weight_option,
     schedule_options,
 )
-from odt.cli.output import report, sample_tables
+from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.progress import Progress
+from odt.cli.output.sample_table import Label, SampleTable, write_csv
 from odt.cli.output.spelling import spell
 from odt.core.data.dataset import DataSet
 from odt.core.data.sidecar import read_sidecar
@@ -43,6 +44,8 @@ from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.new_data import new_samples
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import read_model
+from odt.core.model.record import Record
+from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.training.confusion import class_counter
 from odt.core.training.inference import Evaluator
@@ -88,6 +91,7 @@ def command(
     --source takes a folder of photos or sounds, one folder per class, or a table, and prepares them
     as the training data were: MODEL holds the record if odt trained it.
     """
+    label: Label | None = None
     refuse_both(source, load_input or load_expected, as_record)
     one_by_one = wrong is not None or per_sample is not None
     if sheet is not None and wrong is None:
@@ -117,6 +121,8 @@ def command(
         metrics = fitting_metrics(metric, *samples.losses[0], logits=samples.logits[0])
         if source and record:
             specs, new = evaluator.runtime, open_recorded(source, record)
+            (part,) = new.parts.values()
+            label = part.label_of
             data = new_samples(new, record, specs.input_specs, specs.losses, specs.target_specs)
         else:
             data = open_data(load_input, load_expected, evaluator.runtime)
@@ -140,18 +146,19 @@ def command(
                 each=results.add if results else None,
             )
     click.echo(f"{data.length} samples - {report.figures_line(result)}")
-    names = record.classes if record else _class_names(load_expected, load_input)
+    names = _class_names(record or read_record(file), load_expected, load_input)
     classes = make_report(counts, names) if counts else None
     if classes:
         _print_classes(classes, confusion, confusion_csv, per_class)
     if results:
-        _print_samples(results, data, classes.classes if classes else (), wrong, sheet, per_sample)
+        table = SampleTable(results, classes.classes if classes else (), label)
+        _print_samples(table, data, wrong, sheet, per_sample)
 
 
-def _class_names(*paths: str | None) -> Sequence[str]:
-    """Class names in the JSON file beside a data file; empty if there are none."""
+def _class_names(record: Record | None, *paths: str | None) -> Sequence[str]:
+    """Class names in the JSON file beside a data file, or in a record; empty if there are none."""
     sidecars = [read_sidecar(path) for path in paths if path]
-    return next((s.classes for s in sidecars if s and s.classes), ())
+    return next((s.classes for s in (*sidecars, record) if s and s.classes), ())
 
 
 def _print_classes(
@@ -165,7 +172,7 @@ def _print_classes(
         assert found.confusion_matrix is not None
         rows = zip(found.classes, found.confusion_matrix.tolist(), strict=True)
         table = [("true \\ predicted", *found.classes), *((name, *row) for name, row in rows)]
-        sample_tables.write_csv(confusion_csv, table)
+        write_csv(confusion_csv, table)
     if per_class:
         click.echo(f"\n{found}")
     if found.warning:
@@ -173,21 +180,19 @@ def _print_classes(
 
 
 def _print_samples(
-    results: SampleResults,
+    table: SampleTable,
     data: DataSet,
-    names: Sequence[str],
     wrong: int | None,
     sheet: Path | None,
     per_sample: Path | None,
 ) -> None:
     """Prints and writes what is asked for of single samples."""
-    worst = results.wrong[:wrong].tolist()
+    worst = table.results.wrong[:wrong].tolist()
     if wrong is not None:
-        click.echo("\n" + "\n".join(sample_tables.wrong_table(results, worst, names)))
+        click.echo("\n" + "\n".join(table.wrong(worst)))
     if sheet is not None and worst:
-        labels = list(sample_tables.tile_labels(results, worst, names))
-        write_sheet(sheet, data.inputs[0], labels, worst)
+        write_sheet(sheet, data.inputs[0], list(table.tile_labels(worst)), worst)
         click.echo(f"{sheet}: images of these samples")
     if per_sample is not None:
-        sample_tables.write_samples(per_sample, results, names)
+        write_csv(per_sample, table.rows())
         click.echo(f"{per_sample}: loss of each sample")

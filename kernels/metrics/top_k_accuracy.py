@@ -23,8 +23,9 @@ from odt.kernels.opdef import Array
 class TopKAccuracy(MeanMetric):
     def __init__(self, form: OutputForm, k: int) -> None:
         super().__init__(form)
-        if not 0 < k < form.classes:
-            rule = f"k of `top_{k}_accuracy` must be from 1 to {form.classes - 1} for {form.classes} classes"
+        n = form.classes
+        if not 0 < k < n:
+            rule = f"k of `top_{k}_accuracy` must be from 1 to {n - 1} for {n} classes"
             raise OptionError("metrics", rule, k, "Give a smaller number.")
         self.k = k
 

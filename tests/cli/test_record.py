@@ -1,5 +1,6 @@
 """The preprocessing record: from the data to the model, and from the model to new data."""
 
+import csv
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -151,6 +152,34 @@ def test_a_folder_is_evaluated_as_its_data_files_are(photos: Path) -> None:
     assert by_folder.stdout == by_file.stdout
     unlabelled = odt("eval", new, "--source", photos / "photos/a")
     assert "must have targets to evaluate" in unlabelled.stderr
+
+
+def test_evaluated_samples_have_names_of_files_and_classes(photos: Path) -> None:
+    new = train(photos)
+    table, sheet = photos / "s.csv", photos / "w.png"
+    words = ("--per-class", "--wrong", 9, "--sheet", sheet, "--per-sample", table)
+    by_folder = odt("eval", new, "--source", photos / "photos", *words)
+    assert by_folder.exit_code == 0, by_folder.output
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        path = photos / "photos" / row["source"].split("photos/")[-1]
+        assert path.is_file()
+        assert path.parent.name == row["true"]
+    wrong = [row for row in rows if row["true"] != row["predicted"]]
+    assert (f"wrong: {len(wrong)} of {len(rows)} samples" if wrong else "none") in by_folder.stdout
+    assert sheet.exists() == bool(wrong)
+    made("--source", photos / "photos", "--as", new, "-o", photos / "o")
+    for name in ("input", "output"):
+        (photos / f"o/new.{name}.bin.json").unlink()
+    files = (
+        "--load-input",
+        photos / "o/new.input.bin",
+        "--load-expected",
+        photos / "o/new.output.bin",
+    )
+    named = odt("eval", new, *files, "--per-class").stdout  # by the record in the model
+    assert named.splitlines()[1:] == by_folder.stdout.splitlines()[1 : len(named.splitlines())]
 
 
 def test_uint8_data_give_the_same_record(photos: Path) -> None:

@@ -1,0 +1,103 @@
+"""Tables of single samples: the most wrong ones, and all of them as CSV."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from odt.core.storage.atomic_files import write_atomically
+from odt.core.storage.reading import printable
+from odt.core.training.sample_results import SampleResults
+from odt.errors import DataError
+from odt.text import table
+
+MOST_NAME = 24  # characters of a class name
+MOST_LABEL = 40  # characters of the name of a file
+TILE_NAME = 11  # characters of a class name on a contact sheet
+CLASSES = ("true", "predicted")
+
+Label = Callable[[int], str]
+
+
+class SampleTable:
+    """Samples as rows of text: number, target and prediction if there is one of each, and loss.
+
+    Attributes:
+        results: results of all samples.
+
+    Args:
+        results: results of all samples.
+        names: class names by class; empty for numbers.
+        label: sample → its file or place, for a last column; None for no such column.
+    """
+
+    def __init__(self, results: SampleResults, names: Sequence[str], label: Label | None) -> None:
+        self.results, self._names, self._label = results, names, label
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Heads of the columns."""
+        last = ("loss",) if self._label is None else ("loss", "source")
+        if self.results.probability is not None:
+            return "sample", *CLASSES, "probability", *last
+        return (
+            ("sample", *last)
+            if self.results.true is None
+            else ("sample", "target", "output", *last)
+        )
+
+    def cells(self, sample: int) -> tuple[str, ...]:
+        """The row of a sample."""
+        found = self.results
+        label = () if self._label is None else (self._label(sample),)
+        last = (f"{found.losses[sample]:.6g}", *label)
+        if found.true is None or found.predicted is None:
+            return str(sample), *last
+        both = found.true[sample], found.predicted[sample]
+        if found.probability is None:
+            return str(sample), *(f"{value:.6g}" for value in both), *last
+        named = (self._names[k] if self._names else str(k) for k in both)
+        return str(sample), *named, f"{found.probability[sample]:.4f}", *last
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The heads, and the rows of all samples."""
+        yield self.heads
+        yield from map(self.cells, range(len(self.results.losses)))
+
+    def wrong(self, samples: Sequence[int]) -> list[str]:
+        """The table of the most wrong samples, as lines.
+
+        Args:
+            samples: their numbers.
+        """
+        found, total = len(self.results.wrong), len(self.results.losses)
+        if not samples:
+            return [f"wrong: none of {total} samples"]
+        title = f"the {len(samples)} of {total} samples with the largest loss:"
+        if self.results.probability is not None:
+            title = f"wrong: {found} of {total} samples; the {len(samples)} with the largest loss:"
+        heads = self.heads
+        most = [MOST_LABEL if head == "source" else MOST_NAME for head in heads]
+        rows = [tuple(map(printable, self.cells(k), most)) for k in samples]
+        right = {k for k, head in enumerate(heads) if head not in (*CLASSES, "source")}
+        return [title, *table([heads, *rows], right=right)]
+
+    def tile_labels(self, samples: Iterable[int]) -> Iterator[str]:
+        """Labels of samples on a contact sheet: number and class, then the predicted class."""
+        for k in samples:
+            _, *cells = (printable(cell, TILE_NAME) for cell in self.cells(k))
+            if self.results.probability is not None:
+                yield f"#{k} {cells[0]}\n-> {cells[1]}"
+            else:
+                yield f"#{k}\nloss {self.results.losses[k]:.4g}"
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    """Writes rows as CSV in UTF-8.
+
+    Raises:
+        DataError: if the file cannot be written.
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_atomically(path, [text.getvalue().encode("utf-8", "backslashreplace")], DataError)
