@@ -96,7 +96,11 @@ def command(
     count = head.outputs
     click.echo(f"{path}: {count} {one if count == 1 else more} in place of {', '.join(names)}")
     click.echo(_reads(new))
-    click.echo(f"To train only the new layers, give --num-of-trainable-ops {head.operators}.")
+    option = "--num-of-trainable-ops"
+    click.echo(
+        f"The new layers train alone at first, as with {option} {head.operators}; {option} -1 "
+        "trains all."
+    )
 
 
 def _reads(new: Replaced) -> str:

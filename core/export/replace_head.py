@@ -20,6 +20,7 @@ from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.graph import Graph
 from odt.core.model.reader import FORMATS, Model, parse_model
 from odt.core.model.schema_tables import code_of, pack, unpack
+from odt.core.recipe.fresh_head import HEAD
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -304,7 +305,7 @@ class _Tables:
     ) -> int:
         tensor = {
             "shape": shape,
-            "name": f"head/{name}",
+            "name": f"{HEAD}{name}",
             "buffer": buffer,
             "type": code_of("TensorType", kind),
             "has_rank": True,

@@ -12,6 +12,7 @@ from odt.core.model.reader import Model
 from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.dropout_layers import choose_dropout
+from odt.core.recipe.fresh_head import ORIGIN, fresh_head
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
@@ -92,7 +93,7 @@ class Recipe:
     Attributes:
         lowered: the model file, and its lowered graphs.
         info: loss, optimizer, batch size, trainable operators.
-        origins: origin of each value: command line, checkpoint, circle+ or default.
+        origins: origin of each value: command line, checkpoint, circle+, new head or default.
     """
 
     lowered: LoweredModel
@@ -108,6 +109,15 @@ class Recipe:
     def dequantized(self) -> Dequantized:
         """The file's graph with all weights in float32, and the tensors that store them."""
         return self.lowered.dequantized
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes about model and defaults for the user."""
+        head = (
+            "The new last layers alone train, since they are not trained yet; `last=-1` trains all."
+        )
+        fresh = self.origins["trainable_ops"] == ORIGIN
+        return tuple(filter(None, (self.dequantized.note, head if fresh else "")))
 
     @property
     def graph(self) -> Graph:
@@ -166,11 +176,15 @@ def prepare(
         source = where["hyper_parameters"] if name in resolved.hyper_parameters else "default"
         where[name] = source if value is None else "command line"
     among = request.last is not None or request.operators is not None
-    adapted = lowered.adapted
-    if adapted and not among and request.selection.is_empty and "trainable_ops" not in before:
+    chooses = among or not request.selection.is_empty or "trainable_ops" in before
+    if lowered.adapted and not chooses:
+        adapted = lowered.adapted
         resolved = replace(
             resolved, trainable_ops=adapted.operators, trainable_tensors=adapted.trained
         )
+    elif not chooses and "trainable_ops" not in stored and (head := fresh_head(lowered.graph)):
+        resolved = replace(resolved, trainable_ops=head)
+        where["trainable_ops"] = ORIGIN
     chosen = select(graphs, resolved, request.selection, among=among)
     chosen = choose_channels(graphs, chosen, request.sparse)
     chosen = choose_rates(graphs, chosen, request.rates)

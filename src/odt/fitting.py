@@ -186,7 +186,7 @@ class Fit:
         order = samples.order
         first, _ = resume.start(core.info.step_samples, order.steps(core.info.step_samples))
         files = [samples.data] if samples.held is None else [samples.data, samples.held]
-        for note in (trainer.recipe.dequantized.note, *(n for data in files for n in data.notes)):
+        for note in (*trainer.recipe.notes, *(n for data in files for n in data.notes)):
             trainer.warn(note)
         wrong = contradiction(trainer.recipe.model.graph, core.info)
         trainer.warn(wrong and f"Warning: {wrong}")

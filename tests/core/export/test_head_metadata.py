@@ -141,3 +141,23 @@ def test_a_head_follows_from_targets(tmp_path: Path) -> None:
             odt.replace_head(model, **options)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="one axis"):
         odt.replace_head(model, like=(x, np.ones((6, 2, 2), np.float32)))
+
+
+def test_a_new_head_trains_alone_until_it_is_trained(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).normal(size=(32, 6)).astype(np.float32)
+    y = np.eye(3, dtype=np.float32)[np.arange(32) % 3]
+    base = odt.new_model("mlp", input_shape=(6,), outputs=4, hidden=(8, 5))
+    model = odt.replace_head(base, 3, hidden=(4,))
+    head = {f"head/{k}" for k in ("hidden1/weights", "hidden1/bias", "weights", "bias")}
+    with odt.Trainer(model) as trainer:
+        assert set(trainer.weights) == head
+        with pytest.warns(odt.OdtWarning, match="new last layers alone train"):
+            trainer.fit(x, y)
+        trainer.export(tmp_path / "trained.tflite")
+    every = set(model.parameters)
+    assert len(every) == 8
+    for options in ({"trainable": odt.last(-1)}, {"trainable": odt.select("*")}):
+        with odt.Trainer(model, **options) as trainer:  # type: ignore[arg-type]
+            assert set(trainer.weights) == every
+    with odt.Trainer(tmp_path / "trained.tflite") as trainer:
+        assert set(trainer.weights) == every
