@@ -15,6 +15,7 @@ from odt.cli.options.sections import (
     option,
 )
 from odt.cli.options.shared import gradient_options, regularization_options, sample_weight_option
+from odt.cli.options.teacher import teacher_options
 from odt.cli.options.types import ClassWeights, Duration, GlobValue, ScheduleText
 
 fit_options = combine(
@@ -71,6 +72,7 @@ fit_options = combine(
         "flip,shift:0.1,rotate:15. Repeatable. docs/training.md lists all.",
     ),
     sample_weight_option,
+    teacher_options,
     option(
         LOSS,
         "--class-weight",

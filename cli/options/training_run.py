@@ -10,6 +10,7 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.options.shared import given
+from odt.cli.options.teacher import teacher_of
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
@@ -93,7 +94,14 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
     names = {kind: f"--export-{kind.replace('+', 'plus')}" for kind in exports}
     written = {"--export-checkpoint": options["export_checkpoint"], "--png": options["png"]}
     written |= {names[kind]: path for kind, path in exports.items()}
-    files = ("load_input", "load_expected", "sample_weight", *VALIDATION_FILES)
+    files = (
+        "load_input",
+        "load_expected",
+        "sample_weight",
+        "teacher",
+        "teacher_outputs",
+        *VALIDATION_FILES,
+    )
     read = {f"--{n.replace('_', '-')}": options[n] for n in files}
     read |= {"MODEL": model.path, "--checkpoint": options["checkpoint"]}
     read |= {"--adapters": options["adapters"]}
@@ -129,6 +137,7 @@ def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
             "model": model,
             "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metric"],
+            "teacher": teacher_of(options),
             "trainable": trainable,
         }
     )

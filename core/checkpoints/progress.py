@@ -28,6 +28,8 @@ ADDED: Mapping[str, Any] = {
     "sample_weight": "",
     "ema": 0.0,
     "augment": "",
+    "teacher_weight": 0.0,
+    "temperature": 1.0,
 }
 
 
@@ -61,6 +63,7 @@ class Progress:
         sample_weight: checksum of the weights of single samples; empty for none.
         ema: decay of the moving average of the weights.
         augment: augmentations, as on the command line; empty for none.
+        teacher_weight, temperature: of a teacher's loss; the weight is 0 for no teacher.
     """
 
     step: int = 0
@@ -93,6 +96,8 @@ class Progress:
     sample_weight: str = ""
     ema: float = 0.0
     augment: str = ""
+    teacher_weight: float = 0.0
+    temperature: float = 1.0
 
 
 def parse_progress(stored: Mapping[str, Any]) -> Progress:

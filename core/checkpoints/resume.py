@@ -264,6 +264,8 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         class_weight=trainer.weighting.classes,
         sample_weight=trainer.weighting.samples,
         augment=trainer.augment,
+        teacher_weight=float(trainer.info.teacher_weight),
+        temperature=float(trainer.info.temperature),
     )
 
 

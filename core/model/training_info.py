@@ -51,6 +51,8 @@ class TrainingInfo:
         dropout: weights of fully connected layers, by tensor, and the probability with which values
             of the layer's input become 0 in training.
         ema: decay of an exponential moving average of the weights; 0 for none.
+        teacher_weight: weight of the loss for a teacher's outputs; 0 for no teacher.
+        temperature: temperature of this loss.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
         sparse: filters, by tensor, of which only the given output channels train.
@@ -75,6 +77,8 @@ class TrainingInfo:
     rates: tuple[tuple[int, float], ...] = ()
     ema: float = 0.0
     dropout: tuple[tuple[int, float], ...] = ()
+    teacher_weight: float = 0.0
+    temperature: float = 1.0
 
     @property
     def step_samples(self) -> int:

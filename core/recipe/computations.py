@@ -6,6 +6,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.computation import Computation
+from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.sparse_filters import check_channels
 from odt.errors import OptionError
@@ -30,7 +31,7 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
 def training_and_validation(
     graphs: LoweredGraphs, info: TrainingInfo, *, outputs: bool = False
 ) -> tuple[Computation, Computation]:
-    """The computations of a training step and of a validation step.
+    """The computations of a training step and of a validation step, which has no teacher.
 
     Args:
         graphs: the lowered graphs of the file.
@@ -44,7 +45,7 @@ def training_and_validation(
     if info.sparse:
         check_channels(graphs.at_file_batch, info.sparse)
     training = Computation(
-        losses,
+        student_losses(graphs, info, losses),
         trainable_operators(graphs.graph, info),
         info.trainable_tensors,
         info.sparse,
@@ -52,4 +53,4 @@ def training_and_validation(
         backward=True,
         outputs=outputs,
     )
-    return training, replace(training, backward=False, outputs=True)
+    return training, replace(training, losses=losses, backward=False, outputs=True)

@@ -78,7 +78,7 @@ def output_loss(
     return Loss(name, output, {"from_logits": not probabilities, **options})
 
 
-def _moved(graphs: LoweredGraphs) -> Collection[int]:
+def moved_outputs(graphs: LoweredGraphs) -> Collection[int]:
     """Outputs whose final activation lowering moves after operators that change the shape."""
     graph = graphs.graph
     nodes = (producer(graph, i) for i in graph.outputs)
@@ -109,7 +109,7 @@ def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...
     graph = graphs.graph
     names = _by_output(graph, "output_losses", info.output_losses)
     weights = _by_output(graph, "loss_weights", info.loss_weights)
-    moved = _moved(graphs)
+    moved = moved_outputs(graphs)
     found = []
     for k, output in enumerate(graph.outputs):
         spec = _spec(graphs, output)

@@ -17,6 +17,7 @@ from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 
 SMOOTHING = 0.9  # weight of the previous values in the moving average of the changes
+FIRST = 5  # steps whose rates change nothing yet: with dropout, losses of training are higher
 DIVERGED = 4.0  # times the loss of the untouched weights, at which the test ends
 
 
@@ -38,7 +39,9 @@ def rate_test(
     before = [trainer.evaluate(data, part, rest=True).loss for part in parts]
     with _restored(trainer):
         losses = list(_losses(trainer, data, parts, rates, DIVERGED * float(np.mean(before))))
-    return losses, _smoothed([loss - b for loss, b in zip(losses, before[1:], strict=False)])
+    changes = [loss - b for loss, b in zip(losses, before[1:], strict=False)]
+    offset = float(np.median(changes[:FIRST])) if trainer.info.dropout and changes else 0.0
+    return losses, _smoothed([change - offset for change in changes])
 
 
 def _losses(

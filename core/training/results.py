@@ -16,6 +16,7 @@ class MemoryReport:
         separate: bytes of the arenas' values without reuse of memory.
         best: copy of the best epoch's weights.
         prepared: batches that are prepared for later steps.
+        taught: outputs of a teacher.
     """
 
     parameters: int
@@ -25,11 +26,12 @@ class MemoryReport:
     separate: int
     best: int = 0
     prepared: int = 0
+    taught: int = 0
 
     @property
     def total(self) -> int:
         used = self.parameters + self.slots + self.gradients + self.arena
-        return used + self.best + self.prepared
+        return used + self.best + self.prepared + self.taught
 
 
 @dataclass(frozen=True, slots=True)

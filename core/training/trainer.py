@@ -65,6 +65,7 @@ class Trainer(Closing):
         monitor: str = "val_loss",
         weighted: bool = False,
         prepared: int = 0,
+        taught: int = 0,
     ) -> None:
         """Plans and allocates.
 
@@ -82,6 +83,7 @@ class Trainer(Closing):
             monitor: name of the value by which epochs are compared.
             weighted: plan for samples with weights.
             prepared: bytes of batches that are prepared for later steps.
+            taught: bytes of a teacher's outputs.
 
         Raises:
             UnsupportedError: if the model has unsupported operators.
@@ -110,6 +112,7 @@ class Trainer(Closing):
             "a cache": reserve,
             "a copy of the best weights": copies,
             "prepared batches": prepared,
+            "a teacher's outputs": taught,
         }
         self.parameters = Parameters(
             plan.graph, trained, optimizer_of(info), info.sparse, info.rates, info.ema
@@ -386,6 +389,7 @@ class Trainer(Closing):
             separate=plan.separate * schedule.workers,
             best=self.best.nbytes,
             prepared=self._reserves["prepared batches"],
+            taught=self._reserves["a teacher's outputs"],
         )
 
     def close(self) -> None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.planning import check as check
     from odt.planning import plan as plan
     from odt.rate_test import RateTest as RateTest
+    from odt.teacher import Teacher as Teacher
     from odt.trainable import Trainable as Trainable
     from odt.trainable import bias_only as bias_only
     from odt.trainable import freeze as freeze
@@ -108,6 +109,7 @@ PUBLIC = {
     "CSVLogger": "odt.callbacks",
     "LambdaCallback": "odt.callbacks",
     "RateTest": "odt.rate_test",
+    "Teacher": "odt.teacher",
     "DataSet": "odt.data",
     "Arrays": "odt.weights",
     "plan": "odt.planning",

@@ -17,8 +17,10 @@ from odt.core.data.augmentations.images import (
 )
 from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.augmentations.sounds import FrequencyMask, Gain, TimeMask, TimeShift
-from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.data.protocol import Data
+from odt.core.runtime.runtime import Runtime
 from odt.core.training.input_pipeline import InputPipeline, prepared_nbytes
+from odt.kernels.opdef import TensorSpec
 from odt.run_samples import Samples
 
 __all__ = [
@@ -53,13 +55,18 @@ def chosen(augment: Any) -> tuple[Augmentation, ...]:
 
 
 def pipeline(
-    samples: Samples, specs: SampleSpecs, batch: int, augmentations: Sequence[Augmentation]
+    data: Data,
+    samples: Samples,
+    specs: Runtime,
+    batch: int,
+    augmentations: Sequence[Augmentation],
 ) -> InputPipeline:
     """Makes the pipeline of a training run.
 
     Args:
+        data: source of the samples.
         samples: samples of the run.
-        specs: specs of one sample of the model.
+        specs: specs of one sample of training.
         batch: batch size.
         augmentations: changes of the samples.
 
@@ -67,27 +74,18 @@ def pipeline(
         OptionError: if an augmentation does not fit the data.
     """
     shapes = [column.rows.shape[1:] for column in samples.data.inputs]
-    order = samples.order
-    return InputPipeline(
-        samples.data,
-        order.samples,
-        specs.input_specs,
-        specs.target_specs,
-        shapes,
-        batch,
-        augmentations,
-        order.seed,
-    )
+    numbers, seed = samples.order.samples, samples.order.seed
+    inputs, targets = specs.input_specs, specs.target_specs
+    return InputPipeline(data, numbers, inputs, targets, shapes, batch, augmentations, seed)
 
 
-def batches_nbytes(specs: SampleSpecs, batch: int, augmentations: Any) -> int:
+def batches_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: Any) -> int:
     """Bytes of the batches that a pipeline prepares.
 
     Args:
-        specs: specs of one sample of the model.
+        specs: specs of one sample of each input and target.
         batch: batch size.
         augmentations: as in `fit`; None for none.
     """
     changes = parse_augmentations(augmentations)
-    every = (*specs.input_specs, *specs.target_specs)
-    return prepared_nbytes(every, batch, changes) if changes else 0
+    return prepared_nbytes(specs, batch, changes) if changes else 0

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+import odt
 from odt.core.checkpoints.resume import Resume, Saver, read_resume
 from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
@@ -54,6 +55,7 @@ class BatchTrainer(Closing):
         clip_norm: float | None = None,
         clip_value: float | None = None,
         ema: float | None = None,
+        teacher: Any = None,
         dropout: float | Pairs[float] | None = None,
         metrics: str | Sequence[str] = (),
         trainable: Trainable | None = None,
@@ -90,6 +92,7 @@ class BatchTrainer(Closing):
             accumulate: batches per step of `fit`, whose gradients are accumulated.
             clip_norm: gradient clipping: largest norm of all gradients together; 0 for none.
             clip_value: gradient clipping: largest magnitude of a gradient's values; 0 for none.
+            teacher: Teacher(…), or the path of a larger model, whose outputs the model learns too.
             ema: decay of an exponential moving average of the weights, which validation,
                 `evaluate`, `predict` and `export` use; 0 for none.
             dropout: probability with which inputs of the last trained FULLY_CONNECTED layer become
@@ -134,6 +137,7 @@ class BatchTrainer(Closing):
         check_whole("workers", workers, 1)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
         self.resume = read_resume(checkpoint) if checkpoint is not None else Resume("", None)
+        self.teacher = None if teacher is None else odt.Teacher.of(teacher)
         request = Request(
             loss=None if loss is None else loss_text(loss),
             output_losses=tuple((k, loss_text(v)) for k, v in pairs_of(output_losses)) or None,
@@ -148,6 +152,8 @@ class BatchTrainer(Closing):
             clip_norm=clip_norm,
             clip_value=clip_value,
             ema=ema,
+            teacher_weight=None if self.teacher is None else self.teacher.weight,
+            temperature=None if self.teacher is None else self.teacher.temperature,
             hyper_parameters=values,
             last=chosen.last,
             operators=listed_of(chosen.operators),
@@ -221,6 +227,8 @@ class BatchTrainer(Closing):
         if self._cache:
             raise needs_samples()
         data, most = self.open(x, y, sample_weight), self.recipe.info.batch_size
+        if self.teacher is not None:
+            raise OptionError("teacher", "must come with `fit` on arrays or files", "a batch")
         if data.length > most:
             raise DataError(
                 f"x: a batch must have at most {most} samples, but got {data.length}. Give the "
@@ -234,7 +242,7 @@ class BatchTrainer(Closing):
         """Plans and allocates the memory of training; later calls return the same engine.
 
         Args:
-            samples: number of samples that `cache_frozen` caches.
+            samples: number of samples that `cache_frozen` caches and a teacher has outputs for.
             weighted: whether samples have weights.
             prepared: bytes of the batches that `augment` prepares.
 
@@ -259,6 +267,7 @@ class BatchTrainer(Closing):
                 monitor=self._core_name(self._monitor),
                 weighted=weighted,
                 prepared=prepared,
+                taught=self.teacher.nbytes(self.samples, samples) if self.teacher else 0,
             )
             self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:

@@ -65,7 +65,7 @@ class Fit:
         """Trains on a data set, whose samples are read by number."""
         trainer, resume = self.trainer, self.trainer.resume
         core = trainer.build()
-        order, data = samples.order, samples.all
+        order = samples.order
         steps = order.steps(core.info.step_samples)
         first, done = resume.start(core.info.step_samples, steps)
         compares = patience is not None or core.plateau or core.best.nbytes
@@ -77,21 +77,7 @@ class Fit:
                 "neither",
                 "Give one, or monitor another value such as loss.",
             )
-        source: AbstractContextManager[Data] = nullcontext(data)
-        feed: AbstractContextManager[Feed | None] = nullcontext()
-        if augmentations:
-            if core.caches:
-                raise OptionError(
-                    "augment",
-                    "must be left out with `cache_frozen=`, whose values stay the same",
-                    ",".join(map(str, augmentations)),
-                )
-            batch = core.info.batch_size
-            feed = trainer.feed = odt.augment.pipeline(
-                samples, trainer.samples, batch, augmentations
-            )
-        if core.caches:
-            source = trainer.cache = core.frozen(data, samples.targets, samples.parts)
+        source, feed = self._sources(samples, augmentations)
         left = max(steps * (self.epochs - first + 1) - done, 0)
         core.start_schedule(int(min(left, max(self.max_steps - core.parameters.step, 0))))
         self._begin(steps)
@@ -129,7 +115,8 @@ class Fit:
             ):
                 trainer.epoch, logs = epoch, self._logs(epoch)
                 rate = core.info.learning_rate
-                start = {} if augmentations else self.history.start  # their loss is higher
+                other = augmentations or trainer.teacher  # the loss of training is another one
+                start = {} if other else self.history.start
                 trainer.warn(worse_than_untrained(epoch, start.get("loss"), rate))
                 self._epoch_end(epoch.number - 1, logs)
                 saver.epoch()  # after the callbacks: what they write is never behind
@@ -140,6 +127,31 @@ class Fit:
         trainer.finish()
         for callback in self.callbacks:
             callback.on_train_end(logs)
+
+    def _sources(
+        self, samples: Samples, augmentations: Sequence["Augmentation"]
+    ) -> tuple[AbstractContextManager[Data], AbstractContextManager[Feed | None]]:
+        """The data that training reads: with a teacher's outputs, cached or augmented if wanted."""
+        trainer, core = self.trainer, self.trainer.build()
+        data, targets = samples.all, samples.targets
+        trainer.feed = None
+        if trainer.teacher is not None:
+            data, targets = trainer.teacher.teach(trainer, samples)
+        if core.caches:
+            if augmentations:
+                raise OptionError(
+                    "augment",
+                    "must be left out with `cache_frozen=`, whose values stay the same",
+                    ",".join(map(str, augmentations)),
+                )
+            trainer.cache = core.frozen(data, targets, samples.parts)
+            return trainer.cache, nullcontext()
+        if augmentations:
+            trainer.feed = odt.augment.pipeline(
+                data, samples, core.runtime, core.info.batch_size, augmentations
+            )
+            return nullcontext(data), trainer.feed
+        return nullcontext(data), nullcontext()
 
     def batches(self, data: Any, validation_data: Any, class_weight: ClassWeight | None) -> None:
         """Trains on an iterable of batches."""

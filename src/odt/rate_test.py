@@ -68,6 +68,8 @@ class RateTest:
         if not 0 < lowest < highest < float("inf"):
             rule = "must be rates above 0, in order"
             raise OptionError("lowest, highest", rule, f"{lowest:g} and {highest:g}")
+        if trainer.teacher is not None:
+            raise OptionError("teacher", "must be left out with `find_rate=`", "both")
         data = trainer.open(x, y, sample_weight)
         core = trainer.build(data.length, weighted=data.weights is not None)
         order = EpochOrder(range(data.length), shuffle=True, seed=seed)

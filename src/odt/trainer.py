@@ -204,7 +204,10 @@ class Trainer(InferenceTrainer):
         """
         if not augment:
             return 0
-        return odt.augment.batches_nbytes(self.samples, self.recipe.info.batch_size, augment)
+        specs = (*self.samples.input_specs, *self.samples.target_specs)
+        if self.teacher is not None:
+            specs = (*specs, self.samples.losses[0][1])
+        return odt.augment.batches_nbytes(specs, self.recipe.info.batch_size, augment)
 
     def find_rate(
         self,

@@ -50,6 +50,16 @@ FEATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 GIVEN_AGAIN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sample weights": ({}, {"sample_weight": W}),
     "validation data": ({}, {"validation_data": (X[:20], Y[:20])}),
+    "distillation": ({"teacher": odt.Teacher(MODEL, temperature=3)}, {}),
+    "distillation of augmented samples": (
+        {"teacher": odt.Teacher(outputs=Y, temperature=3), "trainable": odt.last(2)},
+        {"augment": "noise,mixup"},
+    ),
+    "distillation to frozen layers": (
+        {"teacher": MODEL, "trainable": odt.last(2), "cache_frozen": "ram"},
+        {},
+    ),
+    "dropout": ({"dropout": 0.3}, {}),
     "frozen layers": ({"trainable": odt.last(2), "cache_frozen": "ram"}, {}),
     "function": ({}, {"augment": [lambda x, rng: x * rng.uniform(0.5, 2)]}),
 }

@@ -113,7 +113,7 @@ def test_every_option_of_train_reaches_the_trainer() -> None:
     accepted = {*signature(odt.Trainer).parameters, *signature(odt.Trainer.fit).parameters}
     accepted |= HYPER_PARAMETERS.keys()
     readers = ["commands/train.py", "options/run_dir.py", "options/training_run.py"]
-    readers += ["output/training_log.py"]
+    readers += ["output/training_log.py", "options/teacher.py"]
     text = "".join((ROOT / "cli" / path).read_text(encoding="utf-8") for path in readers)
     for parameter in train.command.params:
         name = parameter.name or ""

@@ -22,6 +22,7 @@ LEAVE_OUT = {
     "a cache": '`cache_frozen="disk"`, `cache_dtype="float16"`',
     "a copy of the best weights": "no `keep_best=True`",
     "prepared batches": "no `augment=`",
+    "a teacher's outputs": "`teacher_outputs=`",
 }
 
 

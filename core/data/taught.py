@@ -1,0 +1,34 @@
+"""Samples with the outputs of a teacher as a further target."""
+
+from collections.abc import Callable, Sequence
+
+from odt.core.data.columns import Column
+from odt.core.data.protocol import Data, SampleOrder
+from odt.kernels.opdef import Array
+
+
+class Taught:
+    """Data whose last target is the teacher's output for the sample, where it is asked for.
+
+    Attributes:
+        weights: weight of each sample; None for 1.
+
+    Args:
+        data: the samples.
+        targets: number of their targets.
+        outputs: outputs of the teacher, by the number of the sample.
+        convert: changes rows of outputs in place to what the loss takes.
+    """
+
+    def __init__(
+        self, data: Data, targets: int, outputs: Column, convert: Callable[[Array], None]
+    ) -> None:
+        self.weights = data.weights
+        self._data, self._targets, self._outputs, self._convert = data, targets, outputs, convert
+
+    def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
+        """Reads samples into the arrays, one row each."""
+        self._data.read(samples, inputs, targets[: self._targets])
+        for out in targets[self._targets :]:
+            self._outputs.read(samples, out)
+            self._convert(out.reshape(len(samples), -1, copy=False))
