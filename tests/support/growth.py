@@ -7,10 +7,14 @@ from collections.abc import Callable, Sequence
 MEASURED = """
 import importlib
 import multiprocessing.synchronize  # which tqdm's bars use
+import numpy.random  # which shuffling uses
 import pkgutil
 import sys
 import tqdm
 import odt.cli.commands.train
+import odt.cli.options.training_run  # which the command imports when it runs
+import odt.cli.output.training_log
+import odt.trainer
 import odt.kernels
 from odt.cli.main import main
 
