@@ -5,9 +5,11 @@ from pathlib import Path
 import click
 
 from odt.cli.options.sections import Command
+from odt.cli.options.training_run import refuse_alone
 from odt.cli.output.output_paths import check_outputs
+from odt.cli.runs.held_samples import sample_sections
 from odt.cli.runs.page import page
-from odt.cli.runs.run import read_run
+from odt.cli.runs.run import RECIPE, read_run
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 
@@ -15,16 +17,51 @@ from odt.errors import OdtError
 @click.command(cls=Command)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
+    "--load-input",
+    type=click.Path(),
+    metavar="FILE",
+    help="Model inputs of test samples to evaluate.  [default: the run's validation samples]",
+)
+@click.option(
+    "--load-expected",
+    type=click.Path(),
+    metavar="FILE",
+    help="Expected outputs of the test samples.",
+)
+@click.option(
+    "--wrong",
+    type=click.IntRange(0),
+    default=24,
+    show_default=True,
+    metavar="N",
+    help="Number of the most wrong samples that are shown.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The HTML file.  [default: report.html in the folder of the run]",
 )
-def command(run: Path, output: Path | None) -> None:
-    """Write a report of RUN, the folder of a run: one HTML page without external resources."""
+def command(
+    run: Path,
+    load_input: str | None,
+    load_expected: str | None,
+    wrong: int,
+    output: Path | None,
+) -> None:
+    """Write a report of RUN, the folder of a run: one HTML page without external resources.
+
+    The trained model is evaluated on the validation samples of the run, or on test samples: with
+    the confusion matrix and the most wrong samples as images, spectrograms or curves.
+    """
+    refuse_alone("--load-input", load_input, "--load-expected", load_expected)
+    refuse_alone("--load-expected", load_expected, "--load-input", load_input)
     found = read_run(run)
     path = output or run / "report.html"
-    check_outputs({"--output": str(path)}, {"the recipe": str(run / "recipe.toml")})
-    write_atomically(path, [page(found).encode()], OdtError)
+    read = {"--load-input": load_input, "--load-expected": load_expected}
+    check_outputs({"--output": str(path)}, {**read, "the recipe": str(run / RECIPE)})
+    given = (load_input, load_expected) if load_input and load_expected else None
+    sections = sample_sections(found, given, wrong)
+    write_atomically(path, [page(found, sections).encode()], OdtError)
     click.echo(f"{path}: epochs 0 … {found.rows[-1]['epoch'] if found.rows else 0}")

@@ -34,7 +34,7 @@ p{margin:.4em 0}.pale{color:var(--pale)}
 .charts>*,.memory{background:var(--card);border-radius:8px;padding:6px}
 .memory{max-width:640px}
 .area{stroke-width:0;opacity:.75}
-.wide{overflow-x:auto}
+.wide{overflow-x:auto;margin:0 0 1em}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.87rem}
 th,td{padding:3px 9px;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
@@ -46,7 +46,7 @@ tr.best td{font-weight:700}
 .matrix td:not(.zero){background:rgba(var(--heat),var(--part))}
 .matrix td.zero{color:var(--pale)}
 .matrix td.right{outline:1px solid var(--good);outline-offset:-2px}
-.samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(118px,1fr));gap:10px}
+.samples{display:grid;grid-template-columns:repeat(auto-fill,minmax(106px,1fr));gap:10px}
 .sample{background:var(--card);border-radius:8px;padding:6px;font-size:.8rem;overflow-wrap:anywhere;
 margin:0}
 .sample img{width:100%;aspect-ratio:1;object-fit:contain;image-rendering:pixelated;
@@ -123,7 +123,7 @@ def epochs(run: Run) -> str:
     """The log as a table; the best epoch is bold."""
     names = list(dict.fromkeys(name for row in run.rows for name in row))
     best = run.best
-    rows = [table_row((cell(row.get(n)) for n in names), row is best) for row in run.rows]
+    rows = [figure_row((cell(row.get(n)) for n in names), row is best) for row in run.rows]
     head = "".join(f"<th>{escape(n.replace('_', ' '))}</th>" for n in names)
     table = f'<div class="wide"><table id="log"><tr>{head}</tr>{"".join(rows)}</table></div>'
     if len(run.rows) > 30:
@@ -131,7 +131,7 @@ def epochs(run: Run) -> str:
     return table
 
 
-def table_row(cells: Iterable[str], best: bool = False) -> str:
+def figure_row(cells: Iterable[str], best: bool = False) -> str:
     """A row of a table."""
     mark = ' class="best"' if best else ""
     return f"<tr{mark}>{''.join(f'<td>{escape(c)}</td>' for c in cells)}</tr>"
@@ -146,12 +146,12 @@ def environment(run: Run) -> str:
     """Versions and files."""
     record: Mapping[str, Any] = run.record
     names = ("odt", "numpy", "python", "kernels", "platform")
-    rows = [table_row((n, str(record[n]))) for n in names if n in record]
+    rows = [figure_row((n, str(record[n]))) for n in names if n in record]
     for name, file in record.get("files", {}).items():
         about = f"{file['path']}, {size(file['bytes'])}, SHA-256 {file['sha256']}"
-        rows.append(table_row((name, about)))
+        rows.append(figure_row((name, about)))
     for start in record.get("starts", []):
-        rows.append(table_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
+        rows.append(figure_row(("started", f"{start['time']}, with epoch {start['epoch']}")))
     return f'<table class="words">{"".join(rows)}</table>'
 
 

@@ -1,17 +1,22 @@
 """The report of a run: its figures are those of the log, and the page needs nothing else."""
 
+import base64
+import io
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 from support.charts import values_of
-from support.paths import MLP_SM
+from support.paths import MLP_SM, MODELS
 
 from odt.cli.main import main
+from odt.core.datasets.contact_sheet import picture
 
 LINE = [str(MLP_SM / "model.circle"), "--load-input", str(MLP_SM / "input.bin")]
 LINE += ["--load-expected", str(MLP_SM / "expected.bin"), "--validation-split", "0.25"]
@@ -61,7 +66,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open and self.open[-1] in ("td", "th"):
             self.tables[self._table][-1][-1] += data
-        elif self.open and self.open[-1] == "b":
+        elif self.open[-2:] == ["div", "b"]:
             self.cards[next(reversed(self.cards))] = data
         elif self.open[-1:] == ["div"] and self._card:
             self.cards[data] = ""
@@ -147,6 +152,76 @@ def test_the_page_needs_nothing_else(text: str) -> None:
     assert not re.search(r"https?:|url\(|@import|<script|<link", text)
     assert "a &lt;run&gt;" in text
     assert "prefers-color-scheme:dark" in text
+
+
+def test_the_confusion_matrix_is_that_of_the_log(text: str, rows: list[dict[str, Any]]) -> None:
+    """24 validation samples, drawn again as in the run."""
+    _, *lines = Page(text).tables["confusion"]
+    matrix = np.array([[int(cell) for cell in line[1:]] for line in lines])
+    assert matrix.sum() == 24
+    assert np.trace(matrix) / 24 == pytest.approx(rows[-1]["val_accuracy"])
+    assert f"24 validation samples, loss {rows[-1]['val_loss']:.6g}." in text
+    _, *each = Page(text).tables["classes"]
+    for k, line in enumerate(each):
+        assert float(line[2]) == pytest.approx(matrix[k, k] / max(matrix[k].sum(), 1), abs=1e-4)
+        assert int(line[4]) == matrix[k].sum()
+    assert text.count("<figure") == 24 - np.trace(matrix)
+
+
+def test_wrong_samples_are_shown_as_they_are(text: str) -> None:
+    """The picture of a sample, decoded by Pillow, is that of the data file."""
+    data = np.fromfile(MLP_SM / "input.bin", "<f4").reshape(96, -1)
+    pattern = r'alt="sample (\d+)" src="data:image/png;base64,([^"]*)"'
+    shown = re.findall(pattern, text)
+    losses = [float(v) for v in re.findall(r"loss <b>([\d.e-]+)</b>", text)]
+    assert losses == sorted(losses, reverse=True)
+    assert shown
+    for sample, code in shown:
+        with Image.open(io.BytesIO(base64.b64decode(code))) as image:
+            pixels = np.asarray(image)
+        assert np.array_equal(pixels, picture(data[int(sample)], (784,)))
+
+
+def test_test_data_may_be_given(run: Path, tmp_path: Path) -> None:
+    files = ["--load-input", MLP_SM / "input.bin", "--load-expected", MLP_SM / "expected.bin"]
+    odt("report", run, *files, "--wrong", 2, "-o", tmp_path / "x.html")
+    text = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "96 given samples, loss " in text
+    assert text.count("<figure") == 2
+    alone = CliRunner().invoke(main, ["report", str(run), *map(str, files[:2])])
+    assert "--load-input: must come with --load-expected" in alone.stderr
+
+
+def test_values_are_shown_by_their_loss(tmp_path: Path) -> None:
+    """A regression has no classes."""
+    x = np.linspace(0, 6, 40, dtype=np.float32)[:, None]
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", np.sin(x))
+    words = ["--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy"]
+    words += ["--loss", "mse", "--epochs", 1, "--validation-split", 0.5]
+    odt("train", MODELS / "tflm-hello-world-sine-float.tflite", *words, "--run-dir", tmp_path / "r")
+    odt("report", tmp_path / "r", "--wrong", 3)
+    text = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Samples of largest loss</h2><p>20 validation samples, loss " in text
+    assert text.count("<figure") == 3
+    assert "<h2>Classes" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "The run has no validation data. Give --load-input and --load-expected."),
+        ('loss = "losses:mine"\n', "or of your own, are not shown."),
+    ],
+)
+def test_samples_that_cannot_be_evaluated_say_why(
+    line: str, message: str, run: Path, tmp_path: Path
+) -> None:
+    """No module is imported because a folder's recipe names it."""
+    (tmp_path / "recipe.toml").write_text(line)
+    (tmp_path / "model.circle").write_bytes((run / "model.circle").read_bytes())
+    odt("report", tmp_path)
+    assert message in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_run_that_was_killed_has_a_report(run: Path, tmp_path: Path) -> None:

@@ -1,0 +1,225 @@
+"""Sections of a report about samples: confusion matrix, figures of classes, most wrong samples.
+
+The trained model of the run is evaluated on its validation samples, or on given data files.
+"""
+
+import base64
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from odt.classification import ClassificationReport, form_of, make_report, numbers_form
+from odt.cli.options.types import LossText
+from odt.cli.output.progress import Progress
+from odt.cli.output.sample_table import SampleTable
+from odt.cli.runs.page import figure_row, heading
+from odt.cli.runs.run import LAST, Run
+from odt.core.checkpoints.progress import Progress as Position
+from odt.core.checkpoints.resume import read_resume
+from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import SampleOrder
+from odt.core.data.sidecar import read_sidecar
+from odt.core.datasets.contact_sheet import picture
+from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.reader import read_model
+from odt.core.model.tflite_metadata import read_record
+from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.sample_specs import SampleSpecs
+from odt.core.training.confusion import class_counter
+from odt.core.training.inference import Evaluator
+from odt.core.training.passes import NONE
+from odt.core.training.sample_results import SampleResults
+from odt.data import samples_of
+from odt.errors import OdtError
+from odt.kernels.loss_text import is_plugin
+from odt.kernels.opdef import Array
+from odt.kernels.registry import LOSSES
+from odt.run_samples import arrange
+
+MOST_CLASSES = 30  # of a matrix that is shown whole
+FILES = ("load-input", "load-expected")
+HELD = ("validation-input", "validation-expected")
+
+
+def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[str]:
+    """Returns the sections; a paragraph that says why, if there are none.
+
+    Args:
+        run: the run.
+        given: data files to evaluate on; None for the validation samples.
+        most: number of samples that are shown.
+
+    Raises:
+        OdtError: if a file cannot be read or does not fit the model.
+    """
+    reason = unavailable(run, given)
+    if reason:
+        return [heading("Samples", f'<p class="pale">{escape(reason)}</p>')]
+    resume = read_resume(run.path / LAST)
+    then = resume.progress
+    loss = str(run.recipe.get("loss") or then.loss) or None
+    request = Request(
+        loss=loss and LossText(LOSSES).convert(loss, None, None), reduction=then.reduction
+    )
+    model = read_model(model_of(run))
+    recipe = prepare(lower_model(model), request)
+    samples = recipe.samples
+    data, order, names = samples_to_judge(run, given, samples, then)
+    record = read_record(model)
+    names = names or (record.classes if record else ())
+    form = form_of(data, samples)
+    counts = class_counter(form) if form else None
+    results = SampleResults(data.length, form or numbers_form(samples), samples.losses[0][1])
+    with Evaluator(recipe.graphs, recipe.info) as evaluator, closing(Progress()) as bar:
+        found = evaluator.run(
+            data,
+            order,
+            {},
+            partial(bar, "samples"),
+            totals={"classes": counts} if counts else NONE,
+            each=results.add,
+        )
+    where = "given" if given else "validation"
+    about = f"<p>{len(order)} {where} samples, loss {found.loss:.6g}.</p>"
+    sections = []
+    if counts:
+        report = make_report(counts, names)
+        sections.append(heading("Classes", about + classes(report)))
+        about, names = "", report.classes
+    worst = results.wrong[np.isin(results.wrong, np.asarray(order))][:most]
+    title = "Most wrong samples" if results.probability is not None else "Samples of largest loss"
+    return [
+        *sections,
+        heading(title, about + pictures(data, worst.tolist(), SampleTable(results, names, None))),
+    ]
+
+
+def unavailable(run: Run, given: tuple[str, str] | None) -> str:
+    """Why samples cannot be evaluated; empty if they can."""
+    recipe: Mapping[str, Any] = run.recipe
+    if not model_of(run):
+        return "The run has no trained model yet."
+    if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
+        return "Samples of models with a loss for each output, or of your own, are not shown."
+    if not given and HELD[0] not in recipe and not recipe.get("validation-split"):
+        return "The run has no validation data. Give --load-input and --load-expected."
+    return ""
+
+
+def model_of(run: Run) -> str:
+    """The path of the trained model; empty if there is none."""
+    paths = [run.path / f"model.{kind}" for kind in ("tflite", "circle")]
+    return next((str(path) for path in paths if path.exists()), "")
+
+
+def samples_to_judge(
+    run: Run, given: tuple[str, str] | None, specs: SampleSpecs, then: Position
+) -> tuple[DataSet, SampleOrder, Sequence[str]]:
+    """The samples, the numbers of those to evaluate, and the names of the classes.
+
+    Args:
+        run: the run.
+        given: data files; None for the validation samples.
+        specs: specs of the model's samples.
+        then: position of the run, with the seed of its split.
+    """
+    recipe = run.recipe
+    files = given or tuple(recipe.get(key) for key in (HELD if HELD[0] in recipe else FILES))
+    if not all(files):
+        raise OdtError(f"{run.path}: the recipe must name the data files, but got none.")
+    inputs, targets = map(str, files)
+    data = samples_of(inputs, targets, specs)
+    sidecars = (read_sidecar(path) for path in (targets, inputs))
+    names = next((s.classes for s in sidecars if s and s.classes), ())
+    if given or HELD[0] in recipe:
+        return data, range(data.length), names
+    length = recipe.get("data-length")
+    parts = arrange(
+        data,
+        specs.losses,
+        then.batch * then.accumulate,
+        length=int(length) if length else None,
+        fraction=float(recipe["validation-split"]),
+        stratify=then.stratified,
+        shuffle=then.shuffle,
+        seed=then.seed,
+        drop_last=then.drop_last,
+    )
+    return data, parts.validation, names
+
+
+def classes(report: ClassificationReport) -> str:
+    """The confusion matrix, and the figures of each class."""
+    matrix, names = report.confusion_matrix, report.classes
+    parts = []
+    if matrix is not None:
+        right, total = int(np.trace(matrix)), int(matrix.sum())
+        parts.append(f"<p>{right} of {total} right: {100 * right / max(total, 1):.2f} %.</p>")
+        whole = len(names) <= MOST_CLASSES
+        parts.append(
+            _matrix(matrix, names) if whole else f"<pre>{escape(report.confusion())}</pre>"
+        )
+    if report.warning:
+        parts.append(f'<p class="warning">{escape(report.warning)}</p>')
+    head = "".join(f"<th>{n}</th>" for n in ("class", "precision", "recall", "F1", "samples"))
+    columns = (report.precision, report.recall, report.f1_score)
+    rows = [
+        figure_row((name, *(f"{c[k]:.4f}" for c in columns), str(report.support[k])))
+        for k, name in enumerate(names)
+    ]
+    table = f'<table id="classes"><tr>{head}</tr>{"".join(rows)}</table>'
+    return f'{"".join(parts)}<div class="wide">{table}</div>'
+
+
+def _matrix(matrix: Array, names: Sequence[str]) -> str:
+    """The confusion matrix as a table: true classes in rows, predicted ones in columns."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    rows = [f"<tr><th>true \\ predicted</th>{head}</tr>"]
+    for k, name in enumerate(names):
+        total = max(int(matrix[k].sum()), 1)
+        cells = ""
+        for n, count in enumerate(matrix[k].tolist()):
+            kinds = " ".join(["right"] * (n == k) + ["zero"] * (not count))
+            mark = f' class="{kinds}"' if kinds else ""
+            cells += f'<td{mark} style="--part:{0.7 * count / total:.3f}">{count}</td>'
+        rows.append(f"<tr><th>{escape(name)}</th>{cells}</tr>")
+    table = f'<table class="matrix" id="confusion">{"".join(rows)}</table>'
+    return f'<div class="wide">{table}</div>'
+
+
+def pictures(data: DataSet, samples: Sequence[int], table: SampleTable) -> str:
+    """Samples as pictures, spectrograms or curves, with what the model says of them."""
+    if not samples:
+        return "<p>None.</p>"
+    column, tiles = data.inputs[0], []
+    rows = np.empty((len(samples), column.spec.size), column.spec.dtype)
+    column.read(np.asarray(samples), rows)
+    for sample, row in zip(samples, rows, strict=True):
+        image = base64.b64encode(png(picture(row, column.spec.shape))).decode()
+        words = dict(zip(table.heads, table.cells(sample), strict=True))
+        lines = "".join(f"{escape(k)} <b>{escape(v)}</b><br>" for k, v in words.items())
+        tiles.append(
+            f'<figure class="sample"><img alt="sample {sample}" '
+            f'src="data:image/png;base64,{image}"><figcaption>{lines}</figcaption></figure>'
+        )
+    return f'<div class="samples">{"".join(tiles)}</div>'
+
+
+def png(pixels: Array) -> bytes:
+    """Encodes bytes (H, W, 3) as PNG."""
+    high, wide, _ = pixels.shape
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checksum = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+    head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)  # 8 bits, RGB
+    lines = np.pad(pixels.reshape(high, -1), ((0, 0), (1, 0)))  # each line begins with filter 0
+    body = zlib.compress(lines.astype(np.uint8).tobytes(), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
