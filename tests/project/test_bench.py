@@ -14,6 +14,7 @@ from bench.networks import NETWORKS, SAMPLES, batch_of
 from bench.report import best_peer, disturbed, failures, is_clean, medians, other_losses, text
 from bench.run import chosen, code_mark, lasting, reason, rows
 from bench.scaling import OneBatch
+from bench.startup import PYTHON, TRAIN, replace_section, section
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WAYS, WORK
 from bench.write_models import write
@@ -45,7 +46,7 @@ RESULTS = [
 ]
 
 
-MORE = {
+MORE: dict[str, Any] = {
     "sizes": {"odt": 1.0},
     "absent": {"PyTorch, compiled": "no such version"},
     "batch": [(1, 1.0)],
@@ -54,6 +55,7 @@ MORE = {
     "workers": {"one": 30.0, "two": 20.0},
     "overhead": {"calls": 30, "microseconds": 42.0},
     "peak_gflops": 100.0,
+    "startup": {PYTHON: {"ms": 10.0, "mb": 9.0}, TRAIN: {"ms": 44.0, "mb": 7.5}},
 }
 
 
@@ -70,6 +72,13 @@ def test_medians_leave_out_disturbed_runs_where_there_are_others() -> None:
 def test_the_best_peer_trains_and_is_not_odt() -> None:
     assert best_peer(medians(RESULTS, "step_ms"), "mlp-64-full") == ("onert", 4.5)
     assert best_peer({}, "mlp-64-full") is None
+
+
+def test_the_section_of_start_up_is_replaced_alone() -> None:
+    page = text(RESULTS, MORE)
+    assert "| imports of `odt train` | `import numpy, numpy.random` | 44 (goal 45) | 7.5 |" in page
+    other = section(MORE["startup"] | {TRAIN: {"ms": 40.0, "mb": 7.5}})
+    assert replace_section(page, other) == page.replace("| 44 (goal", "| 40 (goal")
 
 
 def test_figures_without_a_clean_run_are_marked() -> None:

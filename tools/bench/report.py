@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.networks import NETWORKS
+from bench.startup import section
 from bench.systems import SYSTEMS
 from bench.work import WAYS, WORK, Work
 
@@ -230,6 +231,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "imports and plans in Python. (Goals: 300 ms for the CNN, 400 ms for MobileNetV2.)",
         "",
         *all_systems(first, trains, marked),
+        *section(more["startup"]),
         "## Arithmetic throughput",
         "",
         f"A product of 2048 × 2048 matrices ran at {more['peak_gflops']:.0f} GFLOP/s.",
@@ -258,7 +260,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "",
         "Installed size of each system with its dependencies, without Python and NumPy.",
         "",
-        *table(("system", "MB"), [[s, f"{mb:.0f}"] for s, mb in more["sizes"].items()]),
+        *table(("system", "MB"), [[s, number(mb)] for s, mb in more["sizes"].items()]),
     ]
     if more["absent"] or failed:
         lines += ["## Not measured", ""]

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 for variable in [name for name in os.environ if name.startswith("OPENBLAS_")]:
     del os.environ[variable]
 
+from bench import startup  # noqa: E402
 from bench.report import is_clean, write_report  # noqa: E402
 from bench.scaling import measure_scaling  # noqa: E402
 from bench.systems import HERE, SYSTEMS, installed_megabytes, set_up  # noqa: E402
@@ -144,6 +145,7 @@ def main(peers: str, work: str, repeat: int, quick: bool, report: bool, out: Pat
         runs(present, works, 1 if quick else repeat, out)
         sizes = {s: installed_megabytes(SYSTEMS[s], out) for s in present}
         more = {"sizes": sizes, "absent": absent, **measure_scaling(out / "models", quick=quick)}
+        more["startup"] = startup.measure(5 if quick else 20, present, out)
         (out / "more.json").write_text(json.dumps(more, indent=1))
     write_report(out, ROOT / "docs")
     click.echo(f"bench: wrote {ROOT / 'docs' / 'benchmarks.md'}")
