@@ -29,6 +29,8 @@ source_options = combine(
            help="Your own data: a folder or archive of images or WAV files, a table, arrays, "
            "module:function, tfds:NAME, hf:NAME."),
     option(SOURCE, "--target-source", type=FOLDER, help="Second file, with the targets."),
+    option(SOURCE, "--test-source", metavar="PATH",
+           help="Second file or folder, with the test samples; all of --source trains."),
     option(SOURCE, "--as", "as_record", type=click.Path(), metavar="RECORD|MODEL",
            help="Prepare new data as the training data of this JSON file or model: the same "
            "steps and classes, in the order of the source, labels optional."),

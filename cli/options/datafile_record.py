@@ -20,7 +20,7 @@ DECIDED = (
     "augment", "classes", "color", "fit", "flatten", "fold", "frame", "frames", "group_by", "hop",
     "horizon", "label_column", "label_map", "label_pattern", "leave_out", "like", "mean", "mel",
     "mel_range", "model", "name", "one_hot", "rate", "regression", "resize", "scale", "seconds",
-    "size", "std", "stride", "unlabelled", "window",
+    "size", "std", "stride", "test_source", "unlabelled", "window",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,22 @@ from odt.core.datasets.sounds import Sound
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening
 from odt.core.datasets.tables import TableOptions
+from odt.core.datasets.two_files import with_test_source
 from odt.errors import DataError, OdtError
 
 
 def opened(o: dict[str, Any], resize: Resize | None) -> Source:
     """Opens the data source that the options select."""
     if o["source"]:
-        return open_source(opening(o, resize))
+        how = opening(o, resize)
+        source = open_source(how)
+        if not o["test_source"]:
+            return source
+        if o["target_source"]:
+            raise OdtError("--test-source: must be given without --target-source, but got both.")
+        return with_test_source(source, replace(how, text=o["test_source"]))
+    if o["test_source"]:
+        raise OdtError("--test-source: must be given with --source, but got it alone.")
     if o["fetch"] and not (o["name"] or o["dataset_name"]):
         raise OdtError("--download: must be given with the NAME of a data set, but got none.")
     name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")

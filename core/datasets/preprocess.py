@@ -77,7 +77,7 @@ class Preprocessing:
 
     @property
     def must_be_fitted(self) -> bool:
-        return self.scale == "standardize" or self.missing in FITTED
+        return self.scale == "standardize" or (self.missing in FITTED and not self.fill)
 
     def fitted(self, samples: Callable[[], Iterable[Array]]) -> "Preprocessing":
         """Fits fill values, mean and standard deviation to samples, along the last axis.

@@ -2,10 +2,12 @@
 
 A source that has parts keeps them as splits. Otherwise, or if fractions are given, all samples are
 divided: no sample is in two splits, and each split gets its fraction of every class to within one
-sample.
+sample. Windows of a series, which overlap, are divided in their order, and those that share rows
+with the split before are left out.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -112,7 +114,11 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     if len(set(names)) < len(names):
         raise OptionError("split", "names must differ", ", ".join(names))
     fractions = any(w.fraction is not None for w in wanted)
-    if fractions or division.fold or division.group_by or list(source.parts) == ["all"]:
+    kept = [w for w in wanted if w.fraction is None and w.name in source.parts]
+    new = [w for w in wanted if w.fraction is not None and w.name not in source.parts]
+    if new and "train" in [w.name for w in kept] and len(kept) + len(new) == len(wanted):
+        picked = _cut_from_training(source, wanted, division)
+    elif fractions or division.fold or division.group_by or list(source.parts) == ["all"]:
         picked = _divide(source, wanted, division)
     else:
         picked = [_take(source, w, division) for w in wanted]
@@ -145,13 +151,30 @@ def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
     return Picked(wanted.name, part, numbers, wanted)
 
 
+def _cut_from_training(
+    source: Source, wanted: Sequence[Wanted], division: Division
+) -> list[Picked]:
+    """Keeps the parts of a source, and cuts splits with fractions, such as validation, from train.
+
+    Fractions are those of the training part.
+    """
+    training = [w for w in wanted if w.fraction is not None or w.name == "train"]
+    alone = replace(source, parts={"all": source.parts["train"]})
+    divided = {p.name: p for p in _divide(alone, training, division)}
+    return [divided.get(w.name) or _take(source, w, division) for w in wanted]
+
+
 def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> list[Picked]:
     pool = Pool(list(source.parts.values()))
     assert pool.length is not None
     counts = _counts(source, wanted, division, pool.length)
-    shuffle = division.shuffle is not False
+    in_order = bool(source.overlap) and division.shuffle is None and not division.group_by
+    shuffle = division.shuffle is not False and not in_order
     random = np.random.default_rng(division.seed)
-    if division.group_by:
+    if in_order and not division.fold:
+        pieces = np.split(np.arange(pool.length), np.cumsum(counts))[: len(counts)]
+        pieces = [p[source.overlap if k else 0 :] for k, p in enumerate(pieces)]
+    elif division.group_by:
         if division.stratify:
             raise OptionError(
                 "stratify", "does not go together with `group_by=`", remedy="Leave one out."

@@ -165,7 +165,8 @@ def table_source(
     part: Part = rows
     overlap = 0
     if options.window:
-        part, overlap = WindowPart(rows, options), -(-options.window // options.stride) - 1
+        part, span = WindowPart(rows, options), options.window + options.horizon
+        overlap = -(-span // options.stride) - 1
         if not part.length:
             raise DataError(
                 f"{path}: must have {options.window + options.horizon} rows for a window, but has "

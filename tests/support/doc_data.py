@@ -67,6 +67,10 @@ def main() -> None:
         "person,height,weight,sport\n" + "".join(f"p{k % 6},{k},,{'ab'[k % 2]}\n" for k in range(3))
         + "".join(f"p{k % 6},{150 + k},{50 + k},{'ab'[k % 2]}\n" for k in range(40))
     )  # fmt: skip
+    flats = [f"{k},{40 + k},{['north', 'south'][k % 2]},{900 + 9 * k}" for k in range(30)]
+    Path("flats.csv").write_text("\n".join(["id,area,district,price", *flats]) + "\n9,,north,9\n")
+    steps = [f"p{k // 100},{k % 7},{k % 5},{'ab'[k // 40 % 2]}" for k in range(400)]
+    Path("watch.csv").write_text("\n".join(["person,x,y,activity", *steps]) + "\n")
     Path("my_samples.py").write_text(MODEL)
 
 
