@@ -35,6 +35,7 @@ def main(model: str, inputs: str, expected: str) -> None:
     outputs = []
     for x in read(inputs):
         interpreter.set_tensor(source["index"], x.astype(source["dtype"]).reshape(source["shape"]))
+        interpreter.reset_all_variables()  # else an LSTM keeps its state
         interpreter.invoke()
         outputs.append(interpreter.get_tensor(target["index"])[0])
     y, t = np.array(outputs), read(expected)
