@@ -15,10 +15,10 @@ from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
 from odt.core.storage.atomic_files import AtomicFile
+from odt.core.training.monitor import is_plateau
 from odt.data import recorded
 from odt.errors import LostFileError, OdtError
 from odt.kernels.row_index import HYPER_PARAMETERS
-from odt.kernels.schedules import ReduceOnPlateau
 
 # Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
@@ -168,7 +168,7 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         shuffle = own.progress.shuffle if own else not spelled_as_one()
     uses_seed = shuffle or options["validation_split"] or options["augment"]
     refuse_alone("--seed", options["seed"] is not None, "--shuffle", uses_seed)
-    plateau = isinstance(trainer.recipe.info.schedule, ReduceOnPlateau)
+    plateau = is_plateau(trainer.recipe.info.schedule)
     users = {
         "--keep-best": options["keep_best"],
         "--patience": options["patience"],

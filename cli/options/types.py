@@ -15,7 +15,7 @@ from odt.kernels.row_index import SCHEDULES
 from odt.text import parse_size
 
 if TYPE_CHECKING:
-    from odt.kernels.schedules import Schedule
+    from odt.kernels.schedule import Schedule
 
 
 class Word(click.ParamType[str]):
@@ -128,7 +128,7 @@ class ScheduleText(click.ParamType["Schedule"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Schedule":
         """Parses the text of a value."""
-        from odt.kernels.schedules import Schedule, parse_schedule
+        from odt.kernels.schedule import Schedule, parse_schedule
 
         if isinstance(value, Schedule):
             return value

@@ -22,7 +22,7 @@ from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES, OPTIMIZERS
-from odt.kernels.schedules import Schedule, parse_schedule
+from odt.kernels.schedule import Schedule, parse_schedule
 
 OWN_SUFFIX = ".odt"
 

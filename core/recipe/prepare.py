@@ -20,7 +20,7 @@ from odt.core.recipe.selection import Selection, choose_channels, choose_rates, 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
-from odt.kernels.schedules import ConstantRate, Schedule
+from odt.kernels.schedule import Schedule, parse_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def prepare(
     before = dict(saved(lowered.graph)) if saved else {}
     given = request.given(model.graph)
     if request.warmup is not None:
-        schedule = given.get("schedule") or before.get("schedule") or ConstantRate()
+        schedule = given.get("schedule") or before.get("schedule") or parse_schedule("constant")
         given["schedule"] = replace(schedule, warmup_steps=request.warmup)
     given_fields = {*given, *(["trainable_ops"] if request.last is not None else [])}
     where = origins(stored, given_fields) | dict.fromkeys(

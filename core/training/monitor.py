@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeGuard
 
 from odt.core.runtime.parameters import Optimizer
 from odt.errors import OptionError
-from odt.kernels.schedules import ReduceOnPlateau
+from odt.kernels.schedule import Schedule
+
+if TYPE_CHECKING:
+    from odt.kernels.schedules import ReduceOnPlateau
 
 LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")  # suffixes of names of such values
 
@@ -61,6 +65,11 @@ class Monitor:
         return better
 
 
+def is_plateau(schedule: Schedule | None) -> "TypeGuard[ReduceOnPlateau]":
+    """Whether a schedule is a ReduceOnPlateau, without importing the schedules."""
+    return schedule is not None and schedule.word == "plateau"
+
+
 class Plateau:
     """Reduces the learning rate when the monitored value stops improving; see ReduceOnPlateau.
 
@@ -69,7 +78,7 @@ class Plateau:
             before the first epoch.
     """
 
-    def __init__(self, schedule: ReduceOnPlateau, monitor: str) -> None:
+    def __init__(self, schedule: "ReduceOnPlateau", monitor: str) -> None:
         self._schedule = schedule
         self._monitor = Monitor(monitor, min_delta=schedule.min_delta)
         self._waited = self._cooldown = 0

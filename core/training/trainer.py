@@ -22,13 +22,12 @@ from odt.core.storage.closing import Closing
 from odt.core.training.best_epoch import Best
 from odt.core.training.frozen_cache import CachePolicy, FrozenCache, cache_size, split_frozen
 from odt.core.training.metrics import Metrics
-from odt.core.training.monitor import Plateau, check_monitor
+from odt.core.training.monitor import Plateau, check_monitor, is_plateau
 from odt.core.training.passes import NONE, Pass, Result, Seen, Totals, evaluate, predict, unseen
 from odt.core.training.results import Epoch, MemoryReport
 from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
-from odt.kernels.schedules import ReduceOnPlateau
 
 
 class Trainer(Closing):
@@ -123,7 +122,7 @@ class Trainer(Closing):
         self.best = Best(self.parameters.tensors if keep_best else {}, monitor)
         self.schedule_steps = 0
         schedule = info.schedule
-        self.plateau = Plateau(schedule, monitor) if isinstance(schedule, ReduceOnPlateau) else None
+        self.plateau = Plateau(schedule, monitor) if is_plateau(schedule) else None
 
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""

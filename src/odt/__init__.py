@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.errors import ShapeError as ShapeError
     from odt.errors import TrainingError as TrainingError
     from odt.errors import UnsupportedError as UnsupportedError
+    from odt.kernels.schedule import Schedule as Schedule
     from odt.kernels.schedules import ConstantRate as ConstantRate
     from odt.kernels.schedules import CosineDecay as CosineDecay
     from odt.kernels.schedules import CosineDecayRestarts as CosineDecayRestarts
@@ -36,7 +37,6 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.kernels.schedules import OneCycle as OneCycle
     from odt.kernels.schedules import PolynomialDecay as PolynomialDecay
     from odt.kernels.schedules import ReduceOnPlateau as ReduceOnPlateau
-    from odt.kernels.schedules import Schedule as Schedule
     from odt.kernels.schedules import StepDecay as StepDecay
     from odt.losses import *  # noqa: F403 - a class for each row of kernels/losses
     from odt.model import Model as Model
@@ -87,7 +87,7 @@ PUBLIC = {
     "ClassificationReport": "odt.classification",
     "sample_losses": "odt.classification",
     "OdtWarning": "odt.errors",
-    "Schedule": "odt.kernels.schedules",
+    "Schedule": "odt.kernels.schedule",
     "ConstantRate": "odt.kernels.schedules",
     "StepDecay": "odt.kernels.schedules",
     "ExponentialDecay": "odt.kernels.schedules",

@@ -8,7 +8,8 @@ import pytest
 from support.paths import TESTS
 
 from odt.errors import OptionError
-from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau, Schedule, parse_schedule
+from odt.kernels.schedule import Schedule, parse_schedule
+from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())
 RATE = RECORDED["learning_rate"]

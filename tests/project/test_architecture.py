@@ -39,7 +39,8 @@ CORE = [
     "datasets",
 ]
 # Within kernels a folder or file imports only itself and those before it.
-KERNELS = ["row_index", "opdef", "lossdef", "metricdef", "geometry", "native", "families", "ops"]
+KERNELS = ["row_index", "schedule", "schedules", "opdef", "lossdef", "metricdef", "geometry"]
+KERNELS += ["native", "families", "ops"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
 # inside functions; and all of odt in the command line, because help must not load the engine.

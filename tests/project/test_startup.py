@@ -62,6 +62,7 @@ def test_the_trainer_imports_no_slow_module_and_no_row() -> None:
     modules = loaded("import odt; odt.Trainer", before="numpy")
     assert "odt.trainer" in modules
     assert not modules & (SLOW | {"numpy.random"})
+    assert "odt.kernels.schedules" not in modules
     for folder in ("ops", "losses", "metrics", "optimizers"):
         assert not below(modules, f"kernels.{folder}")
     assert len([name for name in modules if name.startswith("odt")]) <= 160
