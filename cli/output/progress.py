@@ -61,7 +61,8 @@ class Progress:
                 dynamic_ncols=True,
                 delay=1e-9,  # not drawn at 0 before the first update
             )
-            self._bar.start_t -= seconds
+            self._bar.start_t -= seconds  # the rate counts from the start
+            self._bar.last_print_t -= seconds
         self._bar.set_postfix_str(note(), refresh=False)
         self._bar.update(done - self._bar.n)
 

@@ -7,7 +7,7 @@ from html import escape
 from odt.dataclass import dataclass
 
 WIDTH, HEIGHT = 480, 280  # of one chart
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 52, 38  # margins of its plot
+LEFT, RIGHT, TOP, BOTTOM = 66, 12, 52, 38  # margins of its plot
 LETTER = 6.6  # mean width of a letter of the legend
 TICKS = 5
 WIDE_RANGE = 30.0  # largest value / smallest value from which on the axis is logarithmic
@@ -106,7 +106,8 @@ def y_axis(values: Sequence[float]) -> Axis:
     if least > 0 and most / least > WIDE_RANGE:
         return Axis(least / 1.1, most * 1.1, first, last, log=True)
     margin = (most - least) * 0.05 or abs(most) * 0.1 or 1.0
-    return Axis(0.0 if 0 <= least < most / 2 else least - margin, most + margin, first, last)
+    from_zero = 0 <= least < most / 2 or 0 < least == most
+    return Axis(0.0 if from_zero else least - margin, most + margin, first, last)
 
 
 def draw(chart: Chart) -> str:

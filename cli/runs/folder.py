@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 import odt
@@ -160,9 +161,12 @@ class RunFolder(RowLog):
 
     def on_train_end(self, logs: odt.Logs) -> None:
         """Draws the curves and writes how training ended."""
-        self._record["state"] = STOPPED if self.trainer.stop_training else FINISHED
+        stopped = self.trainer.stop_training
+        self._record["state"] = STOPPED if stopped else FINISHED
         self._put(RECORD, json.dumps(self._record, indent=1))
         self._draw()
+        if stopped:
+            click.echo(f"odt train --run-dir {self._folder} continues the run.", err=True)
 
     def warn(self, text: str) -> None:
         """Adds a warning to the list of warnings."""

@@ -124,6 +124,29 @@ def test_a_killed_run_can_be_read_and_continued(tmp_path: Path) -> None:
     assert not [p.name for p in killed.iterdir() if p.name.startswith(UNFINISHED)]
 
 
+def test_a_run_stopped_by_ctrl_c_continues_where_it_was(tmp_path: Path) -> None:
+    """Within an epoch, with the same bits, and says how."""
+    through, stopped = tmp_path / "through", tmp_path / "stopped"
+    line = [*LINE, "--batch-size", "2", "--epochs", "6", "--keep-best"]
+    assert train(*line, "--run-dir", through).exit_code == 0
+    command = [sys.executable, "-m", "odt", "train", *line, "--run-dir", str(stopped)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        while not process.stdout.readline().startswith("Epoch 2/"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGINT
+    assert f"odt train --run-dir {stopped} continues the run." in errors
+    assert json.loads((stopped / "run.json").read_text())["state"] == "stopped"
+    assert train("--run-dir", stopped).exit_code == 0
+    for name in ("last.odt", "model.circle"):
+        assert (stopped / name).read_bytes() == (through / name).read_bytes()
+    assert [row["epoch"] for row in rows_of(stopped)] == list(range(7))
+
+
 def test_a_torn_line_at_the_end_is_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert train(*LINE, "--epochs", 2, "--run-dir", folder).exit_code == 0
