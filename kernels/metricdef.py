@@ -75,6 +75,10 @@ class Metric:
         """The metric of all samples so far."""
         raise NotImplementedError
 
+    def nbytes(self, values: int) -> int:
+        """Bytes that the metric keeps and needs after a number of output values."""
+        return 0
+
 
 class MeanMetric(Metric):
     """Base class of metrics that are a mean: `update` adds to `total` and `count`."""

@@ -193,9 +193,10 @@ def memory_block(memory: MemoryReport, schedule: Schedule) -> str:
         "best": (memory.best, "copy of the trained weights of the best epoch"),
         "prepared": (memory.prepared, "batches that are augmented for the next steps"),
         "teacher": (memory.taught, "outputs of the teacher for all samples"),
+        "kept": (memory.kept, "outputs that --metric auc keeps until the end of an epoch"),
         "total": (memory.total, schedule.why and f"the batch is {split}: {schedule.why}"),
     }
-    for name in ("best", "prepared", "teacher"):
+    for name in ("best", "prepared", "teacher", "kept"):
         if not rows[name][0]:
             del rows[name]
     lines = [f"- {name:<10} = {n:>13,} bytes  {note}" for name, (n, note) in rows.items()]

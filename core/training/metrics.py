@@ -45,6 +45,19 @@ def full_name(row: MetricDef, k: int) -> str:
     return row.name.replace("_k_", f"_{k}_") if row.k else row.name
 
 
+def monitored_name(monitor: str, asked: Mapping[str, str]) -> str:
+    """The name of a monitored value with its metric's full name: of val_accuracy, of val_f1.
+
+    Args:
+        monitor: the name that the user gives.
+        asked: full name of each metric of the run → the name that the user gave.
+    """
+    full = {"loss": "loss"} | {word: name for name, word in asked.items()}
+    bare = monitor.removeprefix("val_")
+    found = None if bare in full else find_metric(bare)
+    return monitor.removesuffix(bare) + (full_name(*found) if found else full.get(bare, bare))
+
+
 def fitting_metrics(
     names: Sequence[str], loss: str, output: TensorSpec, *, logits: bool = False
 ) -> dict[str, Callable[[], Metric]]:
@@ -81,6 +94,17 @@ def fitting_metrics(
         row.make(*arguments)  # refuses a k that the output does not permit
         made[full_name(row, k)] = partial(row.make, *arguments)
     return made
+
+
+def kept_nbytes(metrics: Metrics, samples: int, output: TensorSpec) -> int:
+    """Bytes that metrics keep until the end of an epoch.
+
+    Args:
+        metrics: the metrics.
+        samples: number of samples of an epoch.
+        output: spec of one sample of the output that they compare.
+    """
+    return sum(make().nbytes(samples * output.size) for make in metrics.values())
 
 
 def class_form(

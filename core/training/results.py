@@ -17,6 +17,7 @@ class MemoryReport:
         best: copy of the best epoch's weights.
         prepared: batches that are prepared for later steps.
         taught: outputs of a teacher.
+        kept: outputs that metrics such as AUC keep until the end of an epoch.
     """
 
     parameters: int
@@ -27,11 +28,12 @@ class MemoryReport:
     best: int = 0
     prepared: int = 0
     taught: int = 0
+    kept: int = 0
 
     @property
     def total(self) -> int:
         used = self.parameters + self.slots + self.gradients + self.arena
-        return used + self.best + self.prepared + self.taught
+        return used + self.best + self.prepared + self.taught + self.kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,7 @@ class Trainer(Closing):
         keep_best: bool = False,
         monitor: str = "val_loss",
         weighted: bool = False,
-        prepared: int = 0,
-        taught: int = 0,
+        reserves: Mapping[str, int] | None = None,
     ) -> None:
         """Plans and allocates.
 
@@ -81,8 +80,7 @@ class Trainer(Closing):
             keep_best: keep the best epoch's weights.
             monitor: name of the value by which epochs are compared.
             weighted: plan for samples with weights.
-            prepared: bytes of batches that are prepared for later steps.
-            taught: bytes of a teacher's outputs.
+            reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
 
         Raises:
             UnsupportedError: if the model has unsupported operators.
@@ -110,8 +108,7 @@ class Trainer(Closing):
         self._reserves = {
             "a cache": reserve,
             "a copy of the best weights": copies,
-            "prepared batches": prepared,
-            "a teacher's outputs": taught,
+            **(reserves or {}),
         }
         self.parameters = Parameters(
             plan.graph, trained, optimizer_of(info), info.sparse, info.rates, info.ema
@@ -387,8 +384,9 @@ class Trainer(Closing):
             arena=self.runtime.arena_nbytes,
             separate=plan.separate * schedule.workers,
             best=self.best.nbytes,
-            prepared=self._reserves["prepared batches"],
-            taught=self._reserves["a teacher's outputs"],
+            prepared=self._reserves.get("prepared batches", 0),
+            taught=self._reserves.get("a teacher's outputs", 0),
+            kept=self._reserves.get("outputs kept for metrics", 0),
         )
 
     def close(self) -> None:

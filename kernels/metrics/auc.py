@@ -26,6 +26,8 @@ from odt.kernels.metricdef import (
 )
 from odt.kernels.opdef import Array
 
+OF_CLASS = 80  # bytes for each position: its label, and what sorting the outputs of a class needs
+
 
 class Auc(Metric):
     def __init__(self, form: OutputForm) -> None:
@@ -41,6 +43,10 @@ class Auc(Metric):
             logits = self.form.logits and not self.flags
             self.outputs.append(softmax(a) if logits else a.copy())
             self.targets.append(b[:, 0] > 0 if self.flags else labels_of(b, self.form).copy())
+
+    def nbytes(self, values: int) -> int:
+        width = 1 if self.flags else self.form.classes
+        return 4 * values + OF_CLASS * (values // width)
 
     def value(self) -> float:
         if not self.outputs:
@@ -77,8 +83,8 @@ def softmax(x: Array) -> Array:
 METRIC = MetricDef(
     "auc",
     Auc,
-    "area under the ROC curve, exact; of each class against the others, macro average; of all "
-    "flags together",
+    "area under the ROC curve: mean over classes, each against the others, or of independent "
+    "values together",
     (CLASS_ROWS, LABELS, FLAGS),
     place=7,
 )

@@ -20,7 +20,8 @@ class F1Score(ClassCounts):
 METRIC = MetricDef(
     "f1_score",
     F1Score,
-    "2 · correct / (predicted + actual) of each class, macro average; of all flags together",
+    "2 · correct / (predicted + actual): mean over classes (macro), or of independent values "
+    "together",
     (CLASS_ROWS, LABELS, FLAGS),
     words=("f1",),
     place=6,

@@ -20,7 +20,7 @@ class Precision(ClassCounts):
 METRIC = MetricDef(
     "precision",
     Precision,
-    "correct / predicted of each class, macro average; of all flags together",
+    "correct / predicted: mean over classes (macro), or of independent values together",
     (CLASS_ROWS, LABELS, FLAGS),
     place=4,
 )

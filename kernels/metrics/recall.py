@@ -20,7 +20,7 @@ class Recall(ClassCounts):
 METRIC = MetricDef(
     "recall",
     Recall,
-    "correct / actual of each class, macro average; of all flags together",
+    "correct / actual: mean over classes (macro), or of independent values together",
     (CLASS_ROWS, LABELS, FLAGS),
     place=5,
 )

@@ -20,7 +20,7 @@ from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
-from odt.core.training.metrics import find_metric, fitting_metrics, full_name
+from odt.core.training.metrics import fitting_metrics, kept_nbytes, monitored_name
 from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data import class_weighted, samples_of, weights_of
@@ -242,7 +242,7 @@ class BatchTrainer(Closing):
         """Plans and allocates the memory of training; later calls return the same engine.
 
         Args:
-            samples: number of samples that `cache_frozen` caches and a teacher has outputs for.
+            samples: number of samples, for `cache_frozen`, a teacher and metrics such as AUC.
             weighted: whether samples have weights.
             prepared: bytes of the batches that `augment` prepares.
 
@@ -251,7 +251,8 @@ class BatchTrainer(Closing):
             OptionError: if the model cannot be trained with these options.
         """
         if self._engine is None:
-            batch = self.recipe.info.batch_size
+            batch, output = self.recipe.info.batch_size, self.samples.losses[0][1]
+            taught = self.teacher.nbytes(self.samples, samples) if self.teacher else 0
             m, w = self.resume.schedule(batch, self._micro_batch, self._workers)
             graphs = self.resume.on(self.recipe.graphs)
             self._graph = graphs.graph
@@ -264,10 +265,13 @@ class BatchTrainer(Closing):
                 metrics=self.metrics,
                 keep=self._cache and replace(self._cache, samples=samples),
                 keep_best=self._keep_best,
-                monitor=self._core_name(self._monitor),
+                monitor=monitored_name(self._monitor, self._asked),
                 weighted=weighted,
-                prepared=prepared,
-                taught=self.teacher.nbytes(self.samples, samples) if self.teacher else 0,
+                reserves={
+                    "prepared batches": prepared,
+                    "a teacher's outputs": taught,
+                    "outputs kept for metrics": kept_nbytes(self.metrics, samples, output),
+                },
             )
             self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:
@@ -364,13 +368,6 @@ class BatchTrainer(Closing):
                 "Leave the schedule out to set the rate.",
             )
         optimizer.learning_rate = value
-
-    def _core_name(self, monitor: str) -> str:
-        """Returns the name of a monitored value with its metric's full name: of accuracy, of f1."""
-        full = {asked: name for name, asked in self._asked.items()}
-        bare = monitor.removeprefix("val_")
-        metric = None if bare in ("loss", *full) else find_metric(bare)
-        return monitor.removesuffix(bare) + full.get(bare, full_name(*metric) if metric else bare)
 
     def logs(self, result: Result, prefix: str = "") -> Logs:
         """Returns loss and metrics by name; metrics have the names given to the trainer.

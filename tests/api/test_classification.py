@@ -64,3 +64,13 @@ def test_metrics_are_monitored_by_any_of_their_names(monitor: str) -> None:
         history = trainer.fit(X, Y, epochs=3, validation_split=0.4).history
         values = history["val_f1" if monitor.startswith("val_") else "f1"]
         assert trainer.build().best.epoch == int(np.argmax(values)) + 1
+
+
+def test_outputs_that_auc_keeps_count_as_memory() -> None:
+    with odt.Trainer(MODEL, batch_size=16, metrics=["auc"]) as trainer:
+        trainer.fit(X, Y, validation_split=0.2)
+        memory = trainer.build().memory()
+        assert memory.kept == 50 * (10 * 4 + 80)
+    with odt.Trainer(MODEL, batch_size=16, metrics=["accuracy"]) as other:
+        other.fit(X, Y, validation_split=0.2)
+        assert other.build().memory().total == memory.total - memory.kept

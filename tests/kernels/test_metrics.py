@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,24 @@ def test_auc_of_logits_is_that_of_their_softmax() -> None:
 def test_auc_of_a_single_class_is_not_defined(t: int) -> None:
     assert math.isnan(measure("auc", FLAGS, FLAG_Y, np.full_like(FLAG_T, t)))
     assert math.isnan(make("auc", FLAGS, FLAG_Y).value())
+
+
+@pytest.mark.parametrize(("form", "width"), [(FLAGS, 1), (LABELS, 10)])
+def test_auc_keeps_no_more_bytes_than_it_says(form: str, width: int) -> None:
+    n, batch = 40_000, 1000
+    y = np.random.default_rng(0).random((n, width), np.float32)
+    t = np.arange(n, dtype=np.int32) % 10 if form == LABELS else (y > 0.3).astype(np.float32)
+    tracemalloc.start()
+    try:
+        metric = make("auc", form, y)
+        for at in range(0, n, batch):
+            metric.update(y[at : at + batch], t[at : at + batch])
+        metric.value()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < metric.nbytes(y.size) + 100_000
+    assert make("precision", form, y).nbytes(y.size) == 0
 
 
 def naive_auc(scores: Array, positive: Array) -> float:

@@ -23,6 +23,7 @@ LEAVE_OUT = {
     "a copy of the best weights": "no `keep_best=True`",
     "prepared batches": "no `augment=`",
     "a teacher's outputs": "`teacher_outputs=`",
+    "outputs kept for metrics": "no `metrics=auc`",
 }
 
 
