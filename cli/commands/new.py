@@ -20,8 +20,8 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     "--like",
     type=click.Path(),
     metavar="DATA",
-    help="Data file for which the model is: input shape, outputs and activation follow from it and "
-    "from the file of expected outputs beside it.",
+    help="Data file for which the model is, or folder of odt gen-datafile: input shape, outputs "
+    "and activation follow from it and from the file of expected outputs beside it.",
 )
 @click.option(
     "-o",
@@ -105,17 +105,17 @@ def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: 
     count = sum(a.size for a in model.parameters.values())
     click.echo(f"{output}: {kind}, {' → '.join(shapes)} {activation}, {count:,} parameters")
     if like:
-        click.echo(f"Train it: {_training(kind, output, like, form_of(like), activation)}")
+        click.echo(f"Train it: {_training(kind, output, form_of(like), activation)}")
 
 
-def _training(kind: str, output: str, like: str, form: Form, activation: str) -> str:
+def _training(kind: str, output: str, form: Form, activation: str) -> str:
     """The command that trains the model."""
     expected, loss = form.target_path or "FILE", form.loss
     if kind == "autoencoder":
-        expected, loss = like, "mean_squared_error"
+        expected, loss = form.path, "mean_squared_error"
     elif activation != form.activation:
         loss = LOSSES.get(activation, "mean_squared_error")
-    words = ["odt train", output, "--load-input", like, "--load-expected", expected]
+    words = ["odt train", output, "--load-input", form.path, "--load-expected", expected]
     if loss != LOSSES.get(activation):
         words += ["--loss", loss.replace("_", "-")]
     root, ending = os.path.splitext(output)

@@ -34,7 +34,7 @@ class Form:
     Attributes:
         inputs: the inputs, as float32.
         targets: the targets, in their own dtype; None without targets.
-        target_path: file of the targets; empty for arrays.
+        path, target_path: files of inputs and targets; empty for arrays.
         output_shape: shape of a sample of the output; empty without targets.
         activation: softmax, sigmoid or linear.
         loss: the loss that fits the targets.
@@ -44,6 +44,7 @@ class Form:
 
     inputs: Column
     targets: Column | None = None
+    path: str = ""
     target_path: str = ""
     output_shape: tuple[int, ...] = ()
     activation: str = "linear"
@@ -56,8 +57,9 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
     """Finds the form of data.
 
     Args:
-        like: path of a data file, or a pair of arrays (inputs, targets). The targets of a file are
-            in the file that its JSON names, or has the same name with "output" for "input".
+        like: path of a data file, of a folder of gen-datafile with the part train, or a pair of
+            arrays (inputs, targets). The targets of a file are in the file that its JSON names, or
+            has the same name with "output" for "input".
 
     Raises:
         DataError: if the data cannot be read, or have several inputs or targets.
@@ -67,11 +69,12 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
         specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays]
         x, y = (array_columns([a], [s], n)[0] for a, s, n in zip(arrays, specs, "xy", strict=True))
         return _with_targets(Form(_as_float(x, None)), y, None, "")
-    path = os.fspath(like)
+    path = _input_file(os.fspath(like))
     column, sidecar = _open_one(path)
     steps = sidecar.recipe.get("preprocessing", ()) if sidecar else ()
     form = Form(
         _as_float(column, path),
+        path=path,
         standardized=any(step.get("step") == STANDARDIZED for step in steps),
     )
     other = _target_path(path, sidecar)
@@ -102,8 +105,8 @@ def new_model(
         kind: mlp: fully connected layers; cnn: convolutions of 3×3, each with max pooling; ds-cnn:
             depthwise-separable convolutions; autoencoder: fully connected layers whose target is
             the input; lstm: recurrent layers over the time axis, the first of a sample.
-        like: data for which the model is: path of a data file, or a pair of arrays (x, y). Input
-            shape, outputs and activation follow from it.
+        like: data for which the model is: path of a data file or of a folder of gen-datafile, or
+            a pair of arrays (x, y). Input shape, outputs and activation follow from it.
         input_shape: shape of a sample, without `like`.
         outputs: number of classes or values of the output, or the shape of a sample of it.
         activation: softmax for classes of which each sample has one, sigmoid for classes that do
@@ -202,6 +205,19 @@ def scaling_of(column: Column) -> Scaling:
 
 def _numbers(values: Sequence[int] | None) -> tuple[int, ...] | None:
     return None if values is None else tuple(values)
+
+
+def _input_file(path: str) -> str:
+    """The path, or the inputs of the part train in a folder."""
+    if not os.path.isdir(path):
+        return path
+    found = sorted(str(p) for p in File(path).glob("train.input*") if p.suffix != ".json")
+    if len(found) != 1:
+        raise DataError(
+            f"{path}: a folder must hold one file train.input…, but got {len(found)}. Give the "
+            "file of the inputs."
+        )
+    return found[0]
 
 
 def _open_one(path: str) -> tuple[Column, Sidecar | None]:

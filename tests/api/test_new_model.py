@@ -188,6 +188,7 @@ def test_defaults_learn_classes_and_series() -> None:
         (["mlp", "--like", "table.csv", "-o", "m.tflite"], "odt gen-datafile --source table.csv"),
         (["mlp", "--like", "raw.bin", "-o", "m.tflite"], "raw.bin: must have its JSON"),
         (["mlp", "--like", "none.bin", "-o", "m.tflite"], "no such file"),
+        (["mlp", "--like", ".", "-o", "m.tflite"], "a folder must hold one file train.input…"),
         (["mlp", "--like", "two.npz", "-o", "m.tflite"], "must hold one array"),
         (["autoencoder", "--input-shape", "3", "--outputs", "2", "-o", "m.tflite"], "left out for"),
         (["mlp", "--like", "x.npy", "-o", "m.tflite"], "no targets"),
@@ -222,4 +223,6 @@ def test_standardized_data_need_no_normalization(tmp_path: Path) -> None:
     assert json.loads(Path(f"{like}.json").read_text())["classes"] == ["0", "1"]
     result = new("mlp", "--like", like, "-o", tmp_path / "m.tflite", "--normalize")
     assert "gen-datafile has standardized" in result.output
-    assert new("mlp", "--like", like, "-o", tmp_path / "m.tflite").exit_code == 0
+    made = [new("mlp", "--like", path, "-o", tmp_path / "m.tflite") for path in (like, like.parent)]
+    assert made[0].exit_code == 0
+    assert made[0].output == made[1].output
