@@ -12,7 +12,7 @@ show() {
 
 echo "Fashion-MNIST (c) 2017 Zalando SE, MIT licence: 2,000 images to train on, 500 to test with."
 show odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out"
-show python tools/make_models.py cnn "$out/cnn.circle" --seed 1
+show odt new cnn --input-shape 28,28,1 --outputs 10 -o "$out/cnn.circle" --seed 1
 show odt inspect "$out/cnn.circle"
 show odt train "$out/cnn.circle" \
     --load-input "$out/train.input.bin" --load-expected "$out/train.output.bin" \

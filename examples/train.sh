@@ -8,7 +8,7 @@ epochs=${2:-5}
 mkdir -p "$out"
 
 # A CNN with random weights stands for the model that you ship.
-python tools/make_models.py cnn "$out/model.tflite" --seed 1
+odt new cnn --input-shape 28,28,1 --outputs 10 -o "$out/model.tflite" --seed 1
 odt inspect "$out/model.tflite"
 
 # Training and test data as raw files, from the Fashion-MNIST images in examples/.

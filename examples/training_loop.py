@@ -2,7 +2,7 @@
 
 Usage, in the project's folder:
 
-    python tools/make_models.py cnn model.tflite --seed 1
+    odt new cnn --input-shape 28,28,1 --outputs 10 -o model.tflite --seed 1
     python examples/training_loop.py model.tflite trained.tflite [EPOCHS]
 """
 

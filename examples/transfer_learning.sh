@@ -10,7 +10,7 @@ mkdir -p "$out"
 
 # The model that is already trained: ten classes of Fashion-MNIST.
 odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out/ten"
-python tools/make_models.py cnn "$out/random.tflite" --seed 1
+odt new cnn --input-shape 28,28,1 --outputs 10 -o "$out/random.tflite" --seed 1
 odt train "$out/random.tflite" \
     --load-input "$out/ten/train.input.bin" --load-expected "$out/ten/train.output.bin" \
     --epochs "$epochs" --batch-size 32 --optimizer adam --learning-rate 0.001 --seed 1 \

@@ -10,7 +10,7 @@ from support.paths import ROOT
 
 from odt.core.model.reader import read_model
 
-MAKE_MODEL = ("python", "tools/make_models.py", "cnn")
+MAKE_MODEL = ("odt", "new", "cnn", "--input-shape", "28,28,1", "--outputs", "10", "-o")
 PYTHON = sorted(p.name for p in (ROOT / "examples").glob("*.py"))
 SHELL = sorted(p.name for p in (ROOT / "examples").glob("*.sh") if p.name != "demo.sh")
 
