@@ -175,7 +175,7 @@ def _print_classes(
         write_csv(confusion_csv, table)
     if per_class:
         click.echo(f"\n{found}")
-    if found.warning:
+    if found.warning and (per_class or found.confusion_matrix is not None):
         click.echo(f"Warning: {spell(found.warning)}", err=True)
 
 

@@ -22,7 +22,7 @@ class SampleResults:
     """
 
     def __init__(self, length: int, form: OutputForm, output: TensorSpec) -> None:
-        self.losses = np.empty(length)
+        self.losses = np.full(length, np.nan)  # those of samples that are not seen
         self.true: Array | None = None
         self.predicted: Array | None = None
         self.probability: Array | None = None
@@ -30,8 +30,8 @@ class SampleResults:
         if output.size == (1 if form.targets == NUMBERS else form.classes):
             dtype = np.float64 if form.targets == NUMBERS else np.int64
             if not (form.targets == FLAGS and form.classes > 1):
-                self.true, self.predicted = np.empty((2, length), dtype)
-                self.probability = None if form.targets == NUMBERS else np.empty(length)
+                self.true, self.predicted = np.zeros((2, length), dtype)
+                self.probability = None if form.targets == NUMBERS else np.zeros(length)
 
     @property
     def wrong(self) -> Array:

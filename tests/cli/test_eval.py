@@ -223,6 +223,16 @@ def test_a_class_that_is_never_predicted_is_warned_of(tmp_path: Path) -> None:
     assert "never" not in evaluate(*words).stderr
 
 
+def test_labels_that_are_never_predicted_are_warned_of_only_with_their_figures(
+    tmp_path: Path,
+) -> None:
+    """The outputs of an autoencoder of black and white images are such labels, too."""
+    files = save(tmp_path, np.full_like(X, -1), np.ones_like(X), NAMES)
+    words = (model(tmp_path, 3, "LOGISTIC"), *files)
+    assert "never" not in evaluate(*words).stderr
+    assert "3 of 3 classes are never predicted" in evaluate(*words, "--per-class").stderr
+
+
 def test_of_many_classes_the_confused_pairs_are_printed(tmp_path: Path) -> None:
     labels = np.array([4, 4, 4, 30, 7, 7])
     predicted = np.array([9, 9, 4, 30, 8, 7])
