@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ VERSION = 1
 FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
-WEIGHT, AVERAGE = "weight", "ema"  # roles beside the optimizer's slots
+WEIGHT, AVERAGE, BEST = "weight", "ema", "best"  # roles beside the optimizer's slots
+NONE: Mapping[int, Array] = MappingProxyType({})
 DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
 Property = str | int | float
 
@@ -81,12 +83,21 @@ def capture(
     parameters: Parameters,
     progress: Progress,
     properties: Mapping[str, Property] | None = None,
+    best: Mapping[int, Array] = NONE,
 ) -> Checkpoint:
-    """Captures the current state; the arrays are those in training, not copies."""
+    """Captures the current state; the arrays are those in training, not copies.
+
+    Args:
+        graph: graph of the parameters.
+        parameters: weights and optimizer state.
+        progress: position of training.
+        properties: properties set by the user.
+        best: weights of the best epoch.
+    """
     assert parameters.optimizer is not None
     check_properties(properties or {})
     attrs = asdict(parameters.optimizer.attrs)
-    groups = _groups(parameters)
+    groups = _groups(parameters, best)
     entries, arrays = [], []
     for role, group in groups.items():
         for name, a in by_name(graph, group).items():
@@ -102,19 +113,28 @@ def capture(
     )
 
 
-def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parameters) -> None:
+def restore(
+    checkpoint: Checkpoint,
+    where: str,
+    graph: Graph,
+    parameters: Parameters,
+    best: Mapping[int, Array] = NONE,
+) -> None:
     """Restores parameters from a checkpoint; they change only if all of it matches.
+
+    The weights of the best epoch are restored if the checkpoint has them and `best` takes them.
 
     Raises:
         ModelError: with a table of differences, if model or optimizer are not the same.
     """
     if checkpoint.is_nominal:
         raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
-    mine = _by_entry(graph, parameters, tied=checkpoint.progress.tied_by_buffer)
-    stored = {(e.tensor, e.role): e for e in checkpoint.entries}
-    without_average = AVERAGE not in {e.role for e in checkpoint.entries}
-    if without_average:
-        mine = {key: arrays for key, arrays in mine.items() if key[1] != AVERAGE}
+    mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
+    roles = {e.role for e in checkpoint.entries}
+    without_average = AVERAGE not in roles
+    ignored = {AVERAGE, BEST} - roles if best else {BEST} | {AVERAGE} - roles
+    mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
+    stored = {(e.tensor, e.role): e for e in checkpoint.entries if e.role not in ignored}
     rows = [
         (f"{printable(name)} ({printable(role)})", _show(a), _show(entry))
         for name, role in dict.fromkeys((*mine, *stored))
@@ -128,17 +148,18 @@ def restore(checkpoint: Checkpoint, where: str, graph: Graph, parameters: Parame
     if rows:
         raise _differences(where, rows)
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
-        for target in mine[entry.tensor, entry.role]:
+        for target in mine.get((entry.tensor, entry.role), ()):
             target[...] = a
     if without_average:
         parameters.reset_average()
     parameters.step = checkpoint.progress.step
 
 
-def _groups(parameters: Parameters) -> dict[str, Mapping[int, Array]]:
+def _groups(parameters: Parameters, best: Mapping[int, Array]) -> dict[str, Mapping[int, Array]]:
     """The arrays of a checkpoint by role and tensor."""
     average = {AVERAGE: parameters.average} if parameters.average else {}
-    return {WEIGHT: parameters.tensors, **parameters.slots, **average}
+    kept = {BEST: best} if best else {}
+    return {WEIGHT: parameters.tensors, **parameters.slots, **average, **kept}
 
 
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
@@ -155,13 +176,13 @@ def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError
 
 
 def _by_entry(
-    graph: Graph, parameters: Parameters, *, tied: bool
+    graph: Graph, parameters: Parameters, best: Mapping[int, Array], *, tied: bool
 ) -> dict[tuple[str, str], list[Array]]:
     """The arrays of the parameters by name of the tensor and role."""
     found: dict[tuple[str, str], list[Array]] = {}
     firsts = first_of_buffer(graph) if tied else {}
     first = {i: firsts.get(i, i) for i in parameters.tensors}
-    for role, group in _groups(parameters).items():
+    for role, group in _groups(parameters, best).items():
         named = {first[i]: a for i, a in group.items()}
         names = dict(zip(named, by_name(graph, named), strict=True))
         for i, a in group.items():

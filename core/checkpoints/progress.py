@@ -19,6 +19,8 @@ ADDED: Mapping[str, Any] = {
     "schedule": "",
     "schedule_steps": 0,
     "plateau": (),
+    "best": (),
+    "monitor": "",
     "accumulate": 1,
     "clip_norm": 0.0,
     "clip_value": 0.0,
@@ -55,6 +57,8 @@ class Progress:
         schedule: schedule of the learning rate, as on the command line; empty for none.
         schedule_steps: updates over which the schedule extends, unless it sets its own number.
         plateau: state of a ReduceOnPlateau schedule.
+        best: best value, its epoch, and the number of epochs since; empty for none.
+        monitor: name of this value.
         accumulate: batches in a step; `position` counts steps.
         clip_norm, clip_value: gradient clipping.
         rates: factors of the learning rate, by tensor.
@@ -87,6 +91,8 @@ class Progress:
     schedule: str = ""
     schedule_steps: int = 0
     plateau: tuple[float, ...] = ()
+    best: tuple[float, ...] = ()
+    monitor: str = ""
     accumulate: int = 1
     clip_norm: float = 0.0
     clip_value: float = 0.0
@@ -163,4 +169,5 @@ TUPLES: Mapping[str, Callable[[Any], tuple[Any, ...]]] = {
     "dropout": lambda value: tuple((natural(i), _probability(p)) for i, p in value),
     "class_weight": lambda value: tuple((natural(c), _weight(w)) for c, w in value),
     "plateau": lambda value: tuple(map(_finite, value)),
+    "best": lambda value: tuple(map(_finite, value)),
 }

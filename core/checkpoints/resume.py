@@ -8,13 +8,15 @@ from typing import Any
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Property
 from odt.core.checkpoints.progress import Progress
+from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_weights
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import Graph, first_of_buffer
+from odt.core.model.graph import Graph
 from odt.core.model.training_info import REDUCTIONS
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.storage.reading import printable, read_input
+from odt.core.training.best_epoch import Best
 from odt.core.training.trainer import Trainer
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
@@ -61,7 +63,7 @@ class Resume:
         """
         if self.own is None:
             return {}
-        progress, optimizer = _with_separate_weights(self.own.progress, graph), self.own.optimizer
+        progress, optimizer = with_separate_weights(self.own.progress, graph), self.own.optimizer
         for name, value, known in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
@@ -138,8 +140,13 @@ class Resume:
         graph = onert_checkpoint.with_weights(self.data, self.path, graphs.graph)
         return LoweredGraphs(graph)
 
-    def restore(self, graph: Graph, parameters: Parameters) -> None:
+    def restore(self, graph: Graph, parameters: Parameters, best: Best | None = None) -> None:
         """Restores parameters; they change only if all of the checkpoint matches.
+
+        Args:
+            graph: graph of the parameters.
+            parameters: weights and optimizer state.
+            best: the best epoch, restored too if the checkpoint compares the same value.
 
         Raises:
             ModelError: if the checkpoint does not match the parameters.
@@ -148,7 +155,13 @@ class Resume:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
             parameters.reset_average()
         else:
-            checkpoint.restore(self.own, self.path, graph, parameters)
+            then = self.own.progress
+            same = best if best is not None and best.monitor.name == then.monitor else None
+            kept = checkpoint.BEST in {e.role for e in self.own.entries}
+            copies = same.copies if same else checkpoint.NONE
+            checkpoint.restore(self.own, self.path, graph, parameters, copies)
+            if same is not None and (kept or not same.copies):
+                same.state = then.best
 
     def schedule(
         self, batch: int, micro_batch: int | None, workers: int | None
@@ -176,8 +189,10 @@ class Resume:
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
         then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
         new = asdict(now.progress) | dict(now.hyper_parameters)
-        same = {"step", "epoch", "position", "plateau"} | ({"seed"} if not order.shuffle else set())
-        if not _shared(trainer.graph).keys() & trainer.parameters.tensors.keys():
+        same = {"step", "epoch", "position", "plateau", "best", "monitor"} | (
+            {"seed"} if not order.shuffle else set()
+        )
+        if not shared_buffers(trainer.graph).keys() & trainer.parameters.tensors.keys():
             same.add("tied_by_buffer")
         same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
         rows = [
@@ -189,29 +204,6 @@ class Resume:
         if not rows:
             return None
         return f"{self.path}: results will differ in bits: it was written with {'; '.join(rows)}"
-
-
-def _with_separate_weights(progress: Progress, graph: Graph) -> Progress:
-    """Converts progress in which weights that share a buffer were tied, to separate weights."""
-    if not progress.tied_by_buffer:
-        return progress
-    shared, only = _shared(graph), progress.trainable_tensors
-    return replace(
-        progress,
-        trainable_tensors=only and tuple(k for i in only for k in shared.get(i, [i])),
-        sparse=tuple((k, channels) for i, channels in progress.sparse for k in shared.get(i, [i])),
-    )
-
-
-def _shared(graph: Graph) -> dict[int, list[int]]:
-    """Maps each constant that shares its buffer to all constants of the buffer that nodes read."""
-    read = {i for n in graph.nodes for i in n.inputs}
-    first = first_of_buffer(graph)
-    groups: dict[int, list[int]] = {}
-    for i in read & first.keys():
-        groups.setdefault(first[i], []).append(i)
-    found = {i: groups.get(f, [i]) for i, f in first.items()}
-    return {i: sorted(group) for i, group in found.items() if group != [i]}
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> bytes:
@@ -373,8 +365,12 @@ class Saver:
             position=position,
             schedule_steps=trainer.schedule_steps,
             plateau=trainer.plateau.state if trainer.plateau else (),
+            best=trainer.best.state,
+            monitor=trainer.best.monitor.name if trainer.best.state else "",
         )
-        return checkpoint.capture(trainer.graph, trainer.parameters, progress, self.properties)
+        best = trainer.best.copies if trainer.best.epoch else checkpoint.NONE
+        parameters = trainer.parameters
+        return checkpoint.capture(trainer.graph, parameters, progress, self.properties, best)
 
     def _encoded(self) -> Iterator[bytes | memoryview]:
         if self._own:

@@ -16,6 +16,7 @@ class Best:
         epoch: number of the best epoch; 0 before the first validation.
         monitor: the monitored value.
         waited: number of epochs after the best one.
+        copies: weights of the best epoch by tensor; empty if they are not kept.
 
     Args:
         tensors: weights to copy in the best epoch; empty to store its number only.
@@ -27,12 +28,23 @@ class Best:
         self.monitor = Monitor(monitor)
         self.waited = 0
         self._tensors = tensors
-        self._copies = {i: aligned_copy(a) for i, a in tensors.items()}
+        self.copies = {i: aligned_copy(a) for i, a in tensors.items()}
 
     @property
     def nbytes(self) -> int:
         """Bytes of the copied weights."""
-        return sum(a.nbytes for a in self._copies.values())
+        return sum(a.nbytes for a in self.copies.values())
+
+    @property
+    def state(self) -> tuple[float, ...]:
+        """What a resume needs beside the copies: value, epoch, epochs since; empty for none."""
+        value = self.monitor.best
+        return () if value is None else (value, self.epoch, self.waited)
+
+    @state.setter
+    def state(self, state: tuple[float, ...]) -> None:
+        if state:
+            self.monitor.best, self.epoch, self.waited = state[0], int(state[1]), int(state[2])
 
     def see(self, epoch: int, logs: Mapping[str, float]) -> None:
         """Copies the current weights if the epoch is the best so far.
@@ -44,11 +56,11 @@ class Best:
         self.waited += 1
         if self.monitor.improves(logs):
             self.epoch, self.waited = epoch, 0
-            for i, a in self._copies.items():
+            for i, a in self.copies.items():
                 np.copyto(a, self._tensors[i])
 
     def restore(self) -> None:
         """Restores the weights of the best epoch, if there is one."""
         if self.epoch:
-            for i, a in self._copies.items():
+            for i, a in self.copies.items():
                 np.copyto(self._tensors[i], a)

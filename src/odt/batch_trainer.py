@@ -275,7 +275,8 @@ class BatchTrainer(Closing):
             )
             self.recipe.model.release_pages()  # the weights that train are copied
             if self.resume.path:
-                self.resume.restore(self._engine.graph, self._engine.parameters)
+                core = self._engine
+                self.resume.restore(core.graph, core.parameters, core.best)
             if self._engine.plateau:
                 self._engine.plateau.state = self.resume.progress.plateau
         if weighted:

@@ -60,6 +60,20 @@ GIVEN_AGAIN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "dropout": ({"dropout": 0.3}, {}),
+    "best epoch": (
+        {"keep_best": True, "learning_rate": 0.02},
+        {"validation_data": (X[:20], Y[:20]), "patience": 2},
+    ),
+    "best metric": (
+        {
+            "keep_best": True,
+            "learning_rate": 0.01,
+            "ema": 0.8,
+            "metrics": "accuracy",
+            "monitor": "val_accuracy",
+        },
+        {"validation_split": 0.3},
+    ),
     "frozen layers": ({"trainable": odt.last(2), "cache_frozen": "ram"}, {}),
     "function": ({}, {"augment": [lambda x, rng: x * rng.uniform(0.5, 2)]}),
 }

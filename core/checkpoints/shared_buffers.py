@@ -1,0 +1,29 @@
+"""Weights that share a buffer, which the first odt trained as one."""
+
+from dataclasses import replace
+
+from odt.core.checkpoints.progress import Progress
+from odt.core.model.graph import Graph, first_of_buffer
+
+
+def with_separate_weights(progress: Progress, graph: Graph) -> Progress:
+    """Converts progress in which weights that share a buffer were tied, to separate weights."""
+    if not progress.tied_by_buffer:
+        return progress
+    shared, only = shared_buffers(graph), progress.trainable_tensors
+    return replace(
+        progress,
+        trainable_tensors=only and tuple(k for i in only for k in shared.get(i, [i])),
+        sparse=tuple((k, channels) for i, channels in progress.sparse for k in shared.get(i, [i])),
+    )
+
+
+def shared_buffers(graph: Graph) -> dict[int, list[int]]:
+    """Maps each constant that shares its buffer to all constants of the buffer that nodes read."""
+    read = {i for n in graph.nodes for i in n.inputs}
+    first = first_of_buffer(graph)
+    groups: dict[int, list[int]] = {}
+    for i in read & first.keys():
+        groups.setdefault(first[i], []).append(i)
+    found = {i: groups.get(f, [i]) for i, f in first.items()}
+    return {i: sorted(group) for i, group in found.items() if group != [i]}
