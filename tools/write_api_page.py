@@ -44,7 +44,8 @@ GROUPS = {
     "Augmentation": tuple(f"augment.{name}" for name in odt.augment.__all__),
     "What trains": ("Trainable", "last", "select", "freeze", "bias_only"),
     "Callbacks": (
-        *("Callback", "EarlyStopping", "ModelCheckpoint", "CSVLogger", "LambdaCallback"),
+        *("Callback", "EarlyStopping", "ModelCheckpoint", "ReduceLROnPlateau", "CSVLogger"),
+        "LambdaCallback",
     ),
     "Before training": ("plan", "MemoryForecast", "check", "CheckResult"),
     "Errors and warnings": tuple(

@@ -71,6 +71,13 @@ fit_options = combine(
         help="Augmentation of the training samples, anew in each epoch, such as "
         "flip,shift:0.1,rotate:15. Repeatable. docs/training.md lists all.",
     ),
+    option(
+        DATA,
+        "--new-data",
+        is_flag=True,
+        help="Train on other data than --checkpoint: from epoch 1, with its weights and optimizer "
+        "state.",
+    ),
     sample_weight_option,
     teacher_options,
     option(

@@ -68,6 +68,7 @@ def _refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     refuse_alone("--keep-best", options["keep_best"], model, exported)
     refuse_alone("--export-adapters", options["export_adapters"], "--adapters", options["adapters"])
     refuse_alone("--png", options["png"], "--find-rate", options["find_rate"])
+    refuse_alone("--new-data", options["new_data"], "--checkpoint", options["checkpoint"])
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
 
 
@@ -158,6 +159,8 @@ def open_samples(trainer: odt.Trainer, options: dict[str, Any]) -> tuple[DataSet
         given("--load-input", options["load_input"], "the file with the inputs of all samples"),
         given("--load-expected", options["load_expected"], "the file with the expected outputs"),
     )
+    if options["new_data"]:
+        trainer.resume = trainer.resume.on_new_data()
     data = trainer.open(odt.DataSet(*files, ignore_rest=spelled_as_one()))
     trainer.record = recorded(files[0])
     held = _validation_data(trainer, options)

@@ -1,7 +1,7 @@
 """Resumes training from a checkpoint, and writes checkpoints during training."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import REDUCTIONS
 from odt.core.runtime.parameters import Parameters
-from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
 from odt.core.training.trainer import Trainer
@@ -37,11 +36,13 @@ class Resume:
         path: the file.
         own: the checkpoint in odt's own format; None for onert's, which holds no options.
         data: bytes of a checkpoint in onert's format.
+        new_data: whether the run has other data, and begins with epoch 1.
     """
 
     path: str
     own: Checkpoint | None
     data: bytes = b""
+    new_data: bool = False
 
     @property
     def progress(self) -> Progress:
@@ -140,6 +141,24 @@ class Resume:
         graph = onert_checkpoint.with_weights(self.data, self.path, graphs.graph)
         return LoweredGraphs(graph)
 
+    def on_new_data(self) -> "Resume":
+        """The checkpoint for a run on other data, which begins with epoch 1."""
+        if self.own is None:
+            return self
+        progress = replace(self.progress, epoch=1, position=0, samples=0, plateau=(), best=())
+        return replace(self, own=replace(self.own, progress=progress), new_data=True)
+
+    def check_samples(self, samples: int) -> None:
+        """Raises OptionError if the checkpoint was written in training on more or fewer samples."""
+        then = self.progress
+        if then.step and then.samples not in (0, samples):
+            raise OptionError(
+                "checkpoint",
+                f"must go on with {then.samples} training samples as before",
+                samples,
+                "Give the same data and `validation_split=`, or `new_data=True` for other data.",
+            )
+
     def restore(self, graph: Graph, parameters: Parameters, best: Best | None = None) -> None:
         """Restores parameters; they change only if all of the checkpoint matches.
 
@@ -184,7 +203,7 @@ class Resume:
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
         """A warning about changed options that change bits of the results; None without any."""
-        if self.own is None:
+        if self.own is None or self.new_data:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
         then = asdict(self.own.progress) | dict(self.own.hyper_parameters)
@@ -259,123 +278,6 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         teacher_weight=float(trainer.info.teacher_weight),
         temperature=float(trainer.info.temperature),
     )
-
-
-class Saver:
-    """Writes checkpoints to one file during training; the file is always complete.
-
-    Args:
-        path: the file: suffix .odt for odt's own format, any other for onert's. None writes
-            nothing.
-        trainer: the trainer whose state to write.
-        order: order of the training samples.
-        every: steps between two checkpoints; 0 for one after each epoch.
-        properties: properties of the user, which only odt's format holds.
-        before: the checkpoint from which training resumed; its properties are kept.
-
-    Raises:
-        OptionError: if the format cannot hold the state or the properties.
-        ModelError: if the file cannot be written.
-    """
-
-    def __init__(
-        self,
-        path: str | None,
-        trainer: Trainer,
-        order: EpochOrder,
-        *,
-        every: int = 0,
-        properties: Mapping[str, Property] | None = None,
-        before: Resume | None = None,
-    ) -> None:
-        before = before or Resume("", None)
-        given = dict(properties or {})
-        self.path = path
-        self.every = every
-        self.properties = {**before.properties, **given}
-        self._own = path is None or path.endswith(OWN_SUFFIX)
-        self._trainer = trainer
-        self._progress = progress_of(trainer, order)
-        self._steps = order.steps(trainer.info.step_samples)
-        self._reached = before.start(trainer.info.step_samples, self._steps)
-        self._written: tuple[int, int] | None = None
-        self._due = False
-        if given and not self._own:
-            raise OptionError(
-                "properties",
-                "must go into a checkpoint of odt's own",
-                path,
-                f"Give a name that ends in {OWN_SUFFIX}.",
-            )
-        if path is not None:
-            AtomicFile(path).discard()  # better refused now than after an epoch
-            remove_leftovers(os.path.dirname(os.path.realpath(path)))
-            next(self._encoded())
-
-    def step(self, epoch: int, number: int) -> None:
-        """Writes a checkpoint if one is due; call it after each step.
-
-        The one of an epoch's last step is due at the end of the epoch, when it has been validated.
-        """
-        complete = number == self._steps
-        self._reached = (epoch + 1, 0) if complete else (epoch, number)
-        self._due = self.every > 0 and self._trainer.parameters.step % self.every == 0
-        if self._due and not complete:
-            self.write()
-
-    def epoch(self) -> None:
-        """Writes a checkpoint if one is due; call it after each epoch."""
-        if self._due or not self.every:
-            self.write()
-
-    def finish(self) -> None:
-        """Writes the last checkpoint; call it when training ends or is stopped."""
-        if self._written != self._reached:
-            self.write()
-
-    def write(self) -> None:
-        """Writes the current state."""
-        if self.path is not None:
-            write_atomically(self.path, self._encoded())
-        self._written, self._due = self._reached, False
-
-    def write_to(self, path: str) -> None:
-        """Writes the state as it is now to another file, in the format that its name says."""
-        if path.endswith(OWN_SUFFIX):
-            write_atomically(path, checkpoint.encode(self.state()))
-        else:
-            write_atomically(
-                path, onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
-            )
-
-    def rescue(self, path: str) -> None:
-        """Writes the current state to another file, in odt's own format.
-
-        That format needs no bytes of the model's file, which may be lost.
-        """
-        write_atomically(path, checkpoint.encode(self.state()))
-
-    def state(self) -> Checkpoint:
-        """The current state."""
-        epoch, position = self._reached
-        trainer = self._trainer
-        progress = replace(
-            self._progress,
-            epoch=epoch,
-            position=position,
-            schedule_steps=trainer.schedule_steps,
-            plateau=trainer.plateau.state if trainer.plateau else (),
-            best=trainer.best.state,
-            monitor=trainer.best.monitor.name if trainer.best.state else "",
-        )
-        best = trainer.best.copies if trainer.best.epoch else checkpoint.NONE
-        parameters = trainer.parameters
-        return checkpoint.capture(trainer.graph, parameters, progress, self.properties, best)
-
-    def _encoded(self) -> Iterator[bytes | memoryview]:
-        if self._own:
-            return checkpoint.encode(self.state())
-        return onert_checkpoint.encode(self._trainer.graph, self._trainer.parameters)
 
 
 def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.callbacks import LambdaCallback as LambdaCallback
     from odt.callbacks import Logs as Logs
     from odt.callbacks import ModelCheckpoint as ModelCheckpoint
+    from odt.callbacks import ReduceLROnPlateau as ReduceLROnPlateau
     from odt.classification import ClassificationReport as ClassificationReport
     from odt.classification import classification_report as classification_report
     from odt.classification import sample_losses as sample_losses
@@ -106,6 +107,7 @@ PUBLIC = {
     "Logs": "odt.callbacks",
     "EarlyStopping": "odt.callbacks",
     "ModelCheckpoint": "odt.callbacks",
+    "ReduceLROnPlateau": "odt.callbacks",
     "CSVLogger": "odt.callbacks",
     "LambdaCallback": "odt.callbacks",
     "RateTest": "odt.rate_test",

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import odt
-from odt.core.checkpoints.resume import Resume, Saver, read_resume
+from odt.core.checkpoints.resume import Resume, read_resume
+from odt.core.checkpoints.saver import Saver
 from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.record import Record

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odt.core.runtime.parameters import by_name
 from odt.core.training.monitor import Monitor
+from odt.errors import OptionError
 
 if TYPE_CHECKING:
     from odt.trainer import Trainer
@@ -149,6 +150,53 @@ class EarlyStopping(Callback):
             self.trainer.weights[name] = values
         if self._weights:
             self.trainer.build().parameters.reset_average()
+
+
+class ReduceLROnPlateau(Callback):
+    """Reduces the learning rate when a value stops improving, as Keras' callback.
+
+    A checkpoint holds the reduced rate, but not how long the callback has waited: for a resume with
+    the same bits, use the schedule ReduceOnPlateau.
+
+    Args:
+        monitor: name of the value in logs.
+        factor: factor of the learning rate.
+        patience: number of epochs without an improvement after which the rate is reduced.
+        mode: min, max, or auto: max unless the name ends in loss or error.
+        min_delta: smallest change that counts as an improvement.
+        cooldown: number of epochs after a reduction in which nothing is counted.
+        min_lr: lowest learning rate.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        factor: float = 0.1,
+        patience: int = 10,
+        mode: str = "auto",
+        min_delta: float = 1e-4,
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+    ) -> None:
+        if not 0 < factor < 1:
+            raise OptionError("factor", "must be above 0 and below 1", factor)
+        self._monitor = Monitor(monitor, mode, min_delta)
+        self.factor, self.patience, self.cooldown, self.min_lr = factor, patience, cooldown, min_lr
+
+    def on_train_begin(self, logs: Logs) -> None:
+        """Resets the best value and the counts of epochs."""
+        self._monitor.best, self._waited, self._cooling = None, 0, 0
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        """Reduces the rate if the value has not improved for `patience` epochs."""
+        self._waited = 0 if self._monitor.improves(logs) else self._waited + 1
+        if self._cooling:
+            self._cooling -= 1
+            self._waited = 0
+        rate = self.trainer.learning_rate
+        if self._waited >= self.patience and rate > self.min_lr:
+            self.trainer.learning_rate = max(rate * self.factor, self.min_lr)
+            self._waited, self._cooling = 0, self.cooldown
 
 
 class ModelCheckpoint(Callback):

@@ -11,7 +11,7 @@ import numpy as np
 import odt
 from odt.batch_totals import BatchTotals
 from odt.callbacks import Callback, History
-from odt.core.checkpoints.resume import Saver
+from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.sample_weights import BALANCED
@@ -68,6 +68,8 @@ class Fit:
         order = samples.order
         steps = order.steps(core.info.step_samples)
         first, done = resume.start(core.info.step_samples, steps)
+        if first <= self.epochs:
+            resume.check_samples(len(order.samples))
         compares = patience is not None or core.plateau or core.best.nbytes
         validates = len(samples.validation) > 0
         if compares and core.best.monitor.name.startswith("val_") and not validates:

@@ -9,7 +9,8 @@ import odt
 from odt.batch_trainer import Path
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
-from odt.core.checkpoints.resume import Saver, changed_constants, read_resume
+from odt.core.checkpoints.resume import changed_constants, read_resume
+from odt.core.checkpoints.saver import Saver
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.export.adapter_file import write_adapters
 from odt.core.export.exporter import export_model
@@ -75,6 +76,7 @@ class Trainer(InferenceTrainer):
         class_weight: ClassWeight | None = None,
         sample_weight: Any = None,
         augment: Any = None,
+        new_data: bool = False,
     ) -> History:
         """Trains for a number of epochs.
 
@@ -116,6 +118,8 @@ class Trainer(InferenceTrainer):
             augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
                 "flip,rotate:15", or functions f(x, rng) of a sample and a numpy.random.Generator.
                 docs/training.md lists them. Default: those in the checkpoint, or none.
+            new_data: whether to train on other data than the checkpoint was trained on: from epoch
+                1, with its weights and optimizer state.
 
         Returns:
             Loss and metrics of each epoch.
@@ -136,6 +140,7 @@ class Trainer(InferenceTrainer):
             check_whole(field, value, least)
         self._check_path("save_to", save_to)
         self.stop_training = False
+        self.resume = self.resume.on_new_data() if new_data else self.resume
         run = Fit(self, callbacks, epochs, max_steps, max_time)
         if is_batches(x, y):
             if sample_weight is not None:

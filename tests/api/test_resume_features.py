@@ -117,3 +117,42 @@ def test_a_killed_run_resumes_to_the_same_file(name: str, tmp_path: Path) -> Non
         trainer.fit(X, Y, **kept)
         trainer.export(resumed)
     assert resumed.read_bytes() == whole.read_bytes() != MODEL.read_bytes()
+
+
+def test_other_data_need_a_word(tmp_path: Path) -> None:
+    state = tmp_path / "state.odt"
+    with odt.Trainer(MODEL, batch_size=16, keep_best=True) as trainer:
+        trainer.fit(X, Y, epochs=2, validation_split=0.2, save_to=state)
+        wanted = {n: a.copy() for n, a in trainer.weights.items()}
+        step = trainer.build().parameters.step
+    rule = r"`checkpoint=`: must go on with 72 training samples as before, but got 90. .*new_data"
+    with odt.Trainer(MODEL, checkpoint=state) as trainer:
+        with pytest.raises(odt.OptionError, match=rule):
+            trainer.fit(X, Y, epochs=3)
+        assert trainer.fit(X, Y, epochs=0).history == {}
+        assert trainer.build().parameters.step == step
+    with odt.Trainer(MODEL, checkpoint=state, learning_rate=1e-30) as trainer:
+        history = trainer.fit(X[:40], Y[:40], epochs=2, new_data=True)
+        assert history.epoch == [0, 1]
+        assert trainer.build().parameters.step == step + 2 * 3
+    assert wanted.keys() == trainer.weights.keys()
+
+
+def test_a_callback_reduces_the_rate_on_a_plateau() -> None:
+    """As the schedule of the same name does, which is tested against torch."""
+    rates: dict[str, list[float]] = {"callback": [], "schedule": []}
+    plateau: dict[str, Any] = {"factor": 0.5, "patience": 1, "min_delta": 10.0, "cooldown": 1}
+    for name, found in rates.items():
+        schedule = odt.ReduceOnPlateau(0.01, **plateau, min_learning_rate=0.003)
+        callback = odt.ReduceLROnPlateau(**plateau, min_lr=0.003)
+        with odt.Trainer(MODEL, learning_rate=schedule if name == "schedule" else 0.01) as trainer:
+            seen = odt.LambdaCallback(
+                on_epoch_begin=lambda e, logs, f=found, t=trainer: f.append(t.learning_rate)  # type: ignore[misc]
+            )
+            callbacks = [seen, callback] if name == "callback" else [seen]
+            trainer.fit(X, Y, epochs=8, validation_split=0.2, callbacks=callbacks)
+    assert rates["callback"] == rates["schedule"]
+    assert rates["callback"][0] == 0.01
+    assert min(rates["callback"]) == 0.003
+    with pytest.raises(odt.OptionError, match="`factor=`: must be above 0 and below 1"):
+        odt.ReduceLROnPlateau(factor=2)

@@ -14,7 +14,8 @@ from support.paths import MLP_SM
 from odt.cli.main import INTERRUPTED, main
 from odt.core.checkpoints import checkpoint
 from odt.core.checkpoints.progress import Progress
-from odt.core.checkpoints.resume import Resume, Saver, read_resume
+from odt.core.checkpoints.resume import Resume, read_resume
+from odt.core.checkpoints.saver import Saver
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
