@@ -1,9 +1,13 @@
 """Verify that two models compute the same outputs on the same data."""
 
+from contextlib import closing
+from functools import partial
+
 import click
 
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, schedule_options
+from odt.cli.output.progress import Progress
 from odt.comparison import compare_outputs
 from odt.core.data.columns import open_columns
 from odt.core.data.dataset import DataSet
@@ -43,7 +47,9 @@ def command(
     with Predictor(a, batch, **options) as one, Predictor(b, batch, **options) as other:
         data = DataSet(open_columns(inputs, one.runtime.input_specs, "input"))
         DataSet(open_columns(inputs, other.runtime.input_specs, "input"))
-        agreements = compare_outputs(one, other, data, data.length)
+        with closing(Progress()) as bar:
+            seen = partial(bar, "verify")
+            agreements = compare_outputs(one, other, data, data.length, seen)
     failed = False
     for k, agreement in enumerate(agreements):
         part = agreement.largest / agreement.span if agreement.span else agreement.largest

@@ -18,7 +18,8 @@ from odt.cli.options.sections import RECIPE, RUNS, combine, option
 from odt.errors import OdtError
 
 # Keys of files that training reads.
-FILES = ("load-input", "load-expected", "sample-weight", "validation-input", "validation-expected")
+FILES = ["load-input", "load-expected", "sample-weight", "validation-input", "validation-expected"]
+FILES += ["teacher", "teacher-outputs", "adapters"]
 CONTINUED = f"{__name__}.continued"  # in a context: whether --run-dir names a run
 FILE, LAST = "recipe.toml", "last.odt"
 

@@ -1,20 +1,25 @@
 """`odt train --find-rate`: a learning rate range test instead of training."""
 
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import click
 
 import odt
 from odt.cli.output.png import new_figure, save_png
+from odt.cli.output.progress import Progress
 from odt.core.data.dataset import DataSet
 
 
 def find_rate(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> None:
     """Runs the test, prints its table and the suggestion, and draws the plot."""
     figure = new_figure(figsize=(8, 5)) if options["png"] else None
-    found = trainer.find_rate(
-        data, seed=options["seed"] or 0, sample_weight=options["sample_weight"]
-    )
+    with closing(Progress("step")) as bar:
+        trainer.build().seen = partial(bar, "find rate")
+        found = trainer.find_rate(
+            data, seed=options["seed"] or 0, sample_weight=options["sample_weight"]
+        )
     click.echo(found)
     if found.suggestion is None:
         click.echo("No rate lowers the loss: the model is at a minimum, or the data do not fit it.")

@@ -5,14 +5,16 @@ exponentially. Batches differ in difficulty, which hides the effect of small rat
 a batch is compared with its loss under the weights as they were.
 """
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.runtime.arena import aligned_copy
+from odt.core.training.passes import unseen
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
 
@@ -36,9 +38,14 @@ def rate_test(
         The loss of the next part after each step, and its difference from that of the untouched
         weights, smoothed. Both end where the loss is not finite or too large.
     """
-    before = [trainer.evaluate(data, part, rest=True).loss for part in parts]
-    with _restored(trainer):
-        losses = list(_losses(trainer, data, parts, rates, DIVERGED * float(np.mean(before))))
+    before, losses = [], []
+    with _restored(trainer), _steps_seen(trainer, 2 * len(parts)) as seen:
+        for part in parts:
+            before.append(trainer.evaluate(data, part, rest=True).loss)
+            seen()
+        for loss in _losses(trainer, data, parts, rates, DIVERGED * float(np.mean(before))):
+            losses.append(loss)
+            seen()
     changes = [loss - b for loss, b in zip(losses, before[1:], strict=False)]
     offset = float(np.median(changes[:FIRST])) if trainer.info.dropout and changes else 0.0
     return losses, _smoothed([change - offset for change in changes])
@@ -74,6 +81,17 @@ def _smoothed(values: Sequence[float]) -> list[float]:
         average = SMOOTHING * average + (1 - SMOOTHING) * value
         found.append(average / (1 - math.pow(SMOOTHING, k)))
     return found
+
+
+@contextmanager
+def _steps_seen(trainer: Trainer, total: int) -> Iterator[Callable[[], None]]:
+    """A function that tells `seen` of the trainer one more step; evaluations do not, meanwhile."""
+    seen, numbers = trainer.seen, itertools.count(1)
+    trainer.seen = unseen
+    try:
+        yield lambda: seen(next(numbers), total)
+    finally:
+        trainer.seen = seen
 
 
 @contextmanager

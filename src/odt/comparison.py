@@ -11,6 +11,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
 from odt.core.model.training_info import stored_training_info
 from odt.core.training.inference import Predictor
+from odt.core.training.passes import Seen, unseen
 from odt.dataclass import dataclass
 from odt.errors import OdtError
 from odt.kernels.opdef import Array
@@ -170,7 +171,7 @@ class Agreement:
 
 
 def compare_outputs(
-    first: Predictor, second: Predictor, data: Data, length: int
+    first: Predictor, second: Predictor, data: Data, length: int, seen: Seen = unseen
 ) -> list[Agreement]:
     """Compares the outputs of two models; returns an Agreement for each output.
 
@@ -179,6 +180,7 @@ def compare_outputs(
         second: predictor of the second model, with the same batch size.
         data: inputs of both models.
         length: number of samples.
+        seen: called after each batch with the number of samples done, and of all.
 
     Raises:
         OdtError: if the outputs have different shapes.
@@ -193,6 +195,7 @@ def compare_outputs(
         for running, a, b in zip(running_totals, ours, theirs, strict=True):
             running.add(at, a, b)
         at += len(ours[0])
+        seen(at, length)
     return [running.result(length) for running in running_totals]
 
 

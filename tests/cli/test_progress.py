@@ -54,12 +54,18 @@ def test_the_loss_beside_the_bar_is_the_mean_of_the_epoch() -> None:
     assert last == loss
 
 
-@pytest.mark.parametrize("command", ["eval", "predict"])
-def test_evaluation_and_prediction_show_a_bar(command: str, tmp_path: Path) -> None:
-    words = LABELED if command == "eval" else [*DATA, "--output", str(tmp_path / "y.npy")]
-    shown = on_terminal(command, MODEL, *words)
+@pytest.mark.parametrize("command", ["eval", "predict", "verify"])
+def test_passes_over_the_data_show_a_bar(command: str, tmp_path: Path) -> None:
+    more = {"eval": LABELED[2:], "predict": ["--output", str(tmp_path / "y.npy")]}
+    model = [MODEL, MODEL] if command == "verify" else [MODEL]
+    shown = on_terminal(command, *model, *DATA, *more.get(command, []))
     assert shown.status == 0
     assert re.search(rf"{command}: 100%.* 96/96 .*samples/s\]", shown.errors)
+
+
+def test_the_search_for_a_rate_shows_a_bar() -> None:
+    shown = on_terminal("train", MODEL, *LABELED, "--find-rate")
+    assert re.search(r"find rate:  50%.* 101/202 .*step/s\]", shown.errors)
 
 
 def test_predictions_that_are_printed_need_no_bar() -> None:
