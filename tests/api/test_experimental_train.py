@@ -132,6 +132,34 @@ def test_adam_s_betas_count() -> None:
     assert losses[0][3] != losses[1][3]
 
 
+@pytest.mark.parametrize("where", ["optimizer", "train_info"])
+def test_an_assigned_learning_rate_counts_from_the_next_step(where: str) -> None:
+    fixed, changed = (compiled(optimizer=train.optimizer.SGD(0.1)) for _ in range(2))
+    assert changed.train_step(*batch())["loss"] == fixed.train_step(*batch())["loss"]
+    getattr(changed, where).learning_rate = 1e-30
+    assert changed.train_step(*batch())["loss"] == fixed.train_step(*batch())["loss"]
+    assert changed.train_step(*batch())["loss"] != fixed.train_step(*batch())["loss"]
+    assert changed.eval_step(*batch())["loss"] == changed.train_step(*batch())["loss"]
+    getattr(changed, where).learning_rate = -1.0
+    with pytest.raises(OptionError, match="must be a number above 0, but got -1"):
+        changed.train_step(*batch())
+
+
+def test_compile_keeps_trained_weights(tmp_path: Path) -> None:
+    s = compiled(optimizer=train.optimizer.SGD(0.1))
+    for _ in range(3):
+        s.train_step(*batch())
+    loss = s.eval_step(*batch())["loss"]
+    last = train.optimizer.SGD(0.1)
+    last.nums_trainable_ops = 1
+    s.compile(optimizer=last, loss="mean_squared_error", batch_size=8)
+    assert s.eval_step(*batch())["loss"] == loss
+    s.train_export_circle(str(tmp_path / "trained.circle"))
+    again = train.session(str(tmp_path / "trained.circle"))
+    again.compile(optimizer=last, loss="mean_squared_error", batch_size=8)
+    assert again.eval_step(*batch())["loss"] == loss
+
+
 def test_training_info_of_a_circle_plus_is_there_and_exported(tmp_path: Path) -> None:
     s = compiled(optimizer=train.optimizer.Adam(0.01, beta2=0.5), loss="categorical_crossentropy")
     path = tmp_path / "a name of more than fifteen bytes.circle"

@@ -3,6 +3,7 @@
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from odt.core.checkpoints.onert_checkpoint import decode, encode
 from odt.core.data.protocol import SampleOrder
 from odt.core.export.exporter import export_model
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Tensor
 from odt.core.model.reader import read_model
@@ -57,6 +59,7 @@ class nnfw_session:
         self._info: traininfo | None = None
         self._hyper_parameters: Mapping[str, float] = {}
         self._trainer: Trainer | None = None
+        self._trained: dict[int, Array] = {}  # weights of trainers before, by tensor index
         self._close: Callable[[], object] = lambda: None
         self._inputs: dict[int, Array] = {}
         self._expecteds: dict[int, Array] = {}
@@ -115,7 +118,7 @@ class nnfw_session:
         self._hyper_parameters = hyper_parameters or {}
 
     def train_prepare(self) -> None:
-        """Plans and allocates memory for training.
+        """Plans and allocates memory for training; weights that are already trained are kept.
 
         Raises:
             OptionError: if the training info is incomplete or does not fit the model.
@@ -141,9 +144,28 @@ class nnfw_session:
         last = None if listed else number
         request = Request(**given, hyper_parameters=self._hyper_parameters, last=last)
         recipe = prepare(self._lowered, request)
+        graphs = recipe.graphs
+        if self._trainer is not None:
+            self._trained = self._weights()
+            tensors = list(graphs.graph.tensors)
+            for i, data in self._trained.items():
+                tensors[i] = replace(tensors[i], data=data)
+            graphs = LoweredGraphs(replace(graphs.graph, tensors=tuple(tensors)))
         self._close()
-        self._trainer = Trainer(recipe.graphs, recipe.info, outputs=True)
+        self._trainer = Trainer(graphs, recipe.info, outputs=True)
         self._close = weakref.finalize(self, self._trainer.close)
+
+    def train_set_learning_rate(self, value: float) -> None:
+        """Sets the learning rate of the next steps; onert has no such function.
+
+        Raises:
+            OptionError: if the value is not above 0.
+        """
+        if not 0 < value < float("inf"):
+            raise OptionError("learning_rate", "must be a number above 0", f"{value:g}")
+        optimizer = self._prepared().parameters.optimizer
+        assert optimizer is not None
+        optimizer.learning_rate = value
 
     def train_set_input(self, index: int, values: Array) -> None:
         """Sets the array from which the next steps read an input."""
@@ -195,13 +217,13 @@ class nnfw_session:
 
     def train_export_circle(self, path: Path) -> None:
         """Exports the trained model as Circle."""
-        export_model(self._model, self._prepared().weights(), path, "circle")
+        export_model(self._model, self._weights(), path, "circle")
 
     def train_export_circleplus(self, path: Path) -> None:
         """Exports the trained model as circle+, with the training info used."""
         trainer = self._prepared()
         info = values_used(self._graph, trainer.info)
-        export_model(self._model, trainer.weights(), path, "circle", info)
+        export_model(self._model, self._weights(), path, "circle", info)
 
     def train_export_checkpoint(self, path: Path) -> None:
         """Saves a checkpoint (weights, optimizer state, step) in onert's format."""
@@ -217,6 +239,11 @@ class nnfw_session:
         trainer = self._prepared()
         data = read_input(path, "a checkpoint to read", ModelError)
         decode(data, os.fspath(path), trainer.graph, trainer.parameters)
+
+    def _weights(self) -> dict[int, Array]:
+        """Copies of all weights that were trained, by tensor index."""
+        weights = self._prepared().weights()
+        return self._trained | {i: data.copy() for i, data in weights.items()}
 
     def _prepared(self) -> Trainer:
         if self._trainer is None:

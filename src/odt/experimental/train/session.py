@@ -39,6 +39,7 @@ class TrainSession:
         self.optimizer: optimizer.Optimizer | None = None
         self.loss: losses.LossFunction | None = None
         self.metrics: list[metrics.Metric] = []
+        self._rate = 0.0  # learning rate in use
 
     def __getattr__(self, name: str) -> Any:
         if name == "session":  # missing if __init__ has failed
@@ -61,6 +62,9 @@ class TrainSession:
         batch_size: int = 16,
     ) -> None:
         """Plans training and prints the training parameters.
+
+        Weights that an earlier `compile` trained are kept. To change the learning rate between
+        steps, assign `optimizer.learning_rate` or `train_info.learning_rate`.
 
         Args:
             optimizer: "sgd", "adam" or an instance.
@@ -93,6 +97,7 @@ class TrainSession:
         print("\n".join(self._block()))
         start = time.perf_counter()
         self.session.train_prepare()
+        self._rate = self.optimizer.learning_rate
         self.total_time["COMPILE"] = _ms(start)
 
     def _block(self) -> list[str]:
@@ -157,6 +162,7 @@ class TrainSession:
         batches = 0
         for inputs, expecteds in data:
             start = time.perf_counter()
+            self._follow_rate()
             outputs = self._bind(inputs, expecteds)
             io_ms = _ms(start)
             start = time.perf_counter()
@@ -199,6 +205,7 @@ class TrainSession:
         self, inputs: Sequence[Array], expecteds: Sequence[Array], *, update: bool
     ) -> tuple[dict[str, Any], float]:
         self._compiled()
+        self._follow_rate()
         outputs = self._bind(inputs, expecteds)
         start = time.perf_counter()
         self.session.train(update_weights=update)
@@ -210,6 +217,15 @@ class TrainSession:
             metric.reset_state()
         losses = [self.session.train_get_loss(i) for i in range(len(expecteds))]
         return {"loss": losses, "metrics": values}, ms
+
+    def _follow_rate(self) -> None:
+        """Uses the learning rate that was assigned to the optimizer or to train_info, if any."""
+        assert self.optimizer is not None
+        rates = self.optimizer.learning_rate, self.train_info.learning_rate
+        new = next((rate for rate in rates if rate != self._rate), None)
+        if new is not None:
+            self.session.train_set_learning_rate(new)
+            self._rate = self.optimizer.learning_rate = self.train_info.learning_rate = new
 
     def _bind(self, inputs: Sequence[Array], expecteds: Sequence[Array]) -> list[Array]:
         """Sets the arrays of a batch; returns the arrays that its outputs are written to."""
