@@ -14,7 +14,8 @@ from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
 from odt.text import table
 
-SAME_RUN = ("epochs", "checkpoint", "log")  # keys that do not count as a difference
+# Beginnings of keys that do not count as a difference: they change no result.
+SAME_RUN = ("epochs", "checkpoint", "export-", "log", "mem-poll", "tensorboard", "verbose-level")
 MOST = 40  # characters of a value
 
 
@@ -94,7 +95,7 @@ def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:
 
 def differences(runs: list[Run]) -> list[str]:
     """Keys whose values differ between the recipes, in the order of the recipes."""
-    keys = dict.fromkeys(key for run in runs for key in run.recipe if key not in SAME_RUN)
+    keys = dict.fromkeys(key for run in runs for key in run.recipe if not key.startswith(SAME_RUN))
     return [key for key in keys if len({str(run.recipe.get(key)) for run in runs}) > 1]
 
 

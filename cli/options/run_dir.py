@@ -68,7 +68,7 @@ run_options = combine(
 
 
 def run_files(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options that --run-dir sets, and creates the folder.
+    """Returns options that --run-dir sets.
 
     Raises:
         OdtError: if the folder cannot be that of this run.
@@ -90,8 +90,7 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
             f"odt train --run-dir {path}, or give another folder."
         )
     try:
-        os.makedirs(path, exist_ok=True)
-        others = [name for name in os.listdir(path) if not name.startswith(".")]
+        others = [n for n in os.listdir(path) if n[0] != "."] if os.path.lexists(path) else []
     except OSError as e:
         raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
     if others and not ctx.meta.get(CONTINUED):

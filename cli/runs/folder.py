@@ -113,6 +113,10 @@ class RunFolder(RowLog):
         tensorboard: bool,
     ) -> None:
         super().__init__(path / LOG, path / CSV)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
         self._warnings: list[str] = []
         self._begun_as = read_run(path).record if (path / RECORD).exists() else {}

@@ -194,6 +194,16 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
 
 
+def test_a_run_that_cannot_begin_leaves_no_folder(tmp_path: Path) -> None:
+    assert train(tmp_path / "none.circle", *LINE[1:], "--run-dir", tmp_path / "run").exit_code == 1
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        done = train(*LINE, "--run-dir", path)
+        assert done.exit_code == 1
+        assert f"--run-dir {path}: must be a folder, but got: " in done.stderr
+
+
 def test_a_log_of_its_own_is_csv_or_json_lines(tmp_path: Path) -> None:
     for name in ("log.csv", "log.jsonl"):
         assert train(*LINE, "--epochs", 1, "--log", tmp_path / name).exit_code == 0

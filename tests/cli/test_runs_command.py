@@ -84,6 +84,18 @@ def test_charts_of_few_values_are_whole() -> None:
         assert "a &lt; b" in picture
 
 
+def test_only_values_that_change_results_are_differences(folder: Path, tmp_path: Path) -> None:
+    recipe = (folder / "r0.01" / "recipe.toml").read_text(encoding="utf-8")
+    for name, more in (("a", 'export-circle = "x"\nbatch-size = 8\n'), ("b", "epochs = 9\n")):
+        (tmp_path / name).mkdir()
+        kept = recipe.replace("epochs = 3\n", "")
+        (tmp_path / name / "recipe.toml").write_text(more + kept, encoding="utf-8")
+    head, first, second = odt("runs", tmp_path).stdout.splitlines()
+    assert head.split()[-2:] == ["METRIC", "batch-size"]
+    assert (first.split()[-1], second.split()[-1]) == ("8", "-")
+    assert "unfinished" in first
+
+
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
     assert "must be or hold the folders of runs, but has none." in odt("runs", tmp_path).stderr
     assert "must be a folder, but there is none." in odt("runs", tmp_path / "x").stderr

@@ -57,10 +57,12 @@ def test_commands_need_only_the_base_packages(tmp_path: Path) -> None:
         tmp_path,
         f"{train} --load-input x.bin --load-expected t.bin --export-circle new.circle",
         f"{train} --load-input x.npy --load-expected t.npy --export-checkpoint state.odt",
-        f"{train} --load-input x.npz --load-expected t.npz",
+        f"{train} --load-input x.npz --load-expected t.npz --run-dir run --tensorboard",
+        "runs --svg runs.svg",
+        "report run --load-input x.npz --load-expected t.npz",
         "eval new.circle --load-input x.npy --load-expected t.npy",
         "predict m.tflite --load-input x.bin --output p.npy",
-        "inspect m.tflite",
+        "inspect m.tflite --svg graph.svg",
         "plan m.tflite --loss categorical-crossentropy",
         "check m.tflite",
         "circle-plus-gen new.circle plus.circle --loss categorical-crossentropy",
@@ -70,7 +72,7 @@ def test_commands_need_only_the_base_packages(tmp_path: Path) -> None:
         "train --help",
     )
     assert [(text, status) for status, text in found if status != "0"] == []
-    assert len(found) == 13
+    assert len(found) == 15
     assert np.load(tmp_path / "p.npy").shape == (32, 3)
 
 
