@@ -160,7 +160,10 @@ def print_recipe(model: str, options: dict[str, Any]) -> None:
     from odt.cli.options.training_run import trainer_of
 
     recipe = recipe_of(click.get_current_context())
-    click.echo(recipe_text(recipe, trainer_of(odt.load_model(model), options)), nl=False)
+    click.echo(
+        recipe_text(recipe, trainer_of(odt.load_model(model, options["adapters"]), options)),
+        nl=False,
+    )
 
 
 def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:

@@ -226,6 +226,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert "for 5 weights" in run("lora", "m.tflite", "--rank", "2", "-o", "a.npz")
     line = ["train", "m.tflite", "--adapters", "a.npz", "--load-input", "x.npy"]
     line += ["--load-expected", "y.npy", "--epochs", "1"]
+    assert "a.npz" in run(*line, "--dropout", "*lora_a=0", "--print-config")
     run(*line, "--export-adapters", "b.npz", "--export-tflite", "one.tflite")
     run("lora", "m.tflite", "--merge", "b.npz", "-o", "two.tflite")
     assert (tmp_path / "one.tflite").read_bytes() == (tmp_path / "two.tflite").read_bytes()

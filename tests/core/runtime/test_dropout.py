@@ -113,10 +113,11 @@ def test_validation_and_prediction_have_no_dropout() -> None:
 
 
 def test_the_plan_counts_the_masks() -> None:
-    model = odt.new_model("mlp", input_shape=(4,), outputs=2, hidden=(2000, 4))
+    model = odt.new_model("mlp", input_shape=(2000,), outputs=2, hidden=(4,))
     options: dict[str, Any] = {"micro_batch": 32, "workers": 1}
-    one, other = (odt.plan(model, **options, dropout=d) for d in ({"dense_1/w": 0.5}, None))
-    assert one.arenas - other.arenas >= 32 * 2000 * 4
+    one, other = (odt.plan(model, **options, dropout=d) for d in ({"dense_0/w": 0.5}, None))
+    mask = 32 * 2000 * 4  # some of it was workspace of other calls before
+    assert 0.8 * mask < one.arenas - other.arenas <= mask
 
 
 def test_a_number_alone_means_the_last_layer_or_the_adapters() -> None:
