@@ -124,8 +124,11 @@ def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str
 
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
     """Returns the trainer that the options describe; does not change the options."""
+    last = options["num_of_trainable_ops"]
+    if last is None and spelled_as_one() and not (options["checkpoint"] or model.training_info):
+        last = -1  # as onert_train, also for new last layers
     trainable = odt.Trainable(
-        options["num_of_trainable_ops"],
+        last,
         options["trainable_ops"],
         options["trainable"],
         options["freeze"],

@@ -4,14 +4,14 @@ With random last layers, the first gradients of the layers before them are noise
 to transfer learning, those layers are frozen until the new ones are trained.
 """
 
-from odt.core.model.graph import Graph
+from odt.core.model.graph import Graph, Node
 
 HEAD = "head/"  # begins the names of the tensors of new last layers
 ORIGIN = "new head"  # of the trainable operators
 
 
 def fresh_head(graph: Graph) -> tuple[int, ...]:
-    """Positions in the file of the layers of a new head; empty without one, or if it was trained.
+    """Positions in the file of the operators of a new head; empty without one, or a trained one.
 
     A new head has biases of zero.
 
@@ -23,8 +23,9 @@ def fresh_head(graph: Graph) -> tuple[int, ...]:
     if not biases or any(data is not None and data.any() for data in biases):
         return ()
     names = {t.name for t in constants if t.name.endswith(("weights", "bias"))}
-    return tuple(
-        n.origin
-        for n in graph.nodes
-        if any(graph.tensors[i].name in names for i in n.inputs if i >= 0)
-    )
+    layers = [n.origin for n in graph.nodes if names.intersection(_inputs(graph, n))]
+    return tuple(n.origin for n in graph.nodes if n.origin >= min(layers)) if layers else ()
+
+
+def _inputs(graph: Graph, node: Node) -> list[str]:
+    return [graph.tensors[i].name for i in node.inputs if i >= 0]

@@ -161,3 +161,20 @@ def test_a_new_head_trains_alone_until_it_is_trained(tmp_path: Path) -> None:
             assert set(trainer.weights) == every
     with odt.Trainer(tmp_path / "trained.tflite") as trainer:
         assert set(trainer.weights) == every
+
+
+def test_one_spelling_trains_all_of_a_new_head(tmp_path: Path) -> None:
+    x, y = np.ones((4, 6), np.float32), np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
+    base = odt.new_model("mlp", input_shape=(6,), outputs=4, hidden=(5,), file_format="circle")
+    odt.replace_head(base, 3).save(tmp_path / "m.circle")
+    x.tofile(tmp_path / "x.bin")
+    y.tofile(tmp_path / "y.bin")
+    for options, count in (
+        (["--load_input:raw", "x.bin", "--load_expected:raw", "y.bin"], -1),
+        (["--load-input", "x.bin", "--load-expected", "y.bin"], 2),
+    ):
+        words = [str(tmp_path / w) if w.endswith(".bin") else w for w in options]
+        line = ["train", str(tmp_path / "m.circle"), *words, "--epochs", "1", "--batch_size", "2"]
+        result = CliRunner().invoke(main, line)
+        assert result.exit_code == 0, result.output
+        assert f"num_of_trainable_ops = {count}\n" in result.output
