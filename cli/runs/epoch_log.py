@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class EpochLog:
 
     def add(self, row: Row) -> None:
         """Appends a row."""
-        append(self._path, self._line(row).encode())
+        append(self._path, self._line(row).encode(), sync=True)
 
     def _epoch(self, line: str) -> int:
         with reading(str(self._path), "must be a log of epochs", OdtError):
@@ -77,8 +78,13 @@ class EpochLog:
         return text.getvalue()
 
 
-def append(path: Path, data: bytes) -> None:
+def append(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Appends bytes to a file.
+
+    Args:
+        path: the file.
+        data: the bytes.
+        sync: whether to wait until they are on the disk, where a power failure leaves them.
 
     Raises:
         OdtError: if the file cannot be written.
@@ -86,6 +92,9 @@ def append(path: Path, data: bytes) -> None:
     try:
         with path.open("ab") as file:
             file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
     except OSError as e:
         got = (e.strerror or str(e)).lower()
         raise OdtError(f"{path}: must be a file that can be written, but got: {got}.") from e

@@ -118,7 +118,8 @@ class RunFolder(RowLog):
         except OSError as e:
             raise OdtError(f"--run-dir {path}: must be a folder, but got: {e.strerror}.") from e
         self._folder, self._monitor, self._tensorboard = path, monitor, tensorboard
-        self._warnings: list[str] = []
+        known = path / WARNINGS
+        self._warnings = known.read_text("utf-8").splitlines() if known.exists() else []
         self._begun_as = read_run(path).record if (path / RECORD).exists() else {}
         self._record: dict[str, Any] = {
             "format": FORMAT,
@@ -173,8 +174,9 @@ class RunFolder(RowLog):
             click.echo(f"odt train --run-dir {self._folder} continues the run.", err=True)
 
     def warn(self, text: str) -> None:
-        """Adds a warning to the list of warnings."""
-        self._warnings.append(text)
+        """Adds a warning to the list of warnings, unless an earlier start of the run had it."""
+        if text not in self._warnings:
+            self._warnings.append(text)
         self._put(WARNINGS, "".join(f"{line}\n" for line in self._warnings))
 
     def _draw(self) -> None:

@@ -166,7 +166,9 @@ def test_data_that_changed_since_is_warned_of(tmp_path: Path) -> None:
     x.write_bytes(bytes(4) + X.read_bytes()[4:])
     done = train("--run-dir", tmp_path / "run", "--epochs", 2)
     assert f"Warning: {x} has changed since the run began." in done.stderr
-    assert "has changed since" in (tmp_path / "run" / "warnings.txt").read_text()
+    for epochs in (3, 4):  # a warning is kept, once
+        assert train("--run-dir", tmp_path / "run", "--epochs", epochs).exit_code == 0
+        assert (tmp_path / "run" / "warnings.txt").read_text().count("has changed since") == 1
 
 
 @pytest.mark.parametrize(
