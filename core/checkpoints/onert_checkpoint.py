@@ -223,8 +223,8 @@ def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
     magic, schema, _, first, second, footer, count = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise ModelError(
-            f"{where}: the magic number must be {MAGIC}, but got {magic}. "
-            "It is no checkpoint of onert."
+            f"{where}: must be a checkpoint of odt or onert, but is none: the magic number must be "
+            f"{MAGIC}, but got {magic}."
         )
     if schema != SCHEMA:
         raise ModelError(f"{where}: the schema must be {SCHEMA}, but got {schema}")

@@ -10,6 +10,7 @@ from odt.core.datasets.folders import PICTURES, SOUNDS
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
 from odt.core.datasets.tree import open_tree
+from odt.core.storage.reading import ABSENT
 from odt.errors import DataError
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")
@@ -36,7 +37,7 @@ def open_source(opening: Opening) -> Source:
     """
     row = SOURCE_FORMATS[format_of(opening.path, opening)]
     if row.is_path and not opening.path.exists():
-        raise DataError(f"{opening.path}: must be a file or folder, but there is none.")
+        raise DataError(f"{opening.path}: must be a file or folder, but got: {ABSENT}.")
     return row.open(opening)
 
 

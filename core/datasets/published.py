@@ -12,6 +12,7 @@ from odt.core.datasets.download import Remote
 from odt.core.datasets.idx import read_idx
 from odt.core.datasets.source import ArrayPart, Part, Source, check_labels
 from odt.core.datasets.tree import Tree, open_tree
+from odt.core.storage.reading import ABSENT
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 
@@ -54,7 +55,7 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
         raise OptionError("variant", f"{name} has {known}", variant)
     if not folder.exists():
         raise DataError(
-            f"{folder}: must be the folder of {name}, but it is not there. Give its files with "
+            f"{folder}: must be the folder of {name}, but got: {ABSENT}. Give its files with "
             "`data_dir=`, or download them with `download=True`."
         )
     tree = open_tree(_archive(folder, published))

@@ -135,7 +135,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
             os.close(handle)
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
-        raise ModelError(f"{name}: must be a file to read, but got: {reason.lower()}") from e
+        raise ModelError(f"{name}: must be a readable file, but got: {reason.lower()}.") from e
     model = parse_model(memoryview(data), name)
     model.check_file()
     if kind not in (None, model.format):
@@ -157,8 +157,8 @@ def parse_model(data: memoryview, name: str) -> Model:
     identifier = bytes(data[4:8])
     if identifier not in FORMATS:
         raise ModelError(
-            f"{name}: bytes 4 to 7 must be {' or '.join(i.decode() for i in FORMATS)}, "
-            f"but got {identifier!r}. Give a .circle or .tflite model."
+            f"{name}: must be a .circle or .tflite model, but is none: bytes 4 to 7 must be "
+            f"{' or '.join(i.decode() for i in FORMATS)}, but got {identifier!r}."
         )
     root = source.root()
     spans = tuple(_span(t, source) for t in root.tables(4, "buffer"))

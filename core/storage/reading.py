@@ -18,6 +18,7 @@ from typing import Any
 
 from odt.errors import DataError, OdtError, one_line
 
+ABSENT = "no such file or directory"  # what the system says of a file that is not there
 MOST_SHOWN = 80  # characters of one text
 MOST_LISTED = 20  # texts of a list
 # A file that exceeds both is a decompression bomb: real data does not compress that well.

@@ -68,7 +68,7 @@ def test_training_prints_the_package(tmp_path: Path) -> None:
         ({**LEAST, "models": ["/etc/passwd"]}, "must name a file of the package"),
         ({**LEAST, "models": [".."]}, "must name a file of the package"),
         ({**LEAST, "models": [""]}, "must name a file of the package"),
-        ({**LEAST, "models": ["none.circle"]}, "none.circle: must be a file to read"),
+        ({**LEAST, "models": ["none.circle"]}, "none.circle: must be a readable file"),
         ({"models": ["m.circle"]}, "model-types must be a list of one text, but got nothing"),
         ({**LEAST, "model-types": ["tvn"]}, 'must be circle or tflite, but got "tvn"'),
         ({**LEAST, "model-types": ["tflite"]}, "what the model is, circle, but got tflite"),

@@ -209,7 +209,7 @@ CASES: dict[str, tuple[Make, str]] = {
         r"must have the classes of train \(a\), but got z",
     ),
     "no pictures": (lambda r: ("--source", r, "--format", "images"), "has none"),
-    "no source": (lambda r: ("--source", r / "x.csv"), "there is none"),
+    "no source": (lambda r: ("--source", r / "x.csv"), "no such file"),
     "unknown ending": (
         lambda r: ((r / "x.doc").write_text(""), ("--source", r / "x.doc"))[1],
         "--format",

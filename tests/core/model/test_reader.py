@@ -343,11 +343,11 @@ def test_bytes_that_are_no_model() -> None:
 def test_missing_and_special_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     for name, words in (
-        ("missing", "must be a file to read, but got: no such file or directory"),
+        ("missing", "must be a readable file, but got: no such file or directory"),
         ("empty", "a model must have 8 bytes or more, but got 0"),
         (".", "a model must be a file, but got a folder"),
         ("/dev/null", "a model must be a file, but got a device or pipe"),
-        ("nu\0ll", "must be a file to read, but got: embedded null byte"),
+        ("nu\0ll", "must be a readable file, but got: embedded null byte"),
     ):
         with pytest.raises(ModelError, match=words):
             read_model(tmp_path / name)
