@@ -1,6 +1,8 @@
 #!/bin/sh
-# Trains a small network on images of clothes and tries it. Run in the project's folder by
-# `make demo`; by hand: sh examples/demo.sh [OUT-DIR [EPOCHS]], with odt on the PATH.
+# Trains a small network on images of clothes, evaluates it and predicts with it.
+#
+# Usage, in the project's folder: make demo
+# or, with odt on the PATH: sh examples/demo.sh [OUT-DIR [EPOCHS]]
 set -eu
 out=${1:-demo-out}
 epochs=${2:-5}
@@ -10,7 +12,7 @@ show() {
     "$@"
 }
 
-echo "Fashion-MNIST (c) 2017 Zalando SE, MIT licence: 2,000 images to train on, 500 to test with."
+echo "Fashion-MNIST (c) 2017 Zalando SE, MIT licence: 2,000 images for training, 500 for testing."
 show odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out"
 show odt new cnn --input-shape 28,28,1 --outputs 10 -o "$out/cnn.circle" --seed 1
 show odt inspect "$out/cnn.circle"
@@ -24,7 +26,7 @@ show odt eval "$out/trained.circle" \
     --load-input "$out/test.input.bin" --load-expected "$out/test.output.bin" \
     --metric accuracy
 
-# Raw files hold one sample after the other: 28 x 28 float32 are 3,136 bytes.
+# A raw file holds the samples one after the other. A sample of 28 x 28 float32 has 3,136 bytes.
 head -c $((5 * 3136)) "$out/test.input.bin" > "$out/five.input.bin"
 echo
 echo "Five test images; 0 t-shirt, 1 trouser, 2 pullover, 3 dress, 4 coat,"

@@ -1,4 +1,4 @@
-"""Trains a model on arrays, as with Keras: fit, evaluate, predict, export.
+"""Trains a model on arrays, as in Keras: fit, evaluate, predict, export.
 
 Usage, in the project's folder:
 
@@ -20,7 +20,7 @@ DATA = Path(__file__).parent / "fashion-mnist"
 
 
 def load(split: str) -> tuple[Array, Array]:
-    """Images (N, 28, 28, 1) between 0 and 1, and one-hot classes (N, 10)."""
+    """Returns images (N, 28, 28, 1) with values from 0 to 1, and one-hot classes (N, 10)."""
     images = gzip.decompress((DATA / f"{split}-images-idx3-ubyte.gz").read_bytes())
     labels = gzip.decompress((DATA / f"{split}-labels-idx1-ubyte.gz").read_bytes())
     x = np.frombuffer(images, np.uint8, offset=16).reshape(-1, 28, 28, 1)
@@ -34,21 +34,21 @@ def main(source: str, target: str, epochs: int = 5) -> None:
 
     model = odt.load_model(source)
     print(model.summary())
-    trainer = odt.Trainer(
+    with odt.Trainer(
         model,
         loss="categorical_crossentropy",
         optimizer=odt.Adam(1e-3),
         batch_size=32,
         metrics=["accuracy"],
-    )
-    early_stopping = odt.EarlyStopping(patience=2)
-    history = trainer.fit(
-        x_train, y_train, epochs=epochs, validation_split=0.1, callbacks=[early_stopping]
-    )
-    print("validation accuracy of each epoch:", history.history["val_accuracy"])
-    print("test:", trainer.evaluate(x_test, y_test))
-    print("first five classes:", trainer.predict(x_test[:5]).argmax(axis=1))
-    trainer.export(target)
+    ) as trainer:
+        early_stopping = odt.EarlyStopping(patience=2)
+        history = trainer.fit(
+            x_train, y_train, epochs=epochs, validation_split=0.1, callbacks=[early_stopping]
+        )
+        print("validation accuracy of each epoch:", history.history["val_accuracy"])
+        print("test:", trainer.evaluate(x_test, y_test))
+        print("first five classes:", trainer.predict(x_test[:5]).argmax(axis=1))
+        trainer.export(target)
 
 
 if __name__ == "__main__":

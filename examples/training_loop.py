@@ -1,4 +1,4 @@
-"""Trains with a loop over batches, as with PyTorch: backward, clip gradients, step, scheduler.
+"""Trains with a custom loop over batches, as in PyTorch: backward, clip gradients, step, scheduler.
 
 Usage, in the project's folder:
 
@@ -19,7 +19,7 @@ CLIP = 1.0  # largest norm of all gradients together
 
 
 def batches(x: Array, y: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
-    """Shuffled batches; a torch DataLoader takes this place if you have one."""
+    """Yields shuffled batches; a torch DataLoader could be used instead."""
     order = rng.permutation(len(x))
     for first in range(0, len(x) - BATCH + 1, BATCH):
         picked = order[first : first + BATCH]
@@ -27,10 +27,10 @@ def batches(x: Array, y: Array, rng: np.random.Generator) -> Iterator[tuple[Arra
 
 
 def clip_gradients(gradients: odt.Arrays) -> None:
-    """Scales all gradients in place so that their norm is at most CLIP."""
+    """Scales all gradients in place so that the norm of all together is at most CLIP."""
     norm = np.sqrt(sum(np.vdot(g, g) for g in gradients.values()))
     for gradient in gradients.values():
-        np.multiply(gradient, min(1.0, CLIP / norm), out=gradient)
+        np.multiply(gradient, CLIP / max(norm, CLIP), out=gradient)
 
 
 def main(source: str, target: str, epochs: int = 3) -> None:

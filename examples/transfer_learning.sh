@@ -8,7 +8,7 @@ out=${1:-transfer-out}
 epochs=${2:-5}
 mkdir -p "$out"
 
-# The model that is already trained: ten classes of Fashion-MNIST.
+# Make a trained model for the ten classes of Fashion-MNIST.
 odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$out/ten"
 odt new cnn --input-shape 28,28,1 --outputs 10 -o "$out/random.tflite" --seed 1
 odt train "$out/random.tflite" \
@@ -16,18 +16,18 @@ odt train "$out/random.tflite" \
     --epochs "$epochs" --batch-size 32 --optimizer adam --learning-rate 0.001 --seed 1 \
     --export-tflite "$out/ten.tflite"
 
-# The new task: clothes, shoes or bag, with 300 samples.
+# Make the data of a new task: clothes, shoes or bag, with 300 training samples.
 new=$out/three
 clothes="T-shirt/top=clothes,Trouser=clothes,Pullover=clothes,Dress=clothes,Coat=clothes"
 shoes="Sandal=shoes,Sneaker=shoes,Ankle boot=shoes"
 odt gen-datafile fashion_mnist --data-dir examples/fashion-mnist --out-dir "$new" \
     --label-map "$clothes,Shirt=clothes,$shoes,Bag=bag" --split train test --length 300 500
 
-# A new last layer for three classes; all other weights stay.
+# Replace the last layer with one for three classes; all other weights stay unchanged.
 odt replace-head "$out/ten.tflite" --classes 3 --seed 1 --output "$out/three.tflite"
 
-# Train the new layer and its softmax only. What the other layers compute never changes, so it is
-# computed once (--cache-frozen).
+# Train only the new layer and its softmax. The outputs of the frozen layers do not change, so they
+# are computed once (--cache-frozen).
 odt train "$out/three.tflite" \
     --load-input "$new/train.input.300.bin" --load-expected "$new/train.output.300.bin" \
     --epochs "$epochs" --batch-size 30 --optimizer adam --learning-rate 0.01 --seed 1 \

@@ -15,19 +15,19 @@ from odt.kernels.opdef import Array, HyperParameter, OpDef, TensorSpec
 
 # Rows of values → the first invalid row and the reason, or None.
 Check: TypeAlias = Callable[[Array], tuple[int, str] | None]
-# A string, because numpy.random takes 15 ms to import and only odt check draws values.
+# A string, because importing numpy.random takes 15 ms and only odt check draws values.
 Rng: TypeAlias = "np.random.Generator"
 Draw: TypeAlias = "Callable[[Rng, TensorSpec], Array]"
 
 # Forms of targets; each metric supports some of them.
 DISTRIBUTIONS = "rows of probabilities"
-FRACTIONS = "values from 0 to 1, each by itself"
+FRACTIONS = "independent values from 0 to 1"
 VALUES = "values"
 LABELS = "integer labels"
 
 
 def like_output(x: TensorSpec) -> TensorSpec:
-    """Spec of targets that have one value for each element of the output."""
+    """Returns the spec of targets with one value for each element of the output."""
     return x
 
 
@@ -66,7 +66,7 @@ def draw_classes(rng: Rng, target: TensorSpec) -> Array:
 
 
 def unknown_loss(targets: Array, output: TensorSpec) -> float:
-    """Returns NaN: the loss of constant predictions is not known."""
+    """Returns NaN, because the loss of constant predictions is unknown."""
     return math.nan
 
 
@@ -85,9 +85,9 @@ class LossDef:
         check: spec of an output → check of its targets when they are read.
         draw: random generator, spec of one target → random values for it.
         constant_loss: targets of some samples, spec of one sample of the output → loss of the best
-            prediction that is the same for all samples; NaN if it is not known.
-        fuses_with: final activation that the loss is fused with: it is computed from the input of
-            the activation. Such a loss has the options from_logits and mean_over_positions.
+            constant prediction; NaN if it is unknown.
+        fuses_with: final activation with which the loss is fused: the loss is computed from the
+            activation's input. Such a loss has the options from_logits and mean_over_positions.
         default_for: final activation of outputs for which this loss is the default.
         probabilities: final activations whose outputs the loss reads as probabilities; it reads
             other outputs as logits.

@@ -1,8 +1,9 @@
 """MetricDef, the row that declares a metric, and the base classes of metrics.
 
-A metric is accumulated over the batches of a pass from outputs y and targets t. Its value is that
-of all samples together, for any batch size. The last axis of an output counts classes, as in the
-losses. Metrics process ROWS rows at a time, so that scratch memory does not grow with the batch.
+A metric is accumulated over the batches of a pass from outputs y and targets t. Its value is
+computed over all samples together, for any batch size. The last axis of an output is the classes,
+as in the losses. Metrics process ROWS rows at a time, so that scratch memory does not grow with the
+batch.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ class OutputForm:
 
 
 def forms_of(targets: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Forms in which metrics can read targets, the preferred one first.
+    """Returns the forms in which metrics can read targets, the preferred one first.
 
     Args:
         targets: form of the targets of a loss, a word of kernels/lossdef.py.
@@ -60,7 +61,7 @@ class Metric:
     """Base class of metrics."""
 
     def __init__(self, form: OutputForm) -> None:
-        """Begins without samples.
+        """Makes a metric without samples.
 
         Args:
             form: form of the outputs and targets.
@@ -72,7 +73,7 @@ class Metric:
         raise NotImplementedError
 
     def value(self) -> float:
-        """The metric of all samples so far."""
+        """Returns the metric over all samples so far."""
         raise NotImplementedError
 
     def nbytes(self, values: int) -> int:
@@ -101,7 +102,7 @@ def blocks(y: Array, t: Array, width: int) -> Iterator[tuple[Array, Array]]:
 
 
 def labels_of(t: Array, form: OutputForm) -> Array:
-    """The class of each row of targets (R, C) or (R, 1)."""
+    """Returns the class of each row of targets (R, C) or (R, 1)."""
     return t[:, 0] if form.targets == LABELS else t.argmax(axis=1)
 
 
@@ -116,7 +117,7 @@ def check_flags(t: Array, metric: str) -> None:
     if other.size:
         raise DataError(
             f"`{metric}`: targets must be 0 or 1, but got {other[0]:g}. "
-            "Of other numbers measure `mean_absolute_error` or `r2`."
+            "For other numbers use `mean_absolute_error` or `r2`."
         )
 
 
@@ -125,14 +126,14 @@ class MetricDef:
     """The row of a metric.
 
     Attributes:
-        name: name on the command line, with underscores. `_k_` in it stands for a number: the
-            metric top_k_accuracy is asked for as top_5_accuracy.
+        name: name on the command line, with underscores. A number replaces `_k_` in it:
+            top_5_accuracy selects the metric top_k_accuracy.
         make: makes the metric at the beginning of a pass, for the form of outputs and targets and,
             if the name has one, the number k.
         formula: formula of the metric over a pass, for the documentation.
         fits: forms of targets that it supports.
-        words: further names, those of Keras.
-        k: the number k if the name that is given has none; 0 for a metric without k.
+        words: further names, which are Keras'.
+        k: default of the number k; 0 for a metric without k.
         onert: number of the metric in onert_train.
         place: position in lists of metrics; metrics with the same position are sorted by name.
     """

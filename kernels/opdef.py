@@ -259,14 +259,14 @@ class HyperParameter:
 
     @property
     def rule(self) -> str:
-        """What a value must be."""
+        """Describes the rule for a value."""
         if self.switch:
             return "true or false"
         end = "" if self.most is None else f" and {'below' if self.below else 'at most'}"
         return f"a number, 0 or more{end}" + (f" {self.most:g}" if end else "")
 
     def allows(self, value: object) -> bool:
-        """Whether a value is legal."""
+        """Whether a value is valid."""
         if self.switch:
             return isinstance(value, bool | int) and value in (0, 1)
         most = math.inf if self.most is None else self.most
@@ -326,7 +326,7 @@ class UpdateRule:
     whole: bool = False
 
     def state(self, attrs: Attrs, p: TensorSpec) -> Specs:
-        """Specs of a parameter's state arrays by slot."""
+        """Returns the specs of a parameter's state arrays, by slot."""
         if self.slot_specs is not None:
             return self.slot_specs(attrs, p)
         return dict.fromkeys(self.slots(attrs), p)

@@ -1,4 +1,4 @@
-"""Losses that users write in Python, as two functions of targets and outputs."""
+"""Custom losses in Python: two functions of targets and outputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,11 +31,11 @@ def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
         loss[0] = scaled_sum(terms, scale, terms.size // len(x))
 
     def grad_x(attrs: None, *, x: Array, t: Array, scale: Array, dx: Array) -> None:
-        found = np.asarray(gradient(t, x))
-        if found.shape != x.shape:
+        result = np.asarray(gradient(t, x))
+        if result.shape != x.shape:
             rule = f"the gradient of `{name}` must have the shape of the outputs, {x.shape}"
-            raise OptionError("loss", rule, found.shape)
-        np.copyto(dx, found)
+            raise OptionError("loss", rule, result.shape)
+        np.copyto(dx, result)
         positions = np.size(value(t, x)) // len(x)
         scale_gradient(dx, scale, positions)
 
@@ -49,4 +49,4 @@ def plugin_loss(name: str, value: Function, gradient: Function) -> LossDef:
         stops=("t", "scale"),
         outputs=("loss",),
     )
-    return LossDef(op, formula="a function of the user")
+    return LossDef(op, formula="a custom function")

@@ -55,7 +55,7 @@ class Rows(Mapping[str, R]):
         self._added: dict[str, R] = {}
 
     def add(self, row: R) -> None:
-        """Adds a row of a user, which lists do not name."""
+        """Adds a custom row, which is not listed."""
         self._added[row.name] = row
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Writes a small float model with seeded weights, to train from nothing.
+"""Writes a small float model with seeded weights, to train from scratch.
 
 python tools/make_models.py cnn model.circle --input-shape 28,28,1 --classes 10 --seed 1
 

@@ -192,18 +192,18 @@ def file_gradients(
     values = np.concatenate([p.ravel() for p in parameters])
     gradients = np.concatenate([g.ravel() for g in of])
     order = np.argsort(values)
-    found: dict[str, Array] = {}
+    by_name: dict[str, Array] = {}
     places = []
     for name, data in constants.items():
         at = order[np.searchsorted(values[order], data.ravel()).clip(0, len(order) - 1)]
         if not np.array_equal(values[at], data.ravel()):
             raise ValueError(f"{name}: must be a parameter of the module")
-        found[name] = gradients[at].reshape(data.shape)
+        by_name[name] = gradients[at].reshape(data.shape)
         places.append(at)
     times = np.bincount(np.concatenate(places), minlength=len(values))
     if not (times == 1).all():
         raise ValueError(f"parameters must be in the file once, but got {np.unique(times)} times")
-    return found
+    return by_name
 
 
 def make(name: str, recipe: Recipe, folder: Path) -> dict[str, Any]:

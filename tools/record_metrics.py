@@ -3,8 +3,8 @@
 pip install -e '.[references]', then:
 python tools/record_metrics.py > tests/golden_metrics/metrics.json
 
-Each case has the outputs and targets of random samples, and the value that each program gives. The
-recorded values are those of the versions that the file names.
+Each case has the outputs and targets of random samples, and the value from each program. The file
+names the versions of the programs.
 """
 
 import json

@@ -110,14 +110,14 @@ def text_of(value: Any) -> list[str]:
 
 def public_members(value: type) -> list[tuple[str, Any]]:
     """Returns public methods and properties that the class and its bases in odt define."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for base in value.__mro__[::-1]:
         if base.__module__.startswith("odt."):
             for name, member in vars(base).items():
                 plain = not name.startswith("_") or name in ("__setitem__",)
                 if plain and (inspect.isfunction(member) or isinstance(member, property)):
-                    found[name] = member
-    return list(found.items())
+                    members[name] = member
+    return list(members.items())
 
 
 def page() -> str:

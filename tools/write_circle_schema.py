@@ -37,14 +37,14 @@ def classes() -> dict[str, Any]:
 
 def fields(name: str, text: str) -> str:
     """The fields of a table, from the code of its class."""
-    found = {}
+    result = {}
     for camel, kind, slot, default in re.findall(ADD.format(name), text):
         snake = re.sub(r"(?<!^)(?=[A-Z])", "_", camel).lower()
         code = type_of(camel, kind, text)
         number = {"True": 1, "False": 0}.get(default) or float(default)
         end = f"={number:g}" if number else ""
-        found[int(slot)] = f"{RENAMED.get(snake, snake)}:{code}{end}"
-    return " ".join(found.get(k, f"{UNUSED}:B") for k in range(max(found, default=-1) + 1))
+        result[int(slot)] = f"{RENAMED.get(snake, snake)}:{code}{end}"
+    return " ".join(result.get(k, f"{UNUSED}:B") for k in range(max(result, default=-1) + 1))
 
 
 def type_of(camel: str, kind: str, text: str) -> str:

@@ -86,10 +86,10 @@ def command(
     workers: int | None,
     **options: Any,
 ) -> None:
-    """Evaluate MODEL: loss and metrics over all samples of the data files, or of --source.
+    """Evaluate MODEL: loss and metrics over all samples of data files or of --source.
 
-    --source takes a folder of photos or sounds, one folder per class, or a table, and prepares them
-    as the training data were: MODEL holds the record if odt trained it.
+    --source is a folder of photos or sounds with one folder per class, or a table. The data are
+    prepared like the training data: models that odt trained hold the preprocessing record.
     """
     label: Label | None = None
     refuse_both(source, load_input or load_expected, as_record)

@@ -22,12 +22,12 @@ from odt.summary import describe, inspect_selected
 @click.command()
 @model_argument
 @selection_options
-@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option(
     "--svg",
     type=click.Path(),
     metavar="FILE",
-    help="Draw the graph of the operators; those with trainable parameters are filled.",
+    help="Draw the graph of the operators as SVG; operators with trainable parameters are filled.",
 )
 def command(
     model: str,
@@ -41,8 +41,8 @@ def command(
     """Show the operators of MODEL with their shapes, its parameters, training info and metadata.
 
     LAST is the --num-of-trainable-ops that trains this operator and all after it; TRAINS is the
-    number of parameters it trains. With --trainable, --freeze or --bias-only both columns and the
-    list of parameters count the selected weights only.
+    number of parameters it trains. With --trainable, --freeze or --bias-only, both columns and the
+    list of parameters count only the selected weights.
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     source = read_model(model)

@@ -1,4 +1,4 @@
-"""Add low-rank adapters (LoRA) to a model, or merge trained ones."""
+"""Make low-rank adapters (LoRA) for a model, or merge trained ones into it."""
 
 import os
 
@@ -15,7 +15,7 @@ from odt.errors import OdtError
     "--rank",
     type=click.IntRange(1),
     metavar="R",
-    help="Rank of the adapters: for a weight of O×I values, an adapter has R·(O + I).",
+    help="Rank of the adapters. The adapter of a weight with O×I values has R·(O + I) values.",
 )
 @click.option(
     "--target",
@@ -29,7 +29,7 @@ from odt.errors import OdtError
     "--alpha",
     type=float,
     metavar="A",
-    help="Scale of the adapters: their product is multiplied by A / R.  [default: R]",
+    help="Scale of the adapters: the product B A is multiplied by ALPHA / R.  [default: R]",
 )
 @click.option(
     "--seed",
@@ -42,7 +42,7 @@ from odt.errors import OdtError
     "--merge",
     type=click.Path(),
     metavar="FILE",
-    help="Merge these trained adapters into the weights of MODEL instead.",
+    help="Merge the trained adapters in FILE into the weights of MODEL.",
 )
 @click.option(
     "-o",
@@ -50,7 +50,8 @@ from odt.errors import OdtError
     type=click.Path(),
     required=True,
     metavar="FILE",
-    help="File of the adapters (.npz); with --merge of the model (.tflite or .circle).",
+    help="File of the adapters (.npz); with --merge, file of the merged model (.tflite or "
+    ".circle).",
 )
 def command(
     model: str,
@@ -61,11 +62,11 @@ def command(
     merge: str | None,
     output: str,
 ) -> None:
-    """Add low-rank adapters (LoRA) to MODEL: a small file, whose training leaves MODEL as it is.
+    """Make low-rank adapters (LoRA) for MODEL: a small file to train instead of MODEL's weights.
 
-    For a weight W, a layer computes W x + (A / R) B A x, with small matrices A and B that train. At
-    first, B is 0. `odt train MODEL --adapters FILE` trains the adapters and exports merged models,
-    which have the operators and the size of MODEL.
+    A layer with weight W and an adapter computes W x + (ALPHA / R) B A x, where only the small
+    matrices A and B train. B is 0 at first. `odt train MODEL --adapters FILE` trains the adapters.
+    Its exports are MODEL with the adapters merged into its weights.
     """
     if (rank is None) == (merge is None):
         got = "none" if merge is None else "both"

@@ -1,4 +1,4 @@
-"""Make a small model with random weights, to train from nothing."""
+"""Make a small model with random weights, to train from scratch."""
 
 import os
 from typing import Any
@@ -29,12 +29,12 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     type=click.Path(),
     required=True,
     metavar="FILE",
-    help="File of the new model; its ending, .circle or .tflite, selects the format.",
+    help="File of the new model; its extension, .circle or .tflite, selects the format.",
 )
 @click.option(
     "--input-shape",
     type=Numbers(),
-    help="Shape of a sample, such as 28,28,1, without --like.",
+    help="Shape of a sample, such as 28,28,1, if --like is left out.",
 )
 @click.option(
     "--outputs",
@@ -45,7 +45,7 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     "--activation",
     type=click.Choice(list(ACTIVATIONS)),
     help="softmax: each sample has one class. sigmoid: classes do not exclude each other, or one "
-    "yes/no output. linear: values.  [default: as --like, else softmax]",
+    "yes/no output. linear: regression.  [default: as --like, else softmax]",
 )
 @click.option(
     "--hidden",
@@ -72,8 +72,8 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
 @click.option(
     "--normalize",
     is_flag=True,
-    help="Normalization: begin with layers that standardize the input by mean and standard "
-    "deviation of --like; linear outputs end with the inverse for the expected values.",
+    help="Normalization: the first layers standardize the input with mean and standard deviation "
+    "of --like; for linear outputs, the last layers invert this for the expected values.",
 )
 @click.option(
     "--seed",
@@ -83,11 +83,12 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     help="Random seed of the weights.",
 )
 def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: Any) -> None:
-    """Make a small model with random weights, to train from nothing.
+    """Make a small model with random weights, to train from scratch.
 
     KIND is mlp (fully connected layers), cnn (convolutions with max pooling), ds-cnn
-    (depthwise-separable convolutions), autoencoder (its expected output is its input) or lstm (over
-    the first axis of a sample, time). The model computes one sample at a time; training batches it.
+    (depthwise-separable convolutions), autoencoder (whose expected output is its input) or lstm
+    (recurrent; the first axis of a sample is time). The model is made for one sample; training uses
+    any batch size.
     """
     ending = os.path.splitext(output)[1].lower()
     if ending not in FORMATS:
@@ -109,7 +110,7 @@ def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: 
 
 
 def _training(kind: str, output: str, form: Form, activation: str) -> str:
-    """The command that trains the model."""
+    """Returns the command that trains the model."""
     expected, loss = form.target_path or "FILE", form.loss
     if kind == "autoencoder":
         expected, loss = form.path, "mean_squared_error"

@@ -77,12 +77,12 @@ def command(
 ) -> None:
     """Compute the outputs of MODEL for each sample, and print or write them.
 
-    Samples are data files (--load-input), or new photos, sounds or tables (--source), prepared as
-    the training data were: MODEL holds the record if odt trained it. `--source -` reads camera
-    frames from standard input and prints a line for each.
+    Samples come from data files (--load-input), or are new photos, sounds or tables (--source),
+    which are prepared like the training data: models that odt trained hold the preprocessing
+    record. `--source -` reads camera frames from standard input and prints a line for each.
 
-    Prints all values of an output, or with --top only the largest; for --source the five largest
-    with their names, if the record has names. With --output but without --top, nothing is printed.
+    Prints all values of an output, or with --top only the largest; with --source the five largest
+    with class names, if the record has names. With --output but without --top, nothing is printed.
     """
     refuse_both(source, load_input, as_record)
     path = source or given("--load-input or --source", load_input, "the samples")

@@ -34,7 +34,7 @@ from odt.errors import OdtError
     default=24,
     show_default=True,
     metavar="N",
-    help="Number of the most wrong samples that are shown.",
+    help="Number of most wrong samples to show.",
 )
 @click.option(
     "-o",
@@ -50,10 +50,10 @@ def command(
     wrong: int,
     output: Path | None,
 ) -> None:
-    """Write a report of RUN, the folder of a run: one HTML page without external resources.
+    """Write a report of the run in the folder RUN: one HTML page without external resources.
 
-    The trained model is evaluated on the validation samples of the run, or on test samples: with
-    the confusion matrix and the most wrong samples as images, spectrograms or curves.
+    The trained model is evaluated on the validation samples of the run, or on test samples. The
+    report shows the confusion matrix, and the most wrong samples as images, spectrograms or curves.
     """
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)

@@ -1,4 +1,4 @@
-"""List and compare runs: best epoch, time and what differs in their recipes."""
+"""List and compare runs: best epoch, time and differences of their recipes."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ MOST = 40  # characters of a value
 @click.option(
     "--metric",
     metavar="NAME",
-    help="Value to compare, such as val_accuracy; the value that each run monitored if left out.",
+    help="Value to compare, such as val_accuracy; by default, the value that each run monitored.",
 )
 @click.option("--svg", "svg_path", type=click.Path(), metavar="FILE",
               help="Write a chart of the value over the epochs of all runs.")  # fmt: skip
@@ -33,11 +33,11 @@ MOST = 40  # characters of a value
 def command(
     folders: tuple[Path, ...], metric: str | None, svg_path: str | None, png: str | None
 ) -> None:
-    """List the runs in the folders DIR, which are runs or hold runs; the current one if left out.
+    """List and compare the runs in the folders DIR, by default in the current folder.
 
-    BEST is the best value of the compared metric, AT its epoch, EPOCHS the number of epochs that
-    are done, and TIME the time of all training steps. The other columns are the values in which the
-    recipes differ.
+    DIR may be a run or hold runs. BEST is the best value of the compared metric, AT the epoch of
+    this value, EPOCHS the number of completed epochs, and TIME the time of all training steps. The
+    other columns are the values in which the recipes differ.
     """
     check_outputs({"--svg": svg_path, "--png": png}, {})
     runs = [read_run(path) for path in found(folders or (Path(),))]
@@ -58,7 +58,7 @@ def command(
 
 
 def found(folders: tuple[Path, ...]) -> list[Path]:
-    """The folders of runs among and in some folders, by name.
+    """Returns the folders of runs in some folders, or these folders if they are runs, by name.
 
     Raises:
         OdtError: if a folder is missing.
@@ -72,7 +72,7 @@ def found(folders: tuple[Path, ...]) -> list[Path]:
 
 
 def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:
-    """The cells of the table, its head first."""
+    """Returns the cells of the table, with the head first."""
     differing = differences(runs)
     rows = [["RUN", "STATE", "EPOCHS", "BEST", "AT", "TIME", "METRIC", *differing]]
     for run in runs:
@@ -94,13 +94,13 @@ def rows_of(runs: list[Run], metric: str | None) -> list[list[str]]:
 
 
 def differences(runs: list[Run]) -> list[str]:
-    """Keys whose values differ between the recipes, in the order of the recipes."""
+    """Returns the keys whose values differ between recipes, in the order of the recipes."""
     keys = dict.fromkeys(key for run in runs for key in run.recipe if not key.startswith(SAME_RUN))
     return [key for key in keys if len({str(run.recipe.get(key)) for run in runs}) > 1]
 
 
 def cell(value: Any) -> str:
-    """A value of a recipe; the end of a long one, which is a path."""
+    """Formats a value of a recipe; long values are paths, of which the end is shown."""
     if value is None:
         return "-"
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -117,7 +117,7 @@ def time_of(seconds: float) -> str:
 
 
 def compared(runs: list[Run], metric: str | None) -> Chart:
-    """The chart of one value of all runs."""
+    """Returns the chart of one value for all runs."""
     names = {metric or run.monitor for run in runs}
     lines = {str(run.path): points(run.rows, metric or run.monitor) for run in runs}
     return Chart(", ".join(sorted(names)), {name: line for name, line in lines.items() if line})
@@ -127,7 +127,7 @@ def draw_png(chart: Chart, path: str) -> None:
     """Writes a chart as PNG.
 
     Raises:
-        OdtError: if matplotlib is not there, or the file cannot be written.
+        OdtError: if matplotlib is not installed, or the file cannot be written.
     """
     figure = new_figure()
     axes = figure.add_subplot()

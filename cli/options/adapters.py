@@ -9,7 +9,7 @@ adapters_option = option(
     "--adapters",
     type=click.Path(),
     metavar="FILE",
-    help="Low-rank adapters of odt lora to add to the model; only they train.",
+    help="Low-rank adapters (odt lora) to add to the model; only the adapters train.",
 )
 adapter_options = combine(
     adapters_option,
@@ -18,7 +18,7 @@ adapter_options = combine(
         "--export-adapters",
         type=click.Path(),
         metavar="FILE",
-        help="Export the trained low-rank adapters alone, an .npz; other exports merge them into "
+        help="Export only the trained low-rank adapters, as .npz. Other exports merge them into "
         "the weights.",
     ),
 )

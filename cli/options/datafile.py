@@ -30,13 +30,14 @@ source_options = combine(
            "module:function, tfds:NAME, hf:NAME."),
     option(SOURCE, "--target-source", type=FOLDER, help="Second file, with the targets."),
     option(SOURCE, "--test-source", metavar="PATH",
-           help="Second file or folder, with the test samples; all of --source trains."),
+           help="Second file or folder, with the test samples; all samples of --source are for "
+           "training."),
     option(SOURCE, "--as", "as_record", type=click.Path(), metavar="RECORD|MODEL",
-           help="Prepare new data as the training data of this JSON file or model: the same "
-           "steps and classes, in the order of the source, labels optional."),
+           help="Prepare new data like the training data of this JSON file or model: with the "
+           "same steps and classes, in the order of the source; labels are optional."),
     option(SOURCE, "--unlabelled", is_flag=True,
-           help="Take inputs without targets: all images or WAV files of any folder, a table "
-           "without a target, one array."),
+           help="Inputs without targets: all images or WAV files of a folder, a table without a "
+           "target, or one array."),
     option(SOURCE, "--label-pattern", default="", metavar="REGEX",
            help="Take the class from file names: the first group of the pattern, such as "
            "'^(\\d)_' for 7_ann_3.wav."),
@@ -55,17 +56,18 @@ source_options = combine(
 
 reading_options = combine(
     option(TABLES, "--label-column", default="-1", show_default=True,
-           help="Name or number of the target column; several with commas or as a range, such as "
-           "20-29; none for a table without targets."),
+           help="Name or number of the target column; several columns are separated by commas or "
+           "a range, such as 20-29; none for a table without targets."),
     option(TABLES, "--one-hot", multiple=True, metavar="COLUMN",
-           help="Column of words to encode as one column for each word. Repeatable."),
+           help="One-hot encoding: replace a column of words by one column of 0 and 1 for each "
+           "word. Repeatable."),
     option(TABLES, "--window", type=click.IntRange(1), metavar="ROWS",
            help="Time series: make a sample of each window of this many rows."),
     option(TABLES, "--stride", type=click.IntRange(1), default=1, show_default=True,
-           help="Rows from one window to the next."),
+           help="Distance of the windows in rows."),
     option(TABLES, "--horizon", type=click.IntRange(0), default=0, show_default=True,
-           help="Rows from the last row of a window to that of its target; above 0 the target "
-           "column is an input too."),
+           help="Distance in rows from the last row of a window to the row of its target. If it "
+           "is above 0, the target column is also an input."),
     option(TABLES, "--leave-out", multiple=True, help="Column that is no input. Repeatable."),
     option(TABLES, "--header/--no-header", default=None,
            help="Whether the first line holds the column names."),

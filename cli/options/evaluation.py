@@ -35,15 +35,15 @@ sample_options = combine(
         "--wrong",
         type=click.IntRange(1),
         metavar="N",
-        help="Print the N most wrong samples: those with the largest loss, of classes only those "
-        "that are predicted as another class.",
+        help="Print the N most wrong samples: the wrongly predicted ones with the largest loss; "
+        "for values, those with the largest loss.",
     ),
     option(
         DATA,
         "--sheet",
         type=click.Path(path_type=Path),
         metavar="PNG",
-        help="Write a contact sheet of the samples of --wrong: an image of each.",
+        help="Write a contact sheet: one image that shows the samples of --wrong.",
     ),
     option(
         DATA,

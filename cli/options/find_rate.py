@@ -9,14 +9,14 @@ find_rate_options = combine(
         OPTIMIZER,
         "--find-rate",
         is_flag=True,
-        help="Learning rate range test: print losses of some steps with a growing rate, and a "
-        "suggestion, instead of training.",
+        help="Learning rate range test instead of training: print the losses of some steps with a "
+        "growing rate, and a suggested rate.",
     ),
     option(
         OPTIMIZER,
         "--png",
         type=click.Path(),
         metavar="FILE",
-        help="Write a plot of --find-rate.",
+        help="Write a plot of --find-rate as PNG.",
     ),
 )

@@ -68,8 +68,8 @@ fit_options = combine(
         multiple=True,
         callback=lambda ctx, param, value: value or None,
         metavar="NAME[:VALUE],…",
-        help="Augmentation of the training samples, anew in each epoch, such as "
-        "flip,shift:0.1,rotate:15. Repeatable. docs/training.md lists all.",
+        help="Data augmentation: random changes of the training samples, different in each epoch, "
+        "such as flip,shift:0.1,rotate:15. Repeatable. docs/training.md lists all.",
     ),
     option(
         DATA,
@@ -100,7 +100,7 @@ fit_options = combine(
         "--validation-input",
         type=click.Path(),
         metavar="FILE",
-        help="Model inputs of validation samples, in the formats of --load-input.",
+        help="Model inputs of the validation samples, in the formats of --load-input.",
     ),
     option(
         VALIDATION,

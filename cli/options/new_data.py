@@ -25,8 +25,8 @@ new_data_options = combine(
         DATA,
         "--source",
         metavar="PATH",
-        help="New data: an image, a WAV file, a table, or a folder or archive of files, prepared "
-        "as the preprocessing record in MODEL says.",
+        help="New data: an image, a WAV file, a table, or a folder or archive of files. They are "
+        "prepared according to the preprocessing record in MODEL.",
     ),
     option(
         DATA,

@@ -13,13 +13,13 @@ from odt.cli.options.sections import GIVEN, RECIPE, RUNS, combine, option
 from odt.cli.options.types import ClassWeights
 from odt.errors import OdtError
 
-# Parameters that no recipe holds: they name a recipe or a run.
+# Parameters that are not in recipes: they name a recipe or a run.
 NO_KEYS = {"config", "print_config", "run_dir"}
 NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?(e[+-]?\d{1,3})?", re.IGNORECASE)
 
 
 def read_config(ctx: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """Lets the values of a recipe be the defaults of the options that follow."""
+    """Makes the values of a recipe the defaults of the options."""
     if path is not None:
         ctx.meta[RECIPE] = path
         ctx.default_map = read_recipe(path, ctx.command)
@@ -35,8 +35,8 @@ recipe_options = combine(
         is_eager=True,
         expose_value=False,
         callback=read_config,
-        help="Read options from a recipe, a TOML file with option names as keys and `model`. "
-        "Options on the command line precede it; its paths are relative to its folder.",
+        help="Read options from a recipe: a TOML file whose keys are option names and `model`. "
+        "Options on the command line override it. Paths in it are relative to its folder.",
     ),
     option(
         RUNS,
@@ -48,12 +48,12 @@ recipe_options = combine(
 
 
 def keys_of(command: click.Command) -> dict[str, click.Parameter]:
-    """Parameters by their keys in a recipe; the first key of a parameter is its usual one."""
-    found: dict[str, click.Parameter] = {}
+    """Returns parameters by their keys in a recipe; the usual key of a parameter is first."""
+    keys: dict[str, click.Parameter] = {}
     for p in command.params:
         names = [name.lstrip("-") for name in p.opts if name.startswith("--") or name == p.name]
-        found |= dict.fromkeys(names if p.name not in NO_KEYS and p.expose_value else [], p)
-    return found
+        keys |= dict.fromkeys(names if p.name not in NO_KEYS and p.expose_value else [], p)
+    return keys
 
 
 def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
 
     Args:
         path: path of the TOML file; paths in it are relative to its folder.
-        command: command whose options the recipe holds.
+        command: command with the options of the recipe.
 
     Raises:
-        OdtError: if the file cannot be read, has an unknown key or a value of another kind.
+        OdtError: if the file cannot be read, has an unknown key, or a value has the wrong type.
     """
     import difflib
 
@@ -76,10 +76,10 @@ def read_recipe(path: str, command: click.Command) -> dict[str, Any]:
             hint = f"Did you mean {close[0]}?" if close else "odt train --help lists the options."
             raise OdtError(f"{path}: keys must be options of odt train, but got {name}. {hint}")
         parameter = known[key]
-        found = _value(f"{path}: {name}", value, parameter)
-        if is_path(parameter, found):
-            found = os.path.join(os.path.dirname(path), found)
-        values[str(parameter.name)] = found
+        parsed = _value(f"{path}: {name}", value, parameter)
+        if is_path(parameter, parsed):
+            parsed = os.path.join(os.path.dirname(path), parsed)
+        values[str(parameter.name)] = parsed
     return values
 
 
@@ -101,7 +101,7 @@ def parse_recipe(path: str) -> dict[str, Any]:
 
 
 def _value(where: str, value: Any, parameter: click.Parameter) -> Any:
-    """A value as Click takes it: a switch, or a text or texts as on the command line."""
+    """Converts a value to the form that Click accepts: a bool, or texts as on the command line."""
     if parameter.multiple:
         items = value if isinstance(value, list) else [value]
         return [_text(where, item) for item in items]
@@ -123,10 +123,11 @@ def _shown(value: Any) -> str:
 
 
 def recipe_of(ctx: click.Context) -> dict[str, Any]:
-    """The recipe of a command line: keys and values, with absolute paths.
+    """Returns the recipe of a command line: keys and values, with absolute paths.
 
     Raises:
-        OdtError: if the command line is in ONE's spelling, whose habits have no options.
+        OdtError: if the command line is in ONE's spelling, because some of its behaviour has no
+            option.
     """
     if spelled_as_one():
         raise OdtError(
@@ -147,7 +148,7 @@ def recipe_of(ctx: click.Context) -> dict[str, Any]:
 
 
 def is_path(parameter: click.Parameter, value: Any) -> bool:
-    """Whether a value is the path of a file; class weights may be one."""
+    """Whether a value is the path of a file; the value of --class-weight may be one."""
     if isinstance(parameter.type, ClassWeights):
         from odt.core.data.sample_weights import BALANCED
 
@@ -167,11 +168,11 @@ def print_recipe(model: str, options: dict[str, Any]) -> None:
 
 
 def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
-    """Returns a recipe as TOML; values that it leaves out follow as comments.
+    """Returns a recipe as TOML; values that are left out follow as comments.
 
     Args:
         recipe: keys and values.
-        trainer: trainer of the recipe, which knows the values that are left out.
+        trainer: trainer of the recipe, which has the values that are left out.
     """
     from odt.core.recipe.resolve import values_used
 
@@ -194,7 +195,7 @@ def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:
 
 
 def toml(value: Any) -> str:
-    """Returns a value in TOML; a text that is a number becomes a number."""
+    """Returns a value as TOML; a text that is a number becomes a number."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

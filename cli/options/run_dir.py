@@ -25,7 +25,7 @@ FILE, LAST = "recipe.toml", "last.odt"
 
 
 def continue_run(ctx: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """Lets the recipe of a run be the defaults of the options, and its last checkpoint."""
+    """Makes the recipe and the last checkpoint of a run the defaults of the options."""
     recipe = os.path.join(path or "", FILE)
     if path is None or not os.path.exists(recipe):
         return path
@@ -49,13 +49,13 @@ run_options = combine(
         is_eager=True,
         callback=continue_run,
         help="Write a run to the folder DIR: recipe, versions, hashes, log, curves, best and last "
-        "checkpoint, trained model. Without MODEL, continue the run in DIR.",
+        "checkpoint, trained model. Without MODEL, resume the run in DIR.",
     ),
     option(
         RUNS,
         "--tensorboard",
         is_flag=True,
-        help="Write an event file of TensorBoard to --run-dir too.",
+        help="Also write a TensorBoard event file to --run-dir.",
     ),
     option(
         RUNS,
@@ -71,23 +71,23 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
     """Returns options that --run-dir sets.
 
     Raises:
-        OdtError: if the folder cannot be that of this run.
+        OdtError: if the folder cannot be used for this run.
     """
     path, ctx = options["run_dir"], click.get_current_context()
     if path is None:
         if options["tensorboard"]:
-            raise OdtError("--tensorboard: must be given with --run-dir, but got it alone")
+            raise OdtError("--tensorboard: must be given with --run-dir, but got it without")
         return {}
     if options["export_checkpoint"]:
         raise OdtError(
-            f"--export-checkpoint: must not be given with --run-dir, whose {LAST} is the "
-            "checkpoint, but got both. Leave it out."
+            f"--export-checkpoint: must be given without --run-dir, whose checkpoint is {LAST}, "
+            "but got both. Leave it out."
         )
     own = ctx.get_parameter_source("model") is ParameterSource.COMMANDLINE
     if ctx.meta.get(CONTINUED) and (own or ctx.meta[RECIPE] != os.path.join(path, FILE)):
         raise OdtError(
-            f"--run-dir {path}: must be a new folder, but it has a run. Continue that run with "
-            f"odt train --run-dir {path}, or give another folder."
+            f"--run-dir {path}: must be a new folder, but it has a run. Resume that run with odt "
+            f"train --run-dir {path}, or give another folder."
         )
     try:
         others = [n for n in os.listdir(path) if n[0] != "."] if os.path.lexists(path) else []
@@ -102,7 +102,7 @@ def run_files(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
-    """The callbacks that write the folder of a run, and its log."""
+    """Returns the callbacks that write the folder of a run, and its log."""
     if not options["run_dir"] and not options["log"]:
         return []
     from pathlib import Path
@@ -121,7 +121,7 @@ def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
 
 
 def _recipe() -> dict[str, Any]:
-    """The recipe of a run; a continued run keeps the checkpoint with which it began."""
+    """Returns the recipe of a run; a resumed run keeps the checkpoint with which it began."""
     ctx = click.get_current_context()
     recipe = recipe_of(ctx)
     recipe.pop("export-checkpoint", None)

@@ -138,9 +138,9 @@ regularization_options = combine(
         "--dropout",
         multiple=True,
         type=GlobRate(),
-        help="Dropout: set inputs of trained FULLY_CONNECTED layers to 0 with probability RATE in "
-        "training. GLOB selects layers by the names of their weights; by default the last one. "
-        "Repeatable.",
+        help="Dropout: during training, set inputs of trained FULLY_CONNECTED layers to 0 with "
+        "probability RATE. GLOB selects layers by the names of their weights; without GLOB, the "
+        "last one. Repeatable.",
     ),
     option(
         OPTIMIZER,
@@ -202,7 +202,7 @@ metric_option = option(
     multiple=True,
     type=MetricWord(METRICS, also=("accuracy",)),
     help="Metric to report besides the loss. accuracy selects the accuracy that fits the loss; "
-    "k in top-k-accuracy stands for a number. Repeatable.",
+    "replace k in top-k-accuracy by a number. Repeatable.",
 )
 
 loss_options = combine(

@@ -17,15 +17,15 @@ teacher_options = combine(
         "--teacher",
         type=click.Path(),
         metavar="MODEL",
-        help="Knowledge distillation: learn the outputs of this trained model, too.",
+        help="Knowledge distillation: also train on the outputs of this trained model.",
     ),
     option(
         LOSS,
         "--teacher-outputs",
         type=click.Path(),
         metavar="FILE",
-        help="Outputs of the teacher for all samples, as odt predict --output writes them, instead "
-        "of --teacher.",
+        help="Outputs of the teacher for all samples, from odt predict --output; replaces "
+        "--teacher.",
     ),
     option(
         LOSS,
@@ -39,7 +39,8 @@ teacher_options = combine(
         "--teacher-weight",
         type=click.FloatRange(0, 1, min_open=True),
         show_default="0.5",
-        help="Weight of the loss for the teacher's outputs; the targets have the rest.",
+        help="Weight of the loss for the teacher's outputs; the loss for the targets has 1 minus "
+        "this weight.",
     ),
 )
 

@@ -101,7 +101,7 @@ class LossText(Word):
 
 
 class MetricWord(Word):
-    """A metric; k in top-k-accuracy stands for a number."""
+    """A metric; replace k in top-k-accuracy by a number."""
 
     name = "metric"
 

@@ -1,4 +1,4 @@
-"""Figures of matplotlib, an extra, written as PNG."""
+"""Writes figures of matplotlib, an optional package, as PNG."""
 
 from io import BytesIO
 from typing import Any

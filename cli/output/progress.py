@@ -9,7 +9,7 @@ DELAY = 2.0  # seconds
 
 
 class Progress:
-    """A progress bar with the time left, one after the other.
+    """Progress bars with the remaining time, one after the other.
 
     Args:
         unit: unit of the numbers; B for bytes.
@@ -22,7 +22,7 @@ class Progress:
         self._bar: Any = None
 
     def begin(self, name: str, total: int | None) -> None:
-        """Ends the bar before and begins another one at 0.
+        """Ends the previous bar and begins a new one at 0.
 
         Args:
             name: text before the bar.
@@ -32,16 +32,16 @@ class Progress:
         self._name, self._total, self._begun = name, total, time.monotonic()
 
     def __call__(self, name: str, done: int, total: int | None) -> None:
-        """Moves the bar of that name, and begins it if it is another one."""
+        """Advances the bar with a name; begins a new bar if the name is new."""
         if name != self._name:
             self.begin(name, total)
         self.move(done)
 
     def move(self, done: int, note: Callable[[], str] = str) -> None:
-        """Moves the bar.
+        """Advances the bar.
 
         Args:
-            done: number that is done.
+            done: number of finished units.
             note: returns the text after the bar; called only while a bar is shown.
         """
         if not self._shown:

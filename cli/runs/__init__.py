@@ -1,1 +1,1 @@
-"""Runs: the folder that `odt train --run-dir` writes, and what shows it: charts, tables, a page."""
+"""Runs: the folder that `odt train --run-dir` writes, and its charts, tables and page."""

@@ -44,7 +44,7 @@ class Chart:
         title: name of the values.
         lines: points (x, y) by name, in order of x; y must be finite.
         x_label: name of the x axis.
-        mark: x of a vertical line, and its text; None for no line.
+        mark: position of a vertical line, and its text; None for no line.
         dashed: names of lines that are dashed.
     """
 
@@ -61,7 +61,7 @@ class Axis:
 
     Attributes:
         least, most: the smallest and the largest value.
-        first, last: their pixels.
+        first, last: pixels of these values.
         log: whether the axis is logarithmic.
     """
 
@@ -72,35 +72,35 @@ class Axis:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """The pixel of a value."""
+        """Returns the pixel of a value."""
         low, high, v = self.least, self.most, value
         if self.log:
             low, high, v = math.log(low), math.log(high), math.log(v)
         return self.first + (v - low) / (high - low) * (self.last - self.first)
 
     def ticks(self) -> list[float]:
-        """Round values along the axis."""
+        """Returns round values along the axis."""
         if self.log:
             powers = range(math.floor(math.log10(self.least)), math.ceil(math.log10(self.most)) + 1)
             for factors in ((1, 2, 5), (1, 3), (1,)):
-                found = [f * 10.0**p for p in powers for f in factors]
-                found = [t for t in found if self.least <= t <= self.most]
-                if len(found) <= TICKS + 2:
-                    return found
-            return found[:: math.ceil(len(found) / TICKS)]
+                ticks = [f * 10.0**p for p in powers for f in factors]
+                ticks = [t for t in ticks if self.least <= t <= self.most]
+                if len(ticks) <= TICKS + 2:
+                    return ticks
+            return ticks[:: math.ceil(len(ticks) / TICKS)]
         step = _round((self.most - self.least) / TICKS)
         first = math.ceil(self.least / step - 1e-9)
         return [k * step for k in range(first, math.floor(self.most / step + 1e-9) + 1)]
 
 
 def _round(step: float) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that is at least the step."""
+    """Returns the smallest of 1, 2 and 5 times a power of ten that is at least the step."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(f * power for f in (1, 2, 5, 10) if f * power >= step * (1 - 1e-9))
 
 
 def y_axis(values: Sequence[float]) -> Axis:
-    """The axis of the values; logarithmic for positive values of a wide range."""
+    """Returns the axis of the values; logarithmic for positive values of a wide range."""
     least, most = min(values), max(values)
     first, last = HEIGHT - BOTTOM, TOP
     if least > 0 and most / least > WIDE_RANGE:
@@ -150,7 +150,7 @@ def draw(chart: Chart) -> str:
 def _line(
     color: str, name: str, line: Sequence[tuple[float, float]], x: Axis, y: Axis, dashed: bool
 ) -> list[str]:
-    """A line, with marked points if these are few."""
+    """Draws a line, with marked points if there are few."""
     at = [(x.at(a), y.at(b)) for a, b in line]
     path = " ".join(f"{a:.2f},{b:.2f}" for a, b in at)
     look = f"line {color} dashed" if dashed else f"line {color}"
@@ -188,7 +188,7 @@ def svg(charts: Sequence[Chart], *, alone: bool = True) -> str:
 
     Args:
         charts: the charts.
-        alone: whether it is a file of its own, with its style and a background.
+        alone: whether it is a separate file, with style and background.
     """
     high = HEIGHT * len(charts)
     head = '<svg xmlns="http://www.w3.org/2000/svg" ' if alone else "<svg "

@@ -22,10 +22,10 @@ ENDINGS = (".csv", ".jsonl")
 
 
 def row_of(number: int, step: int, logs: Mapping[str, float], seconds: float, rate: float) -> Row:
-    """The row of an epoch; values that are not finite become None.
+    """Returns the row of an epoch; values that are not finite become None.
 
     Args:
-        number: of the epoch; 0 for the results before training.
+        number: number of the epoch; 0 for the results before training.
         step: updates so far.
         logs: loss and metrics by name.
         seconds: time of the training steps.
@@ -41,10 +41,10 @@ class EpochLog:
 
     Args:
         path: the file.
-        first: number of the first epoch to come; rows of earlier epochs are kept, after a resume.
+        first: number of the next epoch; rows of earlier epochs are kept, for a resumed run.
 
     Raises:
-        OdtError: if the file has another ending or cannot be written.
+        OdtError: if the file has another extension or cannot be written.
     """
 
     def __init__(self, path: Path, first: int = 0) -> None:
@@ -104,7 +104,7 @@ def read_rows(path: Path) -> list[Row]:
     """Reads the rows of a log of JSON lines; a missing file has none.
 
     Raises:
-        OdtError: if the file is no such log.
+        OdtError: if the file is not a log of JSON lines.
     """
     rows = []
     for line in _complete_lines(path):
@@ -118,7 +118,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _complete_lines(path: Path) -> list[str]:
-    """The lines of a file that end; none if there is no file."""
+    """Returns the complete lines of a file; none if there is no file."""
     if not path.exists():
         return []
     with reading(str(path), "must be a log of epochs", OdtError):

@@ -32,7 +32,7 @@ TABLE = _crc_table()
 
 
 def crc32c(data: bytes) -> int:
-    """CRC-32C (Castagnoli) of bytes."""
+    """Computes the CRC-32C (Castagnoli) of bytes."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
@@ -40,23 +40,23 @@ def crc32c(data: bytes) -> int:
 
 
 def masked(data: bytes) -> bytes:
-    """The checksum of a TFRecord: CRC-32C rotated right by 15 bits, plus a constant."""
+    """Computes the checksum of a TFRecord: CRC-32C rotated right by 15 bits, plus a constant."""
     crc = crc32c(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def record(message: bytes) -> bytes:
-    """A message as a TFRecord."""
+    """Encodes a message as a TFRecord."""
     length = struct.pack("<Q", len(message))
     return length + masked(length) + message + masked(message)
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def _field(number: int, kind: int, content: bytes) -> bytes:
@@ -65,14 +65,14 @@ def _field(number: int, kind: int, content: bytes) -> bytes:
 
 
 def event(seconds: float, step: int, **fields: bytes) -> bytes:
-    """An Event with the time and step, and further fields."""
+    """Encodes an Event with time, step and further fields."""
     numbers = {"file_version": 3, "summary": 5}
     parts = [_field(1, DOUBLE, struct.pack("<d", seconds)), _field(2, VARINT, _varint(step))]
     return b"".join([*parts, *(_field(numbers[n], BYTES, b) for n, b in fields.items())])
 
 
 def scalar(tag: str, value: float) -> bytes:
-    """A value of a summary."""
+    """Encodes a value of a summary."""
     content = _field(1, BYTES, tag.encode()) + _field(2, FLOAT, struct.pack("<f", value))
     return _field(1, BYTES, content)
 

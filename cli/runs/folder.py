@@ -46,7 +46,7 @@ class RowLog(odt.Callback):
     """Writes the row of each epoch to logs.
 
     Args:
-        paths: the logs, whose endings tell the format.
+        paths: paths of the logs; the extensions select the format.
     """
 
     def __init__(self, *paths: Path) -> None:
@@ -70,12 +70,12 @@ class RowLog(odt.Callback):
     def on_epoch_begin(self, epoch: int, logs: odt.Logs) -> None:
         """Adds epoch 0 before the first epoch."""
         self._rate = self.trainer.learning_rate
-        found = self.trainer.epoch
-        if found is not None and found.number == 0 and not self._begun:
-            values = self.trainer.logs(found.training)
-            if found.validation:
-                values |= self.trainer.logs(found.validation, "val_")
-            self.write(row_of(0, 0, values, found.training.seconds, self._rate))
+        record = self.trainer.epoch
+        if record is not None and record.number == 0 and not self._begun:
+            values = self.trainer.logs(record.training)
+            if record.validation:
+                values |= self.trainer.logs(record.validation, "val_")
+            self.write(row_of(0, 0, values, record.training.seconds, self._rate))
         self._begun = True
 
     def on_epoch_end(self, epoch: int, logs: odt.Logs) -> None:
@@ -99,9 +99,9 @@ class RunFolder(RowLog):
     Args:
         path: the folder.
         recipe: the recipe as TOML.
-        monitor: name of the value that tells which epoch is best.
+        monitor: name of the value that selects the best epoch.
         files: files that training reads, by option.
-        tensorboard: write event files too.
+        tensorboard: whether to write event files too.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class RunFolder(RowLog):
         self._put(RECIPE, recipe)
 
     def begin(self) -> None:
-        """Writes what is known before the first epoch."""
+        """Writes the facts that are known before the first epoch."""
         super().begin()
         self._rows = read_rows(self._folder / LOG)
         self._record["epochs"] = self.params["epochs"]
@@ -165,7 +165,7 @@ class RunFolder(RowLog):
             self._draw()
 
     def on_train_end(self, logs: odt.Logs) -> None:
-        """Draws the curves and writes how training ended."""
+        """Draws the curves and records how training ended."""
         stopped = self.trainer.stop_training
         self._record["state"] = STOPPED if stopped else FINISHED
         self._put(RECORD, json.dumps(self._record, indent=1))
@@ -190,7 +190,7 @@ class RunFolder(RowLog):
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Path, size and SHA-256 of a file; of a folder, those of its files together."""
+    """Returns path, size and SHA-256 of a file, or of all files of a folder together."""
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     digest, nbytes = hashlib.sha256(), 0
     for file in files:
@@ -202,7 +202,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def memory_of(trainer: odt.Trainer) -> dict[str, Any]:
-    """The memory of a step: what is constant, and what the arenas hold at each call."""
+    """Returns the memory of a step: constant parts, and the use of the arenas at each call."""
     core = trainer.build()
     memory, schedule = core.memory(), core.runtime.schedule
     plan = core.runtime.engines[0].plan

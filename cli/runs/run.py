@@ -24,7 +24,7 @@ NO_VALUES = ("epoch", "step", "seconds", "learning_rate")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run, as its folder tells it.
+    """A run, read from its folder.
 
     Attributes:
         path: the folder.
@@ -41,8 +41,8 @@ class Run:
     @property
     def names(self) -> list[str]:
         """Names of loss and metrics, without those of validation."""
-        found = dict.fromkeys(n for row in self.rows for n in row if n not in NO_VALUES)
-        return [n for n in found if not n.startswith("val_")]
+        names = dict.fromkeys(n for row in self.rows for n in row if n not in NO_VALUES)
+        return [n for n in names if not n.startswith("val_")]
 
     @property
     def trained(self) -> list[Row]:
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def monitor(self) -> str:
-        """Name of the value that tells which epoch is best: loss, if there is no validation."""
+        """Name of the value that selects the best epoch; loss without validation."""
         return monitored(str(self.record.get("monitor", "val_loss")), self.rows)
 
     @property
@@ -60,7 +60,7 @@ class Run:
         return self.best_of(self.monitor)
 
     def best_of(self, name: str) -> Row | None:
-        """The epoch with the best value of a name, the first of equal ones."""
+        """Returns the epoch with the best value of a name; the first if values are equal."""
         return best_row(name, self.trained)
 
     @property
@@ -70,12 +70,12 @@ class Run:
 
 
 def monitored(name: str, rows: Sequence[Row]) -> str:
-    """The name of the monitored value, or loss if rows do not have it."""
+    """Returns the name of the monitored value, or loss if rows do not have it."""
     return name if any(row.get(name) is not None for row in rows) else "loss"
 
 
 def best_row(name: str, rows: Sequence[Row]) -> Row | None:
-    """The row with the best value, the first of equal ones."""
+    """Returns the row with the best value; the first if values are equal."""
     monitor, best = Monitor(name), None
     for row in rows:
         if row.get(name) is not None and monitor.improves(row):
@@ -84,7 +84,7 @@ def best_row(name: str, rows: Sequence[Row]) -> Row | None:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder is that of a run."""
+    """Whether a folder is the folder of a run."""
     return (path / RECIPE).is_file()
 
 
@@ -92,7 +92,7 @@ def read_run(path: Path) -> Run:
     """Reads the folder of a run.
 
     Raises:
-        OdtError: if it is none, or one of its files is damaged.
+        OdtError: if the folder is not a run's, or one of its files is damaged.
     """
     if not is_run(path):
         raise OdtError(
@@ -111,7 +111,7 @@ def read_run(path: Path) -> Run:
 
 
 def charts_of(run: Run) -> list[Chart]:
-    """Charts of loss, metrics and learning rate over the epochs; the best epoch is marked."""
+    """Returns charts of loss, metrics and learning rate over the epochs; marks the best epoch."""
     best = run.best
     mark = (float(best["epoch"]), f"best: epoch {best['epoch']}") if best else None
     charts = []
@@ -124,7 +124,7 @@ def charts_of(run: Run) -> list[Chart]:
 
 
 def points(rows: Sequence[Row], name: str) -> list[tuple[float, float]]:
-    """The values of a name over the epochs."""
+    """Returns the values of a name over the epochs."""
     return [(float(r["epoch"]), float(r[name])) for r in rows if r.get(name) is not None]
 
 

@@ -1,4 +1,4 @@
-"""odt's own checkpoints: all that an exact resume needs, with names and a checksum.
+"""Checkpoints in odt's format: all that an exact resume needs, with names and a checksum.
 
     8 bytes  magic
     u32      version, u32 length of the header
@@ -34,7 +34,7 @@ VERSION = 1
 FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
-WEIGHT, AVERAGE, BEST = "weight", "ema", "best"  # roles beside the optimizer's slots
+WEIGHT, AVERAGE, BEST = "weight", "ema", "best"  # roles besides the optimizer's slots
 NONE: Mapping[int, Array] = MappingProxyType({})
 DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
 Property = str | int | float
@@ -85,7 +85,7 @@ def capture(
     properties: Mapping[str, Property] | None = None,
     best: Mapping[int, Array] = NONE,
 ) -> Checkpoint:
-    """Captures the current state; the arrays are those in training, not copies.
+    """Captures the current state. The arrays are not copied: training changes them.
 
     Args:
         graph: graph of the parameters.
@@ -120,15 +120,18 @@ def restore(
     parameters: Parameters,
     best: Mapping[int, Array] = NONE,
 ) -> None:
-    """Restores parameters from a checkpoint; they change only if all of it matches.
+    """Restores parameters from a checkpoint; nothing changes unless the whole checkpoint matches.
 
     The weights of the best epoch are restored if the checkpoint has them and `best` takes them.
 
     Raises:
-        ModelError: with a table of differences, if model or optimizer are not the same.
+        ModelError: if model or optimizer differ, with a table of the differences.
     """
     if checkpoint.is_nominal:
-        raise ModelError(f"{where}: must hold values to go on from, but is nominal: names alone")
+        raise ModelError(
+            f"{where}: must hold values to resume from, but is nominal: it holds "
+            "only names and shapes"
+        )
     mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
     roles = {e.role for e in checkpoint.entries}
     without_average = AVERAGE not in roles
@@ -156,14 +159,14 @@ def restore(
 
 
 def _groups(parameters: Parameters, best: Mapping[int, Array]) -> dict[str, Mapping[int, Array]]:
-    """The arrays of a checkpoint by role and tensor."""
+    """Returns the arrays of a checkpoint by role and tensor."""
     average = {AVERAGE: parameters.average} if parameters.average else {}
     kept = {BEST: best} if best else {}
     return {WEIGHT: parameters.tensors, **parameters.slots, **average, **kept}
 
 
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
-    """An error with the first difference on its line, and a table of all differences."""
+    """Returns an error with the first difference on its line, and a table of all in its details."""
     name, mine, stored = rows[0]
     listed = "all" if len(rows) <= MOST_LISTED else f"the first {MOST_LISTED}"
     more = f" `OdtError.details` lists {listed}."
@@ -178,16 +181,16 @@ def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError
 def _by_entry(
     graph: Graph, parameters: Parameters, best: Mapping[int, Array], *, tied: bool
 ) -> dict[tuple[str, str], list[Array]]:
-    """The arrays of the parameters by name of the tensor and role."""
-    found: dict[tuple[str, str], list[Array]] = {}
+    """Returns the arrays of the parameters by name of the tensor and role."""
+    arrays: dict[tuple[str, str], list[Array]] = {}
     firsts = first_of_buffer(graph) if tied else {}
     first = {i: firsts.get(i, i) for i in parameters.tensors}
     for role, group in _groups(parameters, best).items():
         named = {first[i]: a for i, a in group.items()}
         names = dict(zip(named, by_name(graph, named), strict=True))
         for i, a in group.items():
-            found.setdefault((names[first[i]], role), []).append(a)
-    return found
+            arrays.setdefault((names[first[i]], role), []).append(a)
+    return arrays
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -210,7 +213,7 @@ def _show(a: Array | Entry | None) -> str:
 
 
 def encode(checkpoint: Checkpoint) -> Iterator[bytes | memoryview]:
-    """The file's bytes, in pieces."""
+    """Yields the bytes of the file, in pieces."""
     text = header(checkpoint).encode()
     text += b" " * (-(FRONT.size + len(text)) % ALIGNMENT)
     crc = 0
@@ -250,13 +253,13 @@ def decode(data: bytes, where: str) -> Checkpoint:
     if len(data) < FRONT.size + CRC.size or data[: len(MAGIC)] != MAGIC:
         raise ModelError(
             f"{where}: must begin with {MAGIC!r}, but got {data[: len(MAGIC)]!r}. "
-            "It is no checkpoint of odt."
+            "The file is not a checkpoint of odt."
         )
     _, version, length = FRONT.unpack_from(data)
     if version != VERSION:
         raise ModelError(
             f"{where}: the version must be {VERSION}, but got {version}. "
-            "Convert it with the odt that wrote it: odt checkpoint convert."
+            "Convert it with the version of odt that wrote it: odt checkpoint convert."
         )
     body = memoryview(data)[: -CRC.size]
     (crc,) = CRC.unpack(data[-CRC.size :])
@@ -266,8 +269,8 @@ def decode(data: bytes, where: str) -> Checkpoint:
             "The file is damaged or truncated."
         )
     begin = FRONT.size + length
-    found, is_nominal = parse_header(bytes(body[FRONT.size : begin]), where)
-    sizes = [0 if is_nominal else e.nbytes for e in found.entries]
+    checkpoint, is_nominal = parse_header(bytes(body[FRONT.size : begin]), where)
+    sizes = [0 if is_nominal else e.nbytes for e in checkpoint.entries]
     steps = [n + -n % ALIGNMENT for n in sizes]
     if begin + sum(steps) != len(body):
         raise ModelError(
@@ -275,15 +278,15 @@ def decode(data: bytes, where: str) -> Checkpoint:
             "The file is damaged or truncated."
         )
     if is_nominal:
-        return found
+        return checkpoint
     starts = accumulate(steps, initial=begin)
     arrays = [
         np.frombuffer(body, np.dtype(e.dtype).newbyteorder("<"), math.prod(e.shape), at).reshape(
             e.shape
         )
-        for e, at in zip(found.entries, starts, strict=False)
+        for e, at in zip(checkpoint.entries, starts, strict=False)
     ]
-    return replace(found, arrays=tuple(arrays))
+    return replace(checkpoint, arrays=tuple(arrays))
 
 
 def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
@@ -295,7 +298,7 @@ def parse_header(text: bytes | str, where: str) -> tuple[Checkpoint, bool]:
     try:
         head = json.loads(text)
         return _checked(head), head["nominal"]
-    except Exception as e:  # JSON may be anything
+    except Exception as e:  # JSON may hold values of any type
         raise ModelError(
             f"{where}: its header must be as odt writes it, but got: {reason(e)}."
         ) from e
@@ -312,7 +315,7 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
             raise ValueError(f"dtype {printable(e.dtype)}")
         check_shape(e.shape, np.dtype(e.dtype).itemsize)
     if len({(e.tensor, e.role) for e in entries}) < len(entries):
-        raise ValueError("an array that stands twice")
+        raise ValueError("an array that occurs twice")
     values = {string(name): value for name, value in head["hyper_parameters"].items()}
     if type(values.get("learning_rate")) is not float:
         raise TypeError(f"learning_rate {values.get('learning_rate')!r}")
@@ -327,7 +330,7 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
 
 
 def nominal(checkpoint: Checkpoint) -> Checkpoint:
-    """The nominal checkpoint: names and shapes without values."""
+    """Returns the nominal checkpoint: names and shapes without values."""
     return replace(checkpoint, arrays=())
 
 

@@ -1,7 +1,8 @@
-"""Reads and writes checkpoints in all formats: odt's own, onert's, .npz and .h5.
+"""Reads and writes checkpoints in all formats: odt's, onert's, .npz and .h5.
 
 .npz and .h5 files hold each array under role/tensor, such as weight/dense_0/w, and the header as
-JSON under `header`. In .h5 the name of a tensor is percent-encoded, since a slash makes a group.
+JSON under `header`. In .h5 the name of a tensor is percent-encoded, because a slash separates
+groups.
 """
 
 import io
@@ -33,12 +34,12 @@ from odt.kernels.opdef import Array
 
 HEADER = "header"
 SOUND = "must be a checkpoint as odt writes it"
-FORMATS = {".odt": "odt", ".npz": "npz", ".h5": "h5", ".hdf5": "h5"}  # others are onert's
+FORMATS = {".odt": "odt", ".npz": "npz", ".h5": "h5", ".hdf5": "h5"}  # all other files are onert's
 BEGINNINGS = {checkpoint.MAGIC: "odt", b"PK\x03\x04": "npz", b"\x89HDF\r\n\x1a\n": "h5"}
 
 
 def format_of(data: bytes) -> str:
-    """Recognises the format by the first bytes: odt, npz, h5 or onert."""
+    """Detects the format by the first bytes: odt, npz, h5 or onert."""
     return next((name for begin, name in BEGINNINGS.items() if data.startswith(begin)), "onert")
 
 
@@ -48,10 +49,10 @@ def decode_any(data: bytes, where: str, model: Model | None = None) -> Checkpoin
     Args:
         data: bytes of the file.
         where: the file's name in messages.
-        model: model of an onert checkpoint, which has no names of tensors.
+        model: model of an onert checkpoint, which holds no tensor names.
 
     Raises:
-        ModelError: if the checkpoint is damaged, or of another model.
+        ModelError: if the checkpoint is damaged or belongs to another model.
         OptionError: if an onert checkpoint is given without a model.
     """
     kind = format_of(data)
@@ -63,35 +64,35 @@ def decode_any(data: bytes, where: str, model: Model | None = None) -> Checkpoin
 
 
 def write_any(
-    path: str | os.PathLike[str], found: Checkpoint, where: str, model: Model | None = None
+    path: str | os.PathLike[str], written: Checkpoint, where: str, model: Model | None = None
 ) -> None:
     """Writes a checkpoint in the format given by the suffix of the name.
 
     Args:
         path: the file to write.
-        found: the checkpoint.
+        checkpoint: the checkpoint.
         where: name of the file that the checkpoint comes from.
         model: the model, all of whose constants an onert checkpoint holds.
 
     Raises:
-        ModelError: if the checkpoint is of another model, or the file cannot be written.
+        ModelError: if the checkpoint belongs to another model, or the file cannot be written.
         OptionError: if the format cannot hold the checkpoint.
     """
     kind = FORMATS.get(os.path.splitext(path)[1].lower(), "onert")
     chunks: Iterable[Any]
     if kind == "onert":
-        chunks = [_to_onert(found, where, model)]
+        chunks = [_to_onert(written, where, model)]
     elif kind == "odt":
-        chunks = checkpoint.encode(found)
+        chunks = checkpoint.encode(written)
     else:
-        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](found, os.fspath(path))]
+        chunks = [{"npz": _to_npz, "h5": _to_h5}[kind](written, os.fspath(path))]
     write_atomically(path, chunks)
 
 
-def _to_npz(found: Checkpoint, where: str) -> memoryview:
+def _to_npz(written: Checkpoint, where: str) -> memoryview:
     out = io.BytesIO()
-    named = dict(zip(map(_key, found.entries), found.arrays, strict=False))
-    np.savez(out, allow_pickle=False, **{HEADER: np.array(checkpoint.header(found)), **named})
+    named = dict(zip(map(_key, written.entries), written.arrays, strict=False))
+    np.savez(out, allow_pickle=False, **{HEADER: np.array(checkpoint.header(written)), **named})
     return out.getbuffer()
 
 
@@ -106,12 +107,12 @@ def _from_npz(data: bytes, where: str) -> Checkpoint:
         return _assemble(str(file[HEADER]), where, lambda e: file[_key(e)])
 
 
-def _to_h5(found: Checkpoint, where: str) -> memoryview:
+def _to_h5(written: Checkpoint, where: str) -> memoryview:
     h5py = load_h5py(where, ModelError)
     out = io.BytesIO()
     with h5py.File(out, "w") as file:
-        file[HEADER] = checkpoint.header(found)
-        for entry, a in zip(found.entries, found.arrays, strict=False):
+        file[HEADER] = checkpoint.header(written)
+        for entry, a in zip(written.entries, written.arrays, strict=False):
             file[_h5_key(entry)] = a
     return out.getbuffer()
 
@@ -124,11 +125,11 @@ def _from_h5(data: bytes, where: str) -> Checkpoint:
 
 
 def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Checkpoint:
-    found, is_nominal = parse_header(text, where)
+    checkpoint, is_nominal = parse_header(text, where)
     if is_nominal:
-        return found
+        return checkpoint
     arrays: list[Array] = []
-    for entry in found.entries:
+    for entry in checkpoint.entries:
         a = read(entry)
         if (a.shape, a.dtype.name) != (entry.shape, entry.dtype):
             raise ModelError(
@@ -136,7 +137,7 @@ def _assemble(text: bytes | str, where: str, read: Callable[[Entry], Any]) -> Ch
                 f"header says, but got {a.shape} {a.dtype.name}"
             )
         arrays.append(np.asarray(a))
-    return replace(found, arrays=tuple(arrays))
+    return replace(checkpoint, arrays=tuple(arrays))
 
 
 def _key(entry: Entry) -> str:
@@ -145,7 +146,7 @@ def _key(entry: Entry) -> str:
 
 def _h5_key(entry: Entry) -> str:
     name = quote(entry.tensor, safe=" :;,+()[]")
-    if not name.strip("."):  # . and .. are groups too, and nothing is no name
+    if not name.strip("."):  # . and .. name groups too, and a name must not be empty
         name = name.replace(".", "%2E") or "%"
     return f"{entry.role}/{name}"
 
@@ -157,7 +158,7 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
     info = stored_training_info(model)
     fields = info.given() if info else {}
     optimizer = "adam" if "m" in sizes else "sgd"
-    if fields.get("optimizer") != optimizer:  # the model's values are another optimizer's
+    if fields.get("optimizer") != optimizer:  # the model's values belong to another optimizer
         default = TrainingInfo()
         fields |= {"hyper_parameters": {}, "learning_rate": default.learning_rate}
     fields |= {"optimizer": optimizer}
@@ -172,7 +173,7 @@ def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
 
 
 def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
-    """The operators that trained, as their moments show; None for all."""
+    """Returns the operators that were trained, by their moments; None for all."""
     order = checkpoint_order(graph)
     trained = {i for i, size in zip(order, sizes, strict=False) if size}
     using = {n.origin for n in graph.nodes if trained & set(n.inputs)}
@@ -180,8 +181,8 @@ def _with_moments(graph: Graph, sizes: list[int]) -> tuple[int, ...] | None:
     return None if floats <= trained else tuple(sorted(using))
 
 
-def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
-    model, resume = _needed(model), Resume(where, found)
+def _to_onert(checkpoint: Checkpoint, where: str, model: Model | None) -> bytes:
+    model, resume = _needed(model), Resume(where, checkpoint)
     with _trainer(model, resume.training_info) as trainer:
         resume.restore(trainer.graph, trainer.parameters)
         return b"".join(onert_checkpoint.encode(trainer.graph, trainer.parameters))
@@ -190,17 +191,17 @@ def _to_onert(found: Checkpoint, where: str, model: Model | None) -> bytes:
 def _needed(model: Model | None) -> Model:
     if model is None:
         raise OptionError(
-            "model", "must be given, because onert's checkpoints name no tensors", "none"
+            "model", "must be given, because onert's checkpoints hold no tensor names", "none"
         )
     return model
 
 
 def _trainer(model: Model, fields: Callable[[Graph], Mapping[str, Any]]) -> Trainer:
-    """Holds what trains; the loss matters to nothing here, so any will do where none is known.
+    """Makes a trainer that holds the weights. No loss is computed, so an unknown one may be any.
 
     Args:
         model: model of the checkpoint.
-        fields: gives the fields of TrainingInfo that the checkpoint stores.
+        fields: returns the fields of TrainingInfo that the checkpoint stores.
     """
     recipe = prepare(lower_model(model), saved=fields)
     graph, info = recipe.graph, recipe.info

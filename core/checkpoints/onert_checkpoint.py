@@ -30,7 +30,7 @@ from odt.kernels.opdef import Array
 MAGIC, SCHEMA = 429, 1
 HEADER = struct.Struct("<HBBIIII")
 FOOTER = struct.Struct("<II")
-LARGEST = 2**32 - 1  # bytes and steps: both are 32 bits wide
+LARGEST = 2**32 - 1  # sizes and steps have 32 bits
 MOMENTS = ("m", "v")
 
 
@@ -38,7 +38,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
     """Encodes a checkpoint, piece by piece.
 
     Args:
-        graph: as in the file.
+        graph: graph as in the file.
         parameters: trained weights; the other constants come from the graph.
 
     Raises:
@@ -57,8 +57,8 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
     parts = [i for i, a in parameters.trained.items() if a.shape != parameters.tensors[i].shape]
     if parts:
         raise ModelError(
-            "checkpoint: onert's format holds the state of whole tensors, but of "
-            f"{graph.label(parts[0])} only channels train. Give a name that ends in .odt."
+            "checkpoint: onert's format holds the state of whole tensors, but only some channels "
+            f"of {graph.label(parts[0])} train. Give a name that ends in .odt."
         )
     order = checkpoint_order(graph)
     sections = [[_weight(graph, parameters, i) for i in order]]
@@ -73,7 +73,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         )
     first, second = starts[1], starts[2] if slots else 0
     yield HEADER.pack(MAGIC, SCHEMA, 0, first, second, starts[-1], len(order))
-    # The first section's table follows the header, whose last field counts it.
+    # The first section's table follows the header, whose last field is its length.
     for start, arrays in zip(starts, sections, strict=False):
         at = start + 4 * len(order)
         for a in arrays:
@@ -83,23 +83,23 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
             yield np.ascontiguousarray(a).reshape(-1).view(np.uint8).data
     yield FOOTER.pack(parameters.step, 0)
     for file in mapped_files(tensor.data for tensor in graph.tensors):
-        file.check()  # the constants that do not train come from there
+        file.check()  # constants that do not train are read from it
 
 
 def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> None:
-    """Restores parameters from a checkpoint; they change only if all of it matches.
+    """Restores parameters from a checkpoint; nothing changes unless the whole checkpoint matches.
 
-    The tensors may be in another order than that of this build of onert, if their sizes identify
+    The order of the tensors may differ from that of this build of onert if their sizes identify
     them.
 
     Args:
         data: bytes of the checkpoint.
         where: the checkpoint's name in messages.
-        graph: as in the model's file.
+        graph: graph as in the model's file.
         parameters: parameters to restore.
 
     Raises:
-        ModelError: if the checkpoint is damaged or of another model.
+        ModelError: if the checkpoint is damaged or belongs to another model.
     """
     first, second, footer, count = _header(data, where)
     order = checkpoint_order(graph)
@@ -117,7 +117,7 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
     if adam:
         sections.append(("m", _section(data, where, first, second, count)))
         sections.append(("v", _section(data, where, second, footer, count)))
-    found: list[tuple[Array, bytes]] = []
+    restored: list[tuple[Array, bytes]] = []
     as_first = _trained_as_first(graph, parameters, order, sections[-1][1]) if adam else {}
     for slot, blobs in sections:
         values = dict(zip(order, blobs, strict=True))
@@ -126,9 +126,10 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
             if i not in parameters.tensors:
                 if not slot and blob != _weight(graph, parameters, i).tobytes():
                     raise ModelError(
-                        f"{where}: {graph.label(i)}: must be as in the model, because it does not "
-                        "train now, but it has been trained. Give all that was trainable, or "
-                        "export a model from there and train that."
+                        f"{where}: {graph.label(i)}: must have the model's values, because it "
+                        "does not train now, but it has been trained. Select all weights that "
+                        "were trainable, or export a model from the checkpoint and train that "
+                        "model."
                     )
                 continue
             target = parameters.slots[slot][i] if slot else parameters.tensors[i]
@@ -137,8 +138,8 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
                     f"{where}: {slot or 'weights'} of {graph.label(i)}: must have {target.nbytes} "
                     f"bytes, but got {len(blob)}. It was written with fewer trainable operators."
                 )
-            found.append((target, blob))
-    for target, blob in found:
+            restored.append((target, blob))
+    for target, blob in restored:
         target[...] = np.frombuffer(blob, target.dtype).reshape(target.shape)
     parameters.step = FOOTER.unpack_from(data, footer)[0]
 
@@ -146,9 +147,10 @@ def decode(data: bytes, where: str, graph: Graph, parameters: Parameters) -> Non
 def _trained_as_first(
     graph: Graph, parameters: Parameters, order: Sequence[int], moments: Sequence[bytes]
 ) -> dict[int, int]:
-    """Tensors without moments whose buffer a tensor with moments shares → the first such tensor.
+    """Maps each tensor without moments to the first tensor with moments that shares its buffer.
 
-    odt once trained tensors of one buffer as one weight, and kept its state with the first.
+    Earlier versions of odt trained tensors of one buffer as one weight, with the state of the
+    first.
     """
     first = first_of_buffer(graph)
     trained = {i for i, m in zip(order, moments, strict=True) if m}
@@ -160,10 +162,10 @@ def _trained_as_first(
 
 
 def with_weights(data: bytes, where: str, graph: Graph) -> Graph:
-    """Replaces all constants of a graph, also those that do not train, by a checkpoint's weights.
+    """Replaces all constants of a graph, even those that do not train, with a checkpoint's weights.
 
     Raises:
-        ModelError: if the checkpoint is damaged or of another model.
+        ModelError: if the checkpoint is damaged or belongs to another model.
     """
     first, _, _, count = _header(data, where)
     order = checkpoint_order(graph)
@@ -189,7 +191,7 @@ def _check_count(where: str, count: int, wanted: int) -> None:
 
 
 def contents(data: bytes, where: str) -> tuple[int, dict[str, list[int]]]:
-    """The step, and the sizes of the tensors in each section: weights, and Adam's m and v.
+    """Returns the step, and the tensor sizes of each section: weights, and Adam's m and v.
 
     Raises:
         ModelError: if the checkpoint is damaged.
@@ -215,7 +217,7 @@ def _optimizer(parameters: Parameters) -> str:
 
 
 def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
-    """Offsets of the sections and the number of tensors, all checked."""
+    """Reads and checks the offsets of the sections and the number of tensors."""
     size = len(data)
     least = HEADER.size + FOOTER.size
     if size < least:
@@ -246,7 +248,8 @@ def _header(data: bytes, where: str) -> tuple[int, int, int, int]:
             )
     if not second and first != footer:
         raise ModelError(
-            f"{where}: without second moments the first must be none, but got offset {first}"
+            f"{where}: a file without second moments must have no first moments, but got offset "
+            f"{first}"
         )
     return first, second, footer, count
 
@@ -263,7 +266,7 @@ def _section(data: bytes, where: str, start: int, stop: int, count: int) -> list
 
 
 def _identify(where: str, graph: Graph, order: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The tensor of each blob."""
+    """Returns the tensor of each blob."""
     expected = [_nbytes(graph, i) for i in order]
     if list(sizes) == expected:
         return list(order)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from odt.core.model.graph import ABSENT, Graph
 
-# Bucket counts that libstdc++'s maps grow through, each at least twice the one before.
+# Bucket counts of libstdc++'s growing maps, each at least twice the one before.
 _BUCKETS = (
     *(13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933),
     *(351061, 712697, 1447153, 2938679, 5967347, 12117689),
@@ -19,8 +19,8 @@ _BUCKETS = (
 class HashOrder:
     """The iteration order of a std::unordered_map<uint32> with identity hash.
 
-    A key goes in front of the first key of its bucket, or to the very front if its bucket is
-    empty. Growing inserts the keys again, in their order, by the same rule.
+    A new key is inserted before the first key of its bucket, or before all keys if its bucket is
+    empty. When the map grows, the keys are inserted again in their order, by the same rule.
     """
 
     def __init__(self, keys: Iterable[int] = ()) -> None:
@@ -46,7 +46,7 @@ class HashOrder:
         self._place(key)
 
     def erase(self, keys: set[int]) -> None:
-        """Removes keys; order and buckets of the other keys stay."""
+        """Removes keys; the other keys keep their order and buckets."""
         self.keys = [k for k in self.keys if k not in keys]
 
     def _place(self, key: int) -> None:
@@ -56,10 +56,10 @@ class HashOrder:
 
 
 def checkpoint_order(graph: Graph) -> list[int]:
-    """Tensor indices of the constants in checkpoint order, a shared constant once for each use.
+    """Returns the constants' tensor indices in checkpoint order, a shared one once for each use.
 
     Args:
-        graph: as in the file.
+        graph: graph as in the file.
     """
     count = len(graph.tensors)
     used = {i for n in graph.nodes for i in (*n.inputs, *n.outputs) if i != ABSENT}
@@ -92,10 +92,10 @@ def checkpoint_order(graph: Graph) -> list[int]:
 
 
 def _copies(graph: Graph) -> list[int]:
-    """Tensors of the copies that onert makes of constants with several readers.
+    """Returns the tensors of the copies that onert makes of constants with several readers.
 
-    The last operator keeps the original; its constants in turn give copies to the other readers,
-    from the last to the first.
+    The last operator keeps the original. For each of its constants in turn, the other readers get
+    copies, from the last reader to the first.
     """
     users: dict[int, list[int]] = {}
     for k, node in enumerate(graph.nodes):

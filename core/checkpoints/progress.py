@@ -9,7 +9,7 @@ from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
 
 MOST_NUMBER = 2**63
-# Progress that the files of the first odt do not say.
+# Values of fields that files of the first release of odt lack.
 ADDED: Mapping[str, Any] = {
     "trainable_tensors": None,
     "sparse": (),
@@ -42,15 +42,15 @@ class Progress:
     Attributes:
         step: number of updates made.
         epoch: number of the current epoch; 1 is the first.
-        position: number of its steps that are done.
-        shuffle, seed: determine the order of samples, together with the epoch.
+        position: number of completed steps of this epoch.
+        shuffle, seed: together with the epoch, they determine the order of samples.
         samples: number of training samples.
-        batch, micro_batch, workers: schedule of a batch.
-        loss, reduction: loss function; for None, the model's output determines the loss.
+        batch, micro_batch, workers: batch size, and how a batch is split.
+        loss, reduction: loss function and reduction; if None, the output determines the loss.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
-        sparse: filters of which only the given output channels train, by tensor.
-        kernels: compiled or NumPy kernels.
+        sparse: output channels that train, for filters trained in part, by tensor.
+        kernels: kernels in use, compiled or NumPy.
         drop_last: whether a last batch that is not full was left out.
         stratified: whether validation samples were drawn from each class.
         tied_by_buffer: whether tensors that share a buffer were one weight, named after the first.
@@ -146,7 +146,7 @@ def string(value: Any) -> str:
     """Checks a string; raises TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"{printable(repr(value))} instead of a string")
-    value.encode()  # JSON can spell what UTF-8 cannot
+    value.encode()  # JSON can express strings that UTF-8 cannot encode
     return value
 
 

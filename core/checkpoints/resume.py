@@ -33,8 +33,8 @@ class Resume:
     """A checkpoint from which to resume training.
 
     Attributes:
-        path: the file.
-        own: the checkpoint in odt's own format; None for onert's, which holds no options.
+        path: path of the file.
+        own: a checkpoint in odt's format; None for onert's format, which holds no options.
         data: bytes of a checkpoint in onert's format.
         new_data: whether the run has other data, and begins with epoch 1.
     """
@@ -54,10 +54,10 @@ class Resume:
         return self.own.properties if self.own else {}
 
     def training_info(self, graph: Graph) -> dict[str, Any]:
-        """Fields of TrainingInfo that the checkpoint holds.
+        """Returns the fields of TrainingInfo that the checkpoint holds.
 
         Args:
-            graph: as in the file.
+            graph: graph as in the file.
 
         Raises:
             ModelError: if a field has an invalid value.
@@ -97,7 +97,7 @@ class Resume:
         return fields | self._schedule(progress.schedule)
 
     def _schedule(self, text: str) -> dict[str, Any]:
-        """The field of the schedule; none for a constant rate or a class of the user."""
+        """Returns the field of the schedule; none for a constant rate or a user-defined class."""
         if not text or text.startswith(Schedule.word):
             return {}
         try:
@@ -131,10 +131,10 @@ class Resume:
     def on(self, graphs: LoweredGraphs) -> LoweredGraphs:
         """Returns the graphs with the weights of an onert checkpoint, which holds all constants.
 
-        odt's own checkpoints hold trained weights only, which `restore` sets.
+        Checkpoints in odt's format hold only trained weights, which `restore` sets.
 
         Raises:
-            ModelError: if the checkpoint is of another graph.
+            ModelError: if the checkpoint belongs to another graph.
         """
         if self.own is not None or not self.data:
             return graphs
@@ -160,7 +160,7 @@ class Resume:
             )
 
     def restore(self, graph: Graph, parameters: Parameters, best: Best | None = None) -> None:
-        """Restores parameters; they change only if all of the checkpoint matches.
+        """Restores parameters; nothing changes unless the whole checkpoint matches.
 
         Args:
             graph: graph of the parameters.
@@ -185,14 +185,14 @@ class Resume:
     def schedule(
         self, batch: int, micro_batch: int | None, workers: int | None
     ) -> tuple[int | None, int | None]:
-        """Micro-batch and workers: as given, else the checkpoint's if the batch size is equal."""
+        """Returns micro-batch and workers: as given, else the checkpoint's for equal batch size."""
         then = self.progress
         if self.own is None or batch != then.batch:
             return micro_batch, workers
         return micro_batch or then.micro_batch, workers or then.workers
 
     def start(self, samples: int, steps: int) -> tuple[int, int]:
-        """The epoch at which to resume, and the number of its batches that are done.
+        """Returns the epoch in which to resume, and the number of its completed batches.
 
         Args:
             samples: samples in a step of the resumed training.
@@ -202,7 +202,7 @@ class Resume:
         return then.epoch, min(then.position * then.batch * then.accumulate // samples, steps)
 
     def warning(self, trainer: Trainer, order: EpochOrder) -> str | None:
-        """A warning about changed options that change bits of the results; None without any."""
+        """Returns a warning about changed options that change bits of the results, else None."""
         if self.own is None or self.new_data:
             return None
         now = checkpoint.capture(trainer.graph, trainer.parameters, progress_of(trainer, order))
@@ -213,7 +213,8 @@ class Resume:
         )
         if not shared_buffers(trainer.graph).keys() & trainer.parameters.tensors.keys():
             same.add("tied_by_buffer")
-        same |= {name for name in ("loss", "samples") if not then[name]}  # converted from onert's
+        # A checkpoint converted from onert's format lacks these values.
+        same |= {name for name in ("loss", "samples") if not then[name]}
         rows = [
             f"{name.replace('_', ' ')} {printable(then[name]) or 'none'}, "
             f"now {printable(new[name]) or 'none'}"
@@ -235,7 +236,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_resume(path: str | os.PathLike[str]) -> Resume:
-    """Reads a checkpoint of odt or onert, recognised by its first bytes.
+    """Reads a checkpoint of odt or onert, detected by its first bytes.
 
     Raises:
         ModelError: if the file cannot be read, or is a damaged checkpoint of odt.
@@ -247,7 +248,7 @@ def read_resume(path: str | os.PathLike[str]) -> Resume:
 
 
 def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
-    """The progress of a trainer at its beginning."""
+    """Returns the progress of a trainer before its first step."""
     schedule = trainer.runtime.schedule
     return Progress(
         shuffle=order.shuffle,
@@ -258,7 +259,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         batch=schedule.batch,
         micro_batch=schedule.micro_batch,
         workers=schedule.workers,
-        loss=trainer.info.loss or "",  # losses of single outputs have to be given again
+        loss=trainer.info.loss or "",  # losses of single outputs must be given again
         reduction=trainer.info.reduction,
         trainable_ops=trainer.info.trainable_ops,
         trainable_tensors=trainer.info.trainable_tensors,
@@ -281,7 +282,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
 
 
 def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:
-    """Constants that differ between two graphs, by tensor index."""
+    """Returns the constants that differ between two graphs, by tensor index."""
     pairs = zip(before.tensors, after.tensors, strict=True)
     return {
         i: new.data

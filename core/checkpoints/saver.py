@@ -17,13 +17,13 @@ class Saver:
     """Writes checkpoints to one file during training; the file is always complete.
 
     Args:
-        path: the file: suffix .odt for odt's own format, any other for onert's. None writes
+        path: path of the file: suffix .odt for odt's format, any other for onert's. None writes
             nothing.
         trainer: the trainer whose state to write.
         order: order of the training samples.
         every: steps between two checkpoints; 0 for one after each epoch.
-        properties: properties of the user, which only odt's format holds.
-        before: the checkpoint from which training resumed; its properties are kept.
+        properties: user metadata, which only odt's format holds.
+        before: the checkpoint from which training resumes; its properties are kept.
 
     Raises:
         OptionError: if the format cannot hold the state or the properties.
@@ -55,17 +55,17 @@ class Saver:
         if given and not self._own:
             raise OptionError(
                 "properties",
-                "must go into a checkpoint of odt's own",
+                "must be saved in odt's format",
                 path,
                 f"Give a name that ends in {OWN_SUFFIX}.",
             )
         if path is not None:
-            AtomicFile(path).discard()  # better refused now than after an epoch
+            AtomicFile(path).discard()  # an error now, not after an epoch
             remove_leftovers(os.path.dirname(os.path.realpath(path)))
             next(self._encoded())
 
     def step(self, epoch: int, number: int) -> None:
-        """Writes a checkpoint if one is due; call it after each step.
+        """Writes a checkpoint if it is due; must be called after each step.
 
         The one of an epoch's last step is due at the end of the epoch, when it has been validated.
         """
@@ -76,12 +76,12 @@ class Saver:
             self.write()
 
     def epoch(self) -> None:
-        """Writes a checkpoint if one is due; call it after each epoch."""
+        """Writes a checkpoint if it is due; must be called after each epoch."""
         if self._due or not self.every:
             self.write()
 
     def finish(self) -> None:
-        """Writes the last checkpoint; call it when training ends or is stopped."""
+        """Writes the last checkpoint; must be called when training ends or is stopped."""
         if self._written != self._reached:
             self.write()
 
@@ -92,7 +92,7 @@ class Saver:
         self._written, self._due = self._reached, False
 
     def write_to(self, path: str) -> None:
-        """Writes the state as it is now to another file, in the format that its name says."""
+        """Writes the current state to another file, in the format of its suffix."""
         if path.endswith(OWN_SUFFIX):
             write_atomically(path, checkpoint.encode(self.state()))
         else:
@@ -101,9 +101,9 @@ class Saver:
             )
 
     def rescue(self, path: str) -> None:
-        """Writes the current state to another file, in odt's own format.
+        """Writes the current state to another file, in odt's format.
 
-        That format needs no bytes of the model's file, which may be lost.
+        odt's format needs no bytes of the model's file, which may be lost.
         """
         write_atomically(path, checkpoint.encode(self.state()))
 

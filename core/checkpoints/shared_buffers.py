@@ -7,7 +7,7 @@ from odt.core.model.graph import Graph, first_of_buffer
 
 
 def with_separate_weights(progress: Progress, graph: Graph) -> Progress:
-    """Converts progress in which weights that share a buffer were tied, to separate weights."""
+    """Converts progress that ties weights of a shared buffer to progress with separate weights."""
     if not progress.tied_by_buffer:
         return progress
     shared, only = shared_buffers(graph), progress.trainable_tensors
@@ -19,7 +19,7 @@ def with_separate_weights(progress: Progress, graph: Graph) -> Progress:
 
 
 def shared_buffers(graph: Graph) -> dict[int, list[int]]:
-    """Maps each constant that shares its buffer to all constants of the buffer that nodes read."""
+    """Maps each constant with a shared buffer to all constants of that buffer that nodes read."""
     read = {i for n in graph.nodes for i in n.inputs}
     first = first_of_buffer(graph)
     groups: dict[int, list[int]] = {}

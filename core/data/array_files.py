@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 HDF5 = b"\x89HDF\r\n\x1a\n"
 NPY = b"\x93NUMPY"
 ZIP = b"PK\x03\x04"
-SOUND_HDF5 = "must be a sound HDF5 file"
-COPY = 1 << 20  # bytes at a time when an archive's member is unpacked
+SOUND_HDF5 = "must be a valid HDF5 file"
+COPY = 1 << 20  # bytes unpacked at a time from an archive
 
 # A mapped array or an HDF5 data set.
 Rows: TypeAlias = Any
@@ -54,7 +54,7 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
         raise ValueError("Python objects")
     check_shape(shape, dtype.itemsize)
     order: Literal["C", "F"] = "F" if fortran else "C"
-    # The map keeps the file's bytes alive, even if the file has no name any more.
+    # The map keeps the file's bytes alive, even if the file is deleted.
     mapped = MappedFile(f.fileno(), path)
     if f.tell() + math.prod(shape) * dtype.itemsize > len(mapped):
         raise ValueError(f"{len(mapped)} bytes for an array of ({listed(shape, 60)}) {dtype}")
@@ -62,7 +62,7 @@ def _map_npy(f: IO[bytes], path: str) -> Array:
 
 
 def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
-    """The first `count` arrays of an .npz file by name; None for all."""
+    """Returns the first `count` arrays of an .npz file by name; None for all."""
     import zipfile
 
     with (
@@ -75,7 +75,7 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
         if files and not any(m.filename.endswith(".npy") for m in files):
             raise DataError(
                 f"{path}: must hold arrays (.npy), but it is an archive of {len(files)} other "
-                f"files. Make data files of it: odt gen-datafile `source={path}`."
+                f"files. Convert it to data files: odt gen-datafile `source={path}`."
             )
         names = list(members) if count is None else pick_arrays(path, members, count)
         size = os.fstat(file.fileno()).st_size
@@ -84,10 +84,10 @@ def npz_arrays(path: str, count: int | None) -> dict[str, Rows]:
 
 
 def map_arrays(path: str) -> dict[str, Rows]:
-    """All arrays of an `.npy`, `.npz` or HDF5 file by name, also those in groups of HDF5.
+    """Returns all arrays of an `.npy`, `.npz` or HDF5 file by name, also those in HDF5 groups.
 
     Raises:
-        DataError: if the file is not sound.
+        DataError: if the file is damaged.
     """
     with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(8)
@@ -134,12 +134,12 @@ def hdf5_arrays(path: str, count: int) -> list[Rows]:
         arrays = [data_set(file, f"value/{name}", path) for name in names]
     for array in arrays:
         if not array.shape:
-            raise DataError(f"{path}: must hold arrays, but {array.name} is none.")
+            raise DataError(f"{path}: must hold arrays, but {array.name} is not an array.")
     return arrays
 
 
 def pick_arrays(path: str, names: Collection[str], count: int) -> list[str]:
-    """Names of the first `count` arrays: "0", "1", …, or arr_0, arr_1, …, or the single array."""
+    """Returns the names of `count` arrays: 0, 1, …, or arr_0, arr_1, …, or the only one."""
     for pattern in ("{}", "arr_{}"):
         numbered = [pattern.format(k) for k in range(count)]
         if all(name in names for name in numbered):

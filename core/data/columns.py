@@ -1,13 +1,13 @@
 """Data files as columns: one array of samples for each model input or output.
 
 A column is read a few samples at a time into the caller's memory, so a file may be larger than
-memory. Raw files are laid out as onert_train lays them out: all samples of tensor 0, then all
-samples of tensor 1, …; little-endian, no header, as many samples as fit.
+memory. Raw files have the layout of onert_train: all samples of tensor 0, then all samples of
+tensor 1, …; little-endian, without a header.
 
 Values are converted to the model's dtype if it is of the same kind or a wider one: float16 and
-float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the sidecar says so.
-A float is never converted to an integer. The shape of a sample in the file must be the model's,
-but for axes of length 1; either shape may be flat.
+float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the sidecar says so. A
+float is never converted to an integer. The shape of a sample in the file must be the model's,
+except for axes of length 1; either shape may be flat.
 """
 
 import math
@@ -42,7 +42,7 @@ from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
-BLOCK = 1 << 20  # bytes of samples that are looked at together
+BLOCK = 1 << 20  # bytes of samples that are checked together
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class Column:
 
     Attributes:
         name: file and tensor, for messages.
-        spec: shape and dtype of one sample, as the model takes it.
+        spec: shape and dtype of one sample of the model.
         length: number of samples.
-        rows: array in the file; its first axis counts samples.
+        rows: array in the file; its first axis is the samples.
         notes: warnings about the file for the user.
         file, pages: the mapped file and its pages.
-        scale: scale of integers that are read as floats; see sidecar.
+        scale: scale of integers that are read as floats; see sidecar.py.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Column:
     scale: str = ""
 
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
-        """Reads samples into `out`, one row each; allocates nothing that grows with the file.
+        """Reads samples into the rows of `out`; allocates nothing that grows with the file.
 
         Args:
             samples: numbers of samples: a slice, a range, an array or a list.
@@ -77,7 +77,7 @@ class Column:
 
         Raises:
             LostFileError: if the file became shorter.
-            DataError: if the file cannot be read any more.
+            DataError: if the file can no longer be read.
         """
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
@@ -93,7 +93,7 @@ class Column:
             self.pages.count(len(out))
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """Yields the samples in blocks: number of the first, and rows that are reused."""
+        """Yields blocks of samples: the number of the first, and the rows in a reused array."""
         count = max(1, BLOCK // max(1, self.spec.nbytes))
         out = np.empty((min(count, self.length), self.spec.size), self.spec.dtype)
         for at in range(0, self.length, count):
@@ -111,7 +111,7 @@ class Column:
             self._read(samples, wide)
             self._narrow(samples, wide, out)
         else:
-            with np.errstate(over="ignore"):  # checks of the values find infinity
+            with np.errstate(over="ignore"):  # infinity is found when values are checked
                 self._read(samples, out)
 
     def _read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
@@ -121,7 +121,7 @@ class Column:
         elif isinstance(samples, slice):
             np.copyto(out, self.rows[samples], casting="same_kind")
         elif self._is_plain(out.dtype):
-            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # other modes buffer out
+            np.take(self.rows, samples, axis=0, out=out, mode="clip")  # others buffer `out`
         else:
             for row, k in zip(out, samples, strict=True):
                 np.copyto(row, self.rows[k], casting="same_kind")
@@ -139,7 +139,7 @@ class Column:
         )
 
     def _is_plain(self, dtype: np.dtype[Any]) -> bool:
-        """Whether NumPy can take rows into `out` without copying all of them first."""
+        """Whether NumPy can gather rows into `out` without a copy of all rows."""
         flags = self.rows.flags
         return bool(self.rows.dtype == dtype and flags.c_contiguous and flags.aligned)
 
@@ -155,19 +155,18 @@ def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
 def open_columns(
     path: str, specs: Sequence[TensorSpec], what: str, *, ignore_rest: bool = False
 ) -> tuple[Column, ...]:
-    """Opens a raw, `.npy`, `.npz` or HDF5 file, recognised by its bytes, as one column per tensor.
+    """Opens a raw, `.npy`, `.npz` or HDF5 file, detected by its bytes, as one column per tensor.
 
     Args:
         path: the file. HDF5 holds a group `value` with data sets "0", "1", …; `.npz` holds arrays
             of these names, `arr_0`, `arr_1`, …, or a single one.
         specs: shape and dtype of one sample of each tensor.
-        what: name of a tensor in messages: "input", "expected output".
-        ignore_rest: ignores bytes after the last whole sample of a raw file, with a note, as
-            onert_train does; otherwise they are refused.
+        what: word for a tensor in messages: "input", "expected output".
+        ignore_rest: whether to ignore bytes after the last whole sample of a raw file, as
+            onert_train does, with a note; otherwise they are refused.
 
     Raises:
-        DataError: if the file cannot be read, is of another kind, or its sizes or dtypes do not
-            match the specs.
+        DataError: if the file cannot be read, has another format, or does not match the specs.
     """
     with open_input(path) as f, reading(path, "must be a readable file"):
         start = f.read(START)
@@ -201,12 +200,12 @@ def open_columns(
 
 
 def array_columns(arrays: Sequence[Array], specs: Sequence[TensorSpec], what: str) -> list[Column]:
-    """One column for each tensor, from arrays in memory.
+    """Makes a column for each tensor from arrays in memory.
 
     Args:
         arrays: samples along the first axis.
         specs: shape and dtype of one sample of each tensor.
-        what: what messages call a tensor: "x", "y".
+        what: word for a tensor in messages: "x", "y".
 
     Raises:
         DataError: if there are more or fewer arrays than tensors, or shapes or dtypes do not fit.
@@ -232,14 +231,15 @@ def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def _scale(path: str, arrays: Sequence[Rows]) -> str:
-    """The scale in the sidecar of a file, if the sidecar describes these arrays; else "none"."""
+    """Returns the scale in a file's sidecar, if the sidecar describes these arrays, else "none"."""
     sidecar = read_sidecar(path)
     if sidecar is None or not sidecar.scale:
         return ""
     known = [((sidecar.samples, *t.shape), t.dtype) for t in sidecar.tensors]
     if known != [(a.shape, a.dtype) for a in arrays]:
         raise DataError(
-            f"{path}: its JSON says {', '.join(f'{shape} {dtype}' for shape, dtype in known)}, but "
+            f"{path}: its JSON file says "
+            f"{', '.join(f'{shape} {dtype}' for shape, dtype in known)}, but "
             f"the file holds {', '.join(f'{a.shape} {a.dtype}' for a in arrays)}. Write the data "
             f"again, or delete {path}.json."
         )
@@ -254,7 +254,7 @@ def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> C
         )
     if not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
         raise DataError(
-            f"{name}: the model wants {spec.dtype}, but the file holds {rows.dtype}. "
+            f"{name}: the model needs {spec.dtype}, but the file holds {rows.dtype}. "
             f"Convert it to {spec.dtype}."
         )
     notes: tuple[str, ...] = ()
@@ -268,7 +268,7 @@ def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> C
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
-    """Advice for rows of the wrong form: a conversion, or the loss that takes them."""
+    """Returns advice for rows of the wrong form: a conversion, or a loss that accepts them."""
     shape, classes = rows.shape[1:], math.prod(spec.shape[-1:])
     if rows.shape and sorted(shape) == sorted(spec.shape):
         axes = [0]
@@ -280,12 +280,12 @@ def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
         if rows.dtype.kind in "iu" and classes > 1 and elements * classes == spec.size:
             return f"Integer labels are for the loss `{_loss_for(LABELS)}`."
         if spec.dtype.kind == "i" and elements > spec.size and elements % spec.size == 0:
-            return f"Rows with a value a class are for the loss `{_loss_for(DISTRIBUTIONS)}`."
-    return "Its first axis must count samples."
+            return f"Rows with one value per class are for the loss `{_loss_for(DISTRIBUTIONS)}`."
+    return "Its first axis must be the samples."
 
 
 def _loss_for(targets: str) -> str:
-    """The loss to name to somebody who has such targets."""
+    """Returns the loss to suggest for such targets."""
     return next(name for name, row in LOSSES.items() if row.targets == targets)
 
 
@@ -310,7 +310,7 @@ def _raw_columns(
     if rest:
         notes = (
             f"{path}: {length} samples of {sample} bytes; the last {rest} bytes of the file are "
-            "no whole sample and are ignored.",
+            "not a whole sample and are ignored.",
         )
     with open_input(path) as f, reading(path, "must be a readable file"):
         data = MappedFile(f.fileno(), path)
@@ -327,20 +327,21 @@ def _raw_columns(
 def _stored(
     path: str, size: int, specs: Sequence[TensorSpec], what: str
 ) -> tuple[Sequence[TensorSpec], str]:
-    """Shapes, dtypes and scale of a raw file by its sidecar; without a sidecar those of specs."""
+    """Returns shapes, dtypes and scale of a raw file from its sidecar, or else from specs."""
     sidecar = read_sidecar(path)
     if sidecar is None:
         return [TensorSpec(s.shape, s.dtype.newbyteorder("<")) for s in specs], ""
     if sidecar.nbytes != size:
         raise DataError(
-            f"{path}: its JSON says {sidecar.samples} samples in {sidecar.nbytes} bytes, but the "
+            f"{path}: its JSON file says {sidecar.samples} samples in {sidecar.nbytes} bytes, but "
+            "the "
             f"file has {size}. Write the data again, or delete {path}.json."
         )
     if len(sidecar.tensors) != len(specs):
-        hint = " Give those of the outputs that have a loss; `output_losses=` says which do."
+        hint = " Give those of the outputs that have a loss; `output_losses=` selects them."
         hint = hint if what == "expected output" else ""
         raise DataError(
-            f"{path}: the model wants {len(specs)} tensors of {what}, but the file's JSON says "
-            f"{len(sidecar.tensors)}.{hint}"
+            f"{path}: the model needs {len(specs)} tensors of {what}, but the file's JSON file "
+            f"says {len(sidecar.tensors)}.{hint}"
         )
     return sidecar.tensors, sidecar.scale

@@ -14,11 +14,11 @@ from odt.kernels.registry import LOSSES
 
 
 def target_check(loss: str, output: TensorSpec) -> Check:
-    """The check of targets for a loss.
+    """Returns the check of targets for a loss.
 
     Args:
         loss: name of the loss.
-        output: spec of the model's output, whose last axis counts classes.
+        output: spec of the model's output, whose last axis is the classes.
     """
     return LOSSES[loss].check(output)
 
@@ -81,7 +81,7 @@ class DataSet:
                 raise DataError(f"{column.name}: sample {int(samples[row])}: {rule}.")
 
     def labels(self, losses: Sequence[tuple[str, TensorSpec]]) -> Array | None:
-        """The class of each sample; None if the targets are no classes of whole samples.
+        """Returns the class of each sample; None if the targets are not classes of whole samples.
 
         Args:
             losses: name of each loss, and the spec of one sample of its output.
@@ -94,19 +94,19 @@ class DataSet:
             return None
         if (kind == FRACTIONS and classes != 1) or column.spec.shape[-1:] not in ((), (classes,)):
             return None
-        found = np.empty(self.length, np.int64)
+        result = np.empty(self.length, np.int64)
         for at, rows in column.blocks():
             if kind == FRACTIONS and not np.isin(rows, (0, 1)).all():
                 return None
-            found[at : at + len(rows)] = rows.argmax(1) if kind == DISTRIBUTIONS else rows[:, 0]
-        return found
+            result[at : at + len(rows)] = rows.argmax(1) if kind == DISTRIBUTIONS else rows[:, 0]
+        return result
 
     def without_inputs(self) -> "DataSet":
-        """The data set with its targets alone."""
+        """Returns the data set with its targets only."""
         return DataSet((), self.targets, self._checks[len(self.inputs) :], self.weights)
 
     def weighted(self, weights: Array | None) -> "DataSet":
-        """The data set with a weight for each sample."""
+        """Returns the data set with a weight for each sample."""
         checks = self._checks[len(self.inputs) :]
         return DataSet(self.inputs, self.targets, checks, weights)
 
@@ -120,7 +120,7 @@ class DataSet:
         """Checks the values of all samples.
 
         Raises:
-            DataError: if a file has values that no loss can use, with its first such sample.
+            DataError: if a file has values that no loss can use; names the first such sample.
         """
         problems = []
         for column, check in zip(self.inputs + self.targets, self._checks, strict=True):
@@ -135,13 +135,13 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True)
 class EpochOrder:
-    """The order of samples in each epoch, a function of seed and epoch so that it can be resumed.
+    """The order of samples in each epoch: a function of seed and epoch, so training can resume.
 
     Attributes:
         samples: numbers of the samples of an epoch.
-        shuffle: whether each epoch has its own random order; else the order of the file.
+        shuffle: whether each epoch has its own random order instead of the file's order.
         seed: seed of the random order, 0 or more.
-        drop_last: leaves out a last batch that is not full, as onert_train does.
+        drop_last: whether to leave out a last batch that is not full, as onert_train does.
     """
 
     samples: SampleOrder

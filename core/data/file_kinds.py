@@ -1,7 +1,7 @@
-"""Recognises files that hold no samples by their first bytes: tables, pictures, sounds, models.
+"""Detects files that are not samples by their first bytes: tables, images, sounds, models.
 
-A raw file has no header, so any file could be taken for one. 32-bit floats and integers do not
-begin as these formats do but by a chance of 1 in 10 million, and do not read as text.
+A raw file has no header, so any file could be mistaken for one. The bytes of 32-bit floats and
+integers begin like one of these formats by a chance of 1 in 10 million, and are not text.
 """
 
 from odt.dataclass import dataclass
@@ -15,7 +15,7 @@ class FileKind:
     """A kind of file that cannot be read as samples.
 
     Attributes:
-        name: with its article, for messages.
+        name: name with an article, for messages.
         remedy: what to do instead; {path} stands for the file.
     """
 
@@ -23,8 +23,10 @@ class FileKind:
     remedy: str
 
 
-_CONVERT = "Make data files of it: odt gen-datafile `source={path}`."
-_FOLDER = "Put such files into one folder for each class: odt gen-datafile `source=FOLDER`."
+_CONVERT = "Convert it to data files: odt gen-datafile `source={path}`."
+_FOLDER = (
+    "Put such files into one folder per class, and convert them: odt gen-datafile `source=FOLDER`."
+)
 _OTHER = "Give raw values, .npy, .npz or HDF5."
 TABLE = FileKind("a text file", _CONVERT)
 _PICTURE, _SOUND = FileKind("a picture", _FOLDER), FileKind("a sound", _FOLDER)
@@ -50,14 +52,14 @@ _SIGNATURES = (  # offset, bytes, kind
     (4, b"CIR0", _MODEL),
     (0, b"odt ckpt", FileKind("a checkpoint", _OTHER)),
     (0, b"%PDF-", FileKind("a PDF document", _OTHER)),
-    (0, b"PAR1", FileKind("a Parquet file", "Write it as CSV, and make data files of that.")),
+    (0, b"PAR1", FileKind("a Parquet file", "Export it as CSV, and convert that to data files.")),
     (0, b"PK\x03\x04", _ARCHIVE),
 )
 START = max(TEXT_BYTES, *(offset + len(magic) for offset, magic, _ in _SIGNATURES))
 
 
 def file_kind(start: bytes, itemsize: int) -> FileKind | None:
-    """The kind of a file that holds no samples; None if it may hold raw values.
+    """Returns the kind of a file that holds no samples; None if it may hold raw values.
 
     Args:
         start: the first START bytes of the file, or all of a shorter file.
@@ -70,7 +72,7 @@ def file_kind(start: bytes, itemsize: int) -> FileKind | None:
 
 
 def _is_text(start: bytes) -> bool:
-    """Whether bytes are printable text, whose last character may be cut off."""
+    """Whether bytes are printable text; the last character may be incomplete."""
     for cut in range(4):
         try:
             text = start[: len(start) - cut].decode("utf-8-sig")

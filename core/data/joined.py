@@ -1,4 +1,4 @@
-"""Training and validation data of different files, numbered one after the other."""
+"""Training and validation data from different files, numbered consecutively."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ class Joined:
     Args:
         first: source of the samples below `border`.
         second: source of the others.
-        border: number of samples of the first that are used.
+        border: number of samples used from the first source.
         length: number of samples of the second.
     """
 
@@ -31,7 +31,7 @@ class Joined:
                     self.weights[part] = source.weights[: len(self.weights[part])]
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
-        """Reads samples, all of one source, into the arrays, one row each."""
+        """Reads samples, all from one source, into the arrays, one row each."""
         if samples[0] < self._border:
             self._first.read(samples, inputs, targets)
             return

@@ -24,7 +24,7 @@ def write_npy(path: str, sample: TensorSpec, length: int, index: int) -> Iterato
     """Writes one output as .npy; yields a function that appends rows of all outputs.
 
     Args:
-        path: the file; it appears when the `with` block ends.
+        path: path of the file, which appears when the `with` block ends.
         sample: spec of one row.
         length: total number of rows.
         index: position of the output among those passed to the function.

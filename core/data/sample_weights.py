@@ -63,14 +63,15 @@ def class_weights(
     """Resolves and checks class weights.
 
     Args:
-        given: weights by class, or balanced: n / (K · n_c) for class c, which n_c of the n training
-            samples have, K being the number of classes among them (as in scikit-learn).
-        labels: class of each sample; None if the targets are no classes.
+        given: weights by class, or balanced: n / (K · n_c) for class c, as in scikit-learn, where n
+            is the number of training samples, n_c of them have class c, and K classes occur among
+            them.
+        labels: class of each sample; None if the targets are not classes.
         training: numbers of the training samples.
         classes: number of classes of the model.
 
     Raises:
-        OptionError: if a weight or class is not legal.
+        OptionError: if a weight or class is invalid.
     """
     if not isinstance(given, str):
         for label, weight in given.items():
@@ -90,26 +91,26 @@ def class_weights(
         )
     if not isinstance(given, str):
         return tuple(sorted((int(label), float(weight)) for label, weight in given.items()))
-    found, counts = np.unique(labels[np.asarray(training)], return_counts=True)
-    balanced = counts.sum() / (len(found) * counts)
-    return tuple(zip(found.tolist(), balanced.tolist(), strict=True))
+    occurring, counts = np.unique(labels[np.asarray(training)], return_counts=True)
+    balanced = counts.sum() / (len(occurring) * counts)
+    return tuple(zip(occurring.tolist(), balanced.tolist(), strict=True))
 
 
 def weigh_classes(
     weights: Array | None, classes: ClassWeights, labels: Array, training: SampleOrder
 ) -> Array:
-    """Multiplies the weights of the training samples by those of their classes.
+    """Multiplies the weights of the training samples by the weights of their classes.
 
     Args:
-        weights: weights of all samples; None for 1. They stay as they are.
+        weights: weights of all samples, which are not changed; None for 1.
         classes: weights of classes.
         labels: class of each sample.
         training: numbers of the training samples; validation is not weighted by classes.
     """
     numbers = np.asarray(training)
-    found = np.ones(len(labels), WEIGHT.dtype) if weights is None else weights.copy()
+    weighted = np.ones(len(labels), WEIGHT.dtype) if weights is None else weights.copy()
     table = np.ones(int(max(labels.max(), *(c for c, _ in classes))) + 1, WEIGHT.dtype)
     for label, weight in classes:
         table[label] = weight
-    found[numbers] *= table[labels[numbers]]
-    return found
+    weighted[numbers] *= table[labels[numbers]]
+    return weighted

@@ -34,9 +34,9 @@ class Sidecar:
         tensors: shape and dtype of one sample of each tensor, in the file's order.
         samples: number of samples.
         classes: class names by label; empty if there are none.
-        sha256: hash of the data file, in hex.
+        sha256: SHA-256 of the data file, in hexadecimal.
         recipe: source, preprocessing, split, counts: plain JSON values.
-        scale: one of SCALES, to be applied when the integers are read as floats; or "none".
+        scale: one of SCALES, applied when the integers are read as floats; or "none".
     """
 
     tensors: tuple[TensorSpec, ...]

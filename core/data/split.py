@@ -19,9 +19,9 @@ class Split:
 
 
 def split_last(length: int, fraction: float) -> Split:
-    """Takes the last samples for validation, as onert_train and Keras do.
+    """Uses the last samples for validation, as onert_train and Keras do.
 
-    In float32, as onert_train: 1,000 samples at 0.2 give 800 and 199.
+    Computes in float32, as onert_train does: 1,000 samples at 0.2 give 800 and 199.
 
     Raises:
         OptionError: if `fraction` is not within 0 … 1.
@@ -38,8 +38,8 @@ def split_classes(labels: Array, fraction: float, seed: int) -> Split:
 
     Args:
         labels: class of each sample.
-        fraction: for validation, 0 … 1.
-        seed: of the random draw.
+        fraction: fraction for validation, 0 … 1.
+        seed: random seed of the draw.
 
     Raises:
         OptionError: if `fraction` is not within 0 … 1.
@@ -74,7 +74,7 @@ def check_fraction(fraction: float) -> None:
 
 
 def validation_warning(training: Array, validation: Array) -> str | None:
-    """Warns of validation data that cannot judge; None if they can.
+    """Returns a warning if classes are missing in the training or validation data, else None.
 
     Args:
         training: classes of the training samples.
@@ -88,12 +88,12 @@ def validation_warning(training: Array, validation: Array) -> str | None:
 
     if judged - trained:
         return (
-            f"validation has samples of class {text(judged - trained)}, of which training has "
-            "none: its loss and metrics do not judge the training."
+            f"validation has samples of class {text(judged - trained)}, but training has none: "
+            "its loss and metrics do not measure what is trained."
         )
     if len(judged) == 1 < len(trained):
         return (
-            f"validation has samples of class {text(judged)} only, training of {len(trained)} "
-            "classes: its loss and metrics do not judge the training."
+            f"validation has only samples of class {text(judged)}, but training has "
+            f"{len(trained)} classes: its loss and metrics do not measure what is trained."
         )
     return None

@@ -25,10 +25,10 @@ class ArrayOptions:
     """Options for files of arrays.
 
     Attributes:
-        x, y: names of the arrays with inputs and targets, several separated by commas; the name
-            of the part may precede or follow with _ between.
+        x, y: names of the arrays with inputs and targets, separated by commas; with the name of the
+            part before or after them, joined by _.
         classes: class names; empty to use numbers.
-        regression: whether targets are values; None for targets that are no integers.
+        regression: whether targets are values; None if targets that are not integers are values.
         shape, dtype: shape and dtype of a sample in a raw file.
         unlabelled: whether targets may be absent.
     """
@@ -46,7 +46,7 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
     """Opens inputs and targets from one file, or from two.
 
     Raises:
-        DataError: if the files hold no such arrays.
+        DataError: if the files do not hold these arrays.
     """
     arrays = _arrays(path, options)
     if targets_path is not None:
@@ -55,7 +55,7 @@ def open_arrays(path: Path, options: ArrayOptions, targets_path: Path | None = N
         return _source(path, {"all": ([x], [y])}, options)
     if len(arrays) == 1 and not options.unlabelled:
         raise DataError(
-            f"{path}: must come with targets, but holds one array alone. Give them with "
+            f"{path}: must come with targets, but holds only one array. Give them with "
             "`target_source=`, or give `unlabelled=True`."
         )
     if options.unlabelled and (len(arrays) == 1 or not _pick(arrays, options.y, TARGETS, "")):
@@ -100,7 +100,7 @@ def _arrays(path: Path, options: ArrayOptions) -> Mapping[str, Array]:
         return map_arrays(str(path))
     if not options.shape:
         raise DataError(
-            f"{path}: of raw bytes the shape must be known. Give "
+            f"{path}: the shape of raw bytes must be given. Give "
             '`shape="28x28x1"`, for example, and `source_dtype=`.'
         )
     dtype, nbytes = np.dtype(options.dtype), path.stat().st_size
@@ -122,7 +122,7 @@ def _only(path: Path, arrays: Mapping[str, Array]) -> tuple[Array]:
 
 
 def _pick(arrays: Mapping[str, Array], given: str, usual: Sequence[str], split: str) -> list[str]:
-    """Names of the arrays with inputs, or with targets, of a split; empty if there are none."""
+    """Returns the names of the arrays with inputs or targets of a split; may be empty."""
     by_lower = {name.lower(): name for name in arrays}
     for base in given.split(",") if given else usual:
         for spelling in (f"{base}_{split}", f"{split}_{base}") if split else (base,):
@@ -141,7 +141,7 @@ def _source(
         lengths = {len(a) if a.shape else -1 for a in (*x, *y)}
         if len(lengths) != 1 or lengths == {-1}:
             raise DataError(
-                f"{path}: inputs and targets must have one length, but got "
+                f"{path}: inputs and targets must have the same length, but got "
                 f"{listed([a.shape for a in (*x, *y)])}."
             )
     targets = [np.asarray(y[0]) for _, y in parts.values()]
@@ -165,7 +165,7 @@ def _source(
 
 
 def _are_values(target: Array) -> bool:
-    """Whether targets are values instead of class numbers: floats, or several per sample."""
+    """Whether targets are values, not class numbers: they are floats, or several per sample."""
     return target.dtype.kind not in "iub" or int(np.prod(target.shape[1:])) != 1
 
 
@@ -180,7 +180,7 @@ def _classes(path: Path, targets: Sequence[Array]) -> tuple[str, ...]:
 
 
 def _kind(inputs: Sequence[Any]) -> Kind:
-    """The kind of the inputs: unsigned bytes of two or three axes are pictures."""
+    """Returns the kind of the inputs: unsigned bytes with two or three axes are images."""
     x = inputs[0]
     channels = x.ndim == 3 or (x.ndim == 4 and x.shape[3] in (1, 2, 3, 4))
     return "image" if x.dtype == np.uint8 and channels else "features"

@@ -1,7 +1,8 @@
 """Reads CIFAR-10 and CIFAR-100 in both published forms: binary files and pickles.
 
-A picture is 3,072 bytes, 32×32 red, then green, then blue. In the binary form one label byte (in
-CIFAR-100 two: coarse, fine) stands before each. Source: https://www.cs.toronto.edu/~kriz/cifar.html
+An image is 3,072 bytes, 32×32 red, then green, then blue. In the binary form, one label byte
+precedes each image (in CIFAR-100 two: coarse, fine). Source:
+https://www.cs.toronto.edu/~kriz/cifar.html
 """
 
 import tempfile
@@ -18,7 +19,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 PICTURE = 3 * 32 * 32
-ROWS = 1000  # pictures copied at once
+ROWS = 1000  # images copied at once
 LIMIT = 1 << 28  # bytes of one file; the largest is CIFAR-100's pickle with 155 MB
 CIFAR10 = (
     "airplane", "automobile", "bird", "cat", "deer",
@@ -41,7 +42,7 @@ def read_cifar100(tree: Tree, variant: str) -> Read:
 
 
 def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, ...]) -> ArrayPart:
-    """A part made of several files; pictures are mapped from an unnamed temporary copy."""
+    """Makes a part from several files; images are mapped from an unnamed temporary copy."""
     every = []
     with tempfile.TemporaryFile() as plain:
         for name in files:
@@ -59,15 +60,15 @@ def _part(tree: Tree, files: tuple[str, ...], variant: str, classes: tuple[str, 
 
 
 def _file(tree: Tree, name: str, variant: str) -> tuple[Array, Array]:
-    """Pictures and labels of one file: the binary form if it exists, else the pickle."""
+    """Reads images and labels of one file: the binary form if it exists, else the pickle."""
     by_name = {PurePosixPath(path).name: path for path in tree.sizes}
     if f"{name}.bin" in by_name:
         return _binary(tree, by_name[f"{name}.bin"], variant)
     if name in by_name:
         return _pickle(tree, by_name[name], variant)
     raise DataError(
-        f"{tree.name}: must hold {name}.bin or {name}, but does not. "
-        "Give the right folder or archive with `data_dir=`, or `download=True`."
+        f"{tree.name}: must hold {name}.bin or {name}, but does not. Give another folder or "
+        "archive with `data_dir=`, or `download=True`."
     )
 
 
@@ -107,7 +108,7 @@ def _dictionary(tree: Tree, path: str) -> dict[str, Any]:
 
 
 def _classes(tree: Tree, variant: str) -> tuple[str, ...]:
-    """Class names from the file beside the data; numbers if the file is missing."""
+    """Reads the class names from the file next to the data; numbers if the file is missing."""
     by_name = {PurePosixPath(path).name: path for path in tree.sizes}
     if path := by_name.get(f"{variant}_label_names.txt"):
         text = tree.read(path, 1 << 16).decode("utf-8", "replace")
@@ -115,6 +116,8 @@ def _classes(tree: Tree, variant: str) -> tuple[str, ...]:
     if path := by_name.get("meta"):
         names = _dictionary(tree, path).get(f"{variant}_label_names", [])
         if not isinstance(names, list) or not all(isinstance(n, bytes | str) for n in names):
-            raise DataError(f"{tree.where(path)}: {variant}_label_names must be names of classes.")
+            raise DataError(
+                f"{tree.where(path)}: {variant}_label_names must be a list of class names."
+            )
         return tuple(n.decode("latin1") if isinstance(n, bytes) else str(n) for n in names)
     return tuple(str(k) for k in range(20 if variant == "coarse" else 100))

@@ -27,13 +27,13 @@ def write_sheet(
 
     Args:
         path: the file to write.
-        column: the samples.
+        column: column of the samples.
         labels: labels of the samples, of one or several lines; one sample is shown for each.
         samples: numbers of the samples; None for the first.
 
     Raises:
-        DataError: if Pillow is missing, a sample is neither picture nor curve, or the file cannot
-            be written.
+        DataError: if Pillow is not installed, a sample is neither an image nor a curve, or the file
+            cannot be written.
     """
     image = pillow()
     from PIL import ImageDraw
@@ -58,7 +58,7 @@ def write_sheet(
 
 
 def picture(row: Array, shape: tuple[int, ...]) -> Array:
-    """Draws one sample, a picture, a spectrogram or a curve, as bytes (H, W, 3).
+    """Draws one sample (an image, a spectrogram or a curve) as bytes (H, W, 3).
 
     The smallest value of the sample becomes black, the largest white.
     """
@@ -89,7 +89,7 @@ def _curve(x: Array) -> Array:
 
 
 def _tile(image: Any, pixels: Array) -> Any:
-    """Scales a picture to a tile and centres it."""
+    """Scales an image to a tile and centres it."""
     made = image.fromarray(pixels)
     scale = TILE / max(made.size)
     size = tuple(max(1, round(n * scale)) for n in made.size)
@@ -100,5 +100,5 @@ def _tile(image: Any, pixels: Array) -> Any:
 
 
 def printable(label: str) -> str:
-    """The part of a label that Pillow's built-in font can draw and that fits a tile."""
+    """Returns the part of a label that Pillow's built-in font can draw and that fits a tile."""
     return label.encode("latin1", "replace").decode("latin1")[: TILE // 6]

@@ -1,7 +1,7 @@
-"""Writes data files sample by sample: raw, HDF5 or NPZ. A file gets its name at the end.
+"""Writes data files sample by sample: raw, HDF5 or NPZ. A file gets its name when it is complete.
 
 A raw file holds all samples of tensor 0, then all samples of tensor 1, …, as onert_train reads it.
-Until the number of samples is known, further tensors wait in unnamed temporary files.
+Until the number of samples is known, all tensors but the first are in unnamed temporary files.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ class Output:
     """A data file that is being written.
 
     Args:
-        path: name of the file, unless commit gives another.
+        path: name of the file, unless commit gives another name.
         tensors: shape and dtype of one sample of each tensor.
-        stack: discards the file at its end unless it was committed.
+        stack: exit stack; discards the file when it closes, unless the file was committed.
     """
 
     ending: ClassVar[str]
@@ -57,12 +57,12 @@ class Output:
 
         Args:
             arrays: contiguous arrays of the tensors' shapes and dtypes. The caller must not change
-                them afterwards, since they may be written later.
+                them afterwards, because they may be written later.
         """
         raise NotImplementedError
 
     def finish(self) -> str:
-        """Completes the file, still without its name; returns its SHA-256 in hex."""
+        """Completes the file without giving it its name; returns its SHA-256 in hexadecimal."""
         raise NotImplementedError
 
     def commit(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class Output:
 
 
 class RawOutput(Output):
-    """A raw file, written and hashed by a thread of its own: neither needs the interpreter lock."""
+    """A raw file, written and hashed by a separate thread: neither needs the interpreter lock."""
 
     ending = "bin"
 
@@ -145,7 +145,7 @@ class NpzOutput(Output):
                         "fortran_order": False,
                         "shape": (self.samples, *spec.shape),
                     }
-                    # A date of its own would make each run's file another one.
+                    # The current date would make the file of each run different.
                     entry = zipfile.ZipInfo(f"{k}.npy")
                     with archive.open(entry, "w", force_zip64=True) as member:
                         np.lib.format.write_array_header_1_0(cast(Any, member), header)
@@ -228,7 +228,7 @@ OUTPUTS: dict[str, type[Output]] = {"raw": RawOutput, "hdf5": Hdf5Output, "npz":
 
 
 def sha256(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file, in hex."""
+    """Returns the SHA-256 of a file in hexadecimal."""
     with open(path, "rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 

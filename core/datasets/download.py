@@ -22,7 +22,7 @@ class Remote:
 
     Attributes:
         url: address of the file.
-        md5: published checksum, in hex.
+        md5: published checksum in hexadecimal.
     """
 
     url: str
@@ -40,11 +40,11 @@ def download(
 
     Args:
         files: the files.
-        folder: folder to put them in.
+        folder: folder for the files.
         progress: called with file name, bytes so far, and total bytes if known.
 
     Raises:
-        DataError: if the network fails, or a file differs from the published one.
+        DataError: if the network fails, or a file does not have the published checksum.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -60,8 +60,8 @@ def download(
             _fetch(file, partial, progress)
         except (urllib.error.URLError, http.client.HTTPException, OSError) as e:
             raise DataError(
-                f"{file.url}: cannot be fetched: {_reason(e)}. Put {file.name} into {folder} "
-                "yourself, or try again: what is there is kept."
+                f"{file.url}: must be downloaded, but got: {_reason(e)}. Put {file.name} into "
+                f"{folder} yourself, or try again: the download resumes."
             ) from e
         _check(partial, path, file)
         partial.rename(path)
@@ -94,10 +94,10 @@ def _check(downloaded: Path, path: Path, file: Remote) -> None:
     if got == file.md5:
         return
     if downloaded != path:
-        downloaded.unlink()  # a new try must not go on from it
+        downloaded.unlink()  # the next attempt must not resume from it
     raise DataError(
         f"{path}: must have the published md5 {file.md5}, but got {got}. "
-        "Remove it and fetch it again, or leave `download=True` out to use it as it is."
+        "Delete it and download it again, or leave `download=True` out to use it unchanged."
     )
 
 

@@ -1,4 +1,4 @@
-"""Opens folders of pictures or sounds: one folder per class, optionally below train/ and test/."""
+"""Opens folders of images or sounds: one folder per class, optionally in train/ and test/."""
 
 import io
 import re
@@ -19,7 +19,7 @@ from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-# Only these: Pillow would run another program for some formats, whatever a file is called.
+# Only these formats: for some others Pillow runs a program, whatever the file's name.
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 SOUNDS = (".wav",)
 LIMIT = 1 << 28  # bytes of one file
@@ -67,13 +67,13 @@ class FilePart(Part):
             pattern = re.compile(rule)
         except re.error as e:
             raise OptionError("group_by", f"{rule} must be a pattern", e) from e
-        found = [pattern.search(name) for name in self._names]
-        for name, match in zip(self._names, found, strict=True):
+        matches = [pattern.search(name) for name in self._names]
+        for name, match in zip(self._names, matches, strict=True):
             if match is None:
                 raise OptionError(
-                    "group_by", f"{rule} must fit every file name", f"{printable(name)}"
+                    "group_by", f"{rule} must match every file name", f"{printable(name)}"
                 )
-        return [m.group(1) if pattern.groups else m.group() for m in found if m is not None]
+        return [m.group(1) if pattern.groups else m.group() for m in matches if m is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +110,25 @@ def open_folders(
     Raises:
         DataError: if there are no such files, or the parts differ in classes.
     """
-    endings = PICTURES if kind == "image" else SOUNDS
-    warnings.filterwarnings("ignore", module="PIL")  # what is wrong with a picture is said here
-    names = [name for name in tree.sizes if name.lower().endswith(endings)]
+    suffixes = PICTURES if kind == "image" else SOUNDS
+    warnings.filterwarnings("ignore", module="PIL")  # errors in images are reported here
+    names = [name for name in tree.sizes if name.lower().endswith(suffixes)]
     if naming.unlabelled or naming.classes is not None:
         return _open_files(tree, kind, decode, names, naming)
     label_of = _pattern_label(tree, naming.pattern) if naming.pattern else _folder_label
-    found: dict[str, dict[str, list[str]]] = {}
+    files: dict[str, dict[str, list[str]]] = {}
     for name in names:
         part, label = _place(PurePosixPath(name).parent)[0], label_of(name)
         if label:
-            found.setdefault(part, {}).setdefault(label, []).append(name)
-    if not found:
-        raise DataError(_nothing(tree, endings, names))
-    if len(found) > 1:
-        found.pop("all", None)  # a stray picture beside train/ and test/
-    classes = tuple(sorted(found.get("train", next(iter(found.values())))))
-    seen = {part: set[str]() for part in found} if naming.pattern else _folders(tree, found)
+            files.setdefault(part, {}).setdefault(label, []).append(name)
+    if not files:
+        raise DataError(_nothing(tree, suffixes, names))
+    if len(files) > 1:
+        files.pop("all", None)  # a stray image next to train/ and test/
+    classes = tuple(sorted(files.get("train", next(iter(files.values())))))
+    seen = {part: set[str]() for part in files} if naming.pattern else _folders(tree, files)
     faults = []
-    for part, by_class in found.items():
+    for part, by_class in files.items():
         unknown = sorted(set(by_class) - set(classes))
         if unknown:
             raise DataError(
@@ -138,11 +138,11 @@ def open_folders(
         empty = sorted((seen[part] | set(classes)) - set(by_class))
         if empty and not skip:
             faults.append(
-                f"each class must have {' '.join(endings)} files, but in {part} there are none of "
+                f"each class must have {' '.join(suffixes)} files, but in {part} there are none of "
                 f'{listed(empty)}. Leave them out with `on_error="skip"`'
             )
     parts = {}
-    for part, by_class in found.items():
+    for part, by_class in files.items():
         ordered = [name for c in classes for name in by_class.get(c, [])]
         labels = [k for k, c in enumerate(classes) for _ in by_class.get(c, [])]
         parts[part] = FilePart(tree, ordered, np.asarray(labels, np.int32), decode)
@@ -226,7 +226,7 @@ def _pattern_label(tree: Tree, text: str) -> Callable[[str], str]:
         match = pattern.search(name) or pattern.search(PurePosixPath(name).name)
         if match is None:
             raise DataError(
-                f"{tree.name}: `label_pattern=` {text} must fit every file name, but not "
+                f"{tree.name}: `label_pattern=` {text} must match every file name, but not "
                 f"{printable(name)}."
             )
         return str(match.group(1) if pattern.groups else match.group())
@@ -235,23 +235,23 @@ def _pattern_label(tree: Tree, text: str) -> Callable[[str], str]:
 
 
 def _place(folder: PurePosixPath) -> tuple[str, str]:
-    """Part and class of a folder."""
+    """Returns part and class of a folder."""
     *above, label = folder.parts or ("",)
     return next((PARTS[f.lower()] for f in above if f.lower() in PARTS), "all"), label
 
 
 def decode_picture(data: bytes, resize: Resize | None = None) -> Array:
-    """Decodes a picture to uint8 (H, W, 3), rotated by its EXIF orientation.
+    """Decodes an image to uint8 (H, W, 3), rotated by its EXIF orientation.
 
     Args:
         data: bytes of the file.
-        resize: size to resize to while decoding, which saves a copy; None for no resizing.
+        resize: resizing during decoding, which saves a copy; None for no resizing.
 
     Raises:
         DataError: if the file is damaged, too large, or has more than 8 bits per channel.
     """
     image = pillow()
-    with reading("", "must be a sound picture"), image.open(io.BytesIO(data), formats=FORMATS) as p:
+    with reading("", "must be a valid image"), image.open(io.BytesIO(data), formats=FORMATS) as p:
         guard("", len(data), 3 * p.width * p.height, most=MOST_FLAT)
         upright = _rgb(p)
         return np.asarray(upright if resize is None else resize.apply_to_image(upright))
@@ -261,13 +261,13 @@ def _rgb(picture: Any) -> Any:
     if picture.width * picture.height > MOST_PIXELS:
         raise ValueError(f"{picture.width}×{picture.height} pixels")
     if picture.mode[0] in "IF":
-        raise ValueError(f"mode {picture.mode}, more than 8 bits a channel")
+        raise ValueError(f"mode {picture.mode}, more than 8 bits per channel")
     turned = _upright(picture)
     return turned if turned.mode == "RGB" else turned.convert("RGB")
 
 
 def _upright(picture: Any) -> Any:
-    """Rotates a picture by its EXIF orientation; most pictures have none."""
+    """Rotates an image by its EXIF orientation; most images have none."""
     if 0x0112 not in picture.getexif():
         return picture
     from PIL import ImageOps

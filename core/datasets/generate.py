@@ -35,7 +35,7 @@ AHEAD = 4  # chunks that wait for each worker
 CHUNK = 4  # samples a worker takes at once
 LISTED = 10  # skipped samples that are named
 
-# Called with split, samples done, and samples in all if that is known.
+# Called with the split, the number of finished samples, and the total number if known.
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 
 
@@ -47,7 +47,7 @@ class Request:
         splits: splits to make.
         division: how samples are divided among the splits.
         output: raw, hdf5 or npz.
-        skip: leave out samples that cannot be read.
+        skip: whether to leave out samples that cannot be read.
         workers: number of threads that read and preprocess.
         like: inputs and outputs of the model that the files are for.
         record: record that the data follow; None to make one.
@@ -75,7 +75,7 @@ class Made:
         balance: number of samples by class.
         skipped: number of samples left out.
         reasons: the first of these samples, with reasons.
-        scale: scale to be applied by the reader of the inputs; empty for none.
+        scale: scale that the reader of the inputs applies; empty for none.
     """
 
     name: str
@@ -107,10 +107,10 @@ class _Ready:
 
 
 def generate(source: Source, request: Request, progress: Progress) -> list[Made]:
-    """Writes the files of all splits atomically: all of them appear, or none.
+    """Writes the files of all splits atomically: either all of them appear or none.
 
     Raises:
-        DataError: if source or request are invalid, or the files cannot be written.
+        DataError: if the source or the request is invalid, or the files cannot be written.
         LostFileError: if a file of the source became shorter.
     """
     picked = select(source, request.splits, request.division)
@@ -149,7 +149,7 @@ def _all_faults(faults: list[str]) -> str:
 
 
 def training_split(picked: Iterable[Picked]) -> Picked:
-    """The training split, which provides statistics and is augmented."""
+    """Returns the training split, which provides statistics and is augmented."""
     every = list(picked)
     return next((p for p in every if p.name.startswith("train")), every[0])
 
@@ -229,9 +229,9 @@ def _write_split(
             data = tuple(output(path, role, stack) for path, role in named if role)
         elif got != specs:
             raise DataError(
-                f"{source.name}: all samples must have one shape, but sample {done} of "
-                f"{picked.name} is {_shapes(got)} and those before it {_shapes(specs)}. "
-                "Give `size=` for pictures, `seconds=` for sounds."
+                f"{source.name}: all samples must have the same shape, but sample {done} of "
+                f"{picked.name} is {_shapes(got)} and earlier ones {_shapes(specs)}. Give `size=` "
+                "for images, `seconds=` for sounds."
             )
         for file, arrays in zip(data, ready.arrays, strict=False):
             file.append(arrays)
@@ -268,7 +268,7 @@ def _copies(request: Request, picked: Picked) -> int:
 
 
 def _samples(source: Source, request: Request, picked: Picked) -> Iterator[_Ready]:
-    """All samples of a split in order, followed by their augmented copies."""
+    """Yields all samples of a split in order, followed by their augmented copies."""
 
     def ready(job: tuple[int, int]) -> _Ready:
         k, copy = job
@@ -308,7 +308,7 @@ def _preprocess(request: Request, sample: Sample, random: np.random.Generator | 
 def in_order(
     function: Callable[[tuple[int, int]], _Ready], jobs: Iterator[tuple[int, int]], workers: int
 ) -> Any:
-    """Results in the order of the jobs, computed by threads a bounded number of jobs ahead."""
+    """Yields results in the order of the jobs; threads compute a bounded number of jobs ahead."""
     if workers == 1:
         yield from map(function, jobs)
         return
@@ -318,7 +318,7 @@ def in_order(
         for job in some:
             try:
                 results.append(function(job))
-            except (DataError, EndOfSamplesError) as e:  # raised again where it is its turn
+            except (DataError, EndOfSamplesError) as e:  # raised again at its turn
                 return [*results, e]
         return results
 
@@ -340,7 +340,7 @@ def in_order(
 
 
 def _paths(request: Request, picked: Picked, samples: int) -> tuple[Path, Path]:
-    """Names of the files as in tf_dataset_converter; without the number if all samples are used."""
+    """Returns file names as in tf_dataset_converter; without the number if all samples are used."""
     prefix = f"{request.prefix}." if request.prefix else ""
     number = "" if picked.wanted.length is None else f".{samples}"
     split = picked.name.translate(str.maketrans("[:]/", "____"))
@@ -360,7 +360,7 @@ def _sidecars(
     data: tuple[Output, ...],
     stack: ExitStack,
 ) -> list[AtomicFile]:
-    """The sidecars of both files."""
+    """Returns the sidecars of both files."""
     augmentation = request.inputs.augmentation
     recipe = {
         "split": made.name,

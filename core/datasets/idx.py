@@ -1,7 +1,7 @@
 """Reads IDX, the format of MNIST: a header of sizes followed by bytes, optionally gzipped.
 
-Bytes 0 0, type 8 (unsigned byte), number of axes, one big-endian 32-bit size an axis, values.
-Source: the description at the foot of the MNIST page, http://yann.lecun.com/exdb/mnist/.
+Bytes 0 0, type 8 (unsigned byte), number of axes, one big-endian 32-bit size per axis, values.
+Source: the description at the end of the MNIST page, http://yann.lecun.com/exdb/mnist/.
 """
 
 import gzip
@@ -33,7 +33,7 @@ def read_idx(tree: Tree, name: str, axes: int) -> Array:
     """
     where = tree.where(name)
     with (
-        reading(where, "must be a sound IDX file"),
+        reading(where, "must be a valid IDX file"),
         tree.open(name) as packed,
         _unzipped(packed) as stream,
     ):
@@ -57,7 +57,9 @@ def _read(stream: IO[bytes], where: str, axes: int, packed: int) -> Array:
             plain.write(chunk)
             left -= len(chunk)
         if stream.read(1):
-            raise DataError(f"{where}: its header says {nbytes} bytes {shape}, but there are more.")
+            raise DataError(
+                f"{where}: must hold the {nbytes} bytes {shape} of its header, but there are more."
+            )
         if not nbytes:
             return np.empty(shape, np.uint8)
         plain.flush()
@@ -67,7 +69,7 @@ def _read(stream: IO[bytes], where: str, axes: int, packed: int) -> Array:
 def _exactly(stream: IO[bytes], n: int) -> bytes:
     data = stream.read(n)
     if len(data) < n:
-        raise EOFError("it ends before its header says so")
+        raise EOFError("it is shorter than its header says")
     return data
 
 

@@ -41,11 +41,11 @@ def parse_label_map(text: str) -> dict[str, str]:
         DataError: if the file cannot be read.
     """
     if text.endswith(".json"):
-        data = read_input(text, "a file of JSON")
+        data = read_input(text, "a JSON file")
         with reading(text, "must be JSON"):
             content = json.loads(data.decode())
         if not isinstance(content, dict):
-            raise DataError(f"{text}: must be pairs of class names, but is no object.")
+            raise DataError(f"{text}: must be a JSON object of class names, but is not an object.")
         return {str(k): str(v) for k, v in content.items()}
     pairs = [item.partition("=") for item in text.split(",")]
     if not all(equals and new for _, equals, new in pairs):

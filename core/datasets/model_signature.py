@@ -27,14 +27,14 @@ class ModelSignature:
     record: Record | None = None
 
     def picture_size(self) -> tuple[int, int] | None:
-        """Height and width of the input, if it is a picture (H, W) or (H, W, C)."""
+        """Returns height and width of the input, if it is an image (H, W) or (H, W, C)."""
         shape = self.inputs[0].shape
         if (len(shape) == 3 and shape[2] in (1, 3)) or len(shape) == 2:
             return shape[0], shape[1]
         return None
 
     def colour(self) -> str:
-        """Colour conversion that pictures need."""
+        """Returns the colour conversion that images need."""
         shape = self.inputs[0].shape
         return "rgb" if len(shape) == 3 and shape[2] == 3 else "grayscale"
 

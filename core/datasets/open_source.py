@@ -1,4 +1,4 @@
-"""Opens a source of samples in the format that it has or that the user names."""
+"""Opens a source of samples in a given or detected format."""
 
 import importlib
 import pkgutil
@@ -17,7 +17,7 @@ ARCHIVES = (".zip", ".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".ta
 
 
 def find_formats() -> dict[str, SourceFormat]:
-    """The formats of all modules in core/datasets/formats by name, in the order of lists."""
+    """Returns the formats of all modules in core/datasets/formats, by name and in list order."""
     modules = [m.name for m in pkgutil.iter_modules(formats.__path__)]
     loaded = [importlib.import_module(f"{formats.__name__}.{name}") for name in modules]
     rows: list[SourceFormat] = [row for module in loaded for row in module.FORMATS]
@@ -56,10 +56,10 @@ def format_of(path: Path, opening: Opening) -> str:
         return "wav" if sounds > sum(name.endswith(PICTURES) for name in names) else "images"
     if path.name.lower().endswith((*PICTURES, *SOUNDS)):
         return "images" if path.name.lower().endswith(PICTURES) else "wav"
-    ending = Path(path.name.lower().removesuffix(".gz")).suffix
-    if path.exists() and ending not in SUFFIXES:
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if path.exists() and suffix not in SUFFIXES:
         raise DataError(
-            f"{path}: its ending must tell what it is ({' '.join(SUFFIXES)}), but is "
-            f"{ending or 'missing'}. Give `format=`."
+            f"{path}: must have a known extension ({' '.join(SUFFIXES)}), but has "
+            f"{suffix or 'none'}. Give `format=`."
         )
-    return SUFFIXES.get(ending, "raw")
+    return SUFFIXES.get(suffix, "raw")

@@ -1,8 +1,8 @@
 """Reads CIFAR's pickles without Python's pickle module, so that no code in a file is executed.
 
 A pickle is a program for a stack machine. This reader implements the operations that build plain
-values and recognises the three calls that construct NumPy arrays and bytes; any other call is an
-error. No call is ever made: arrays are read from the bytes among its arguments.
+values and detects the three calls that construct NumPy arrays and bytes; any other call is an
+error. It makes no call: it reads arrays from the bytes among the arguments.
 """
 
 import io
@@ -56,7 +56,7 @@ def read_pickle(data: bytes, where: str) -> Any:
     Raises:
         DataError: if the pickle is damaged or contains anything else.
     """
-    with reading(where, "must be a sound pickle"):
+    with reading(where, "must be a valid pickle"):
         machine = _Machine(where, data)
         return machine.plain(machine.run())
 
@@ -64,8 +64,8 @@ def read_pickle(data: bytes, where: str) -> Any:
 class _Machine:
     """The stack machine.
 
-    Values that the pickle refers to more than once are copied, so that a few bytes could fill
-    memory. Therefore the result must not be larger than the pickle.
+    Values that the pickle refers to more than once are copied, so a few bytes could fill memory.
+    Therefore the result must not be larger than the pickle.
     """
 
     def __init__(self, where: str, data: bytes) -> None:
@@ -88,10 +88,10 @@ class _Machine:
         while code := file.read(1):
             operation = OPERATIONS[code.decode("latin1")]
             argument = None
-            if operation.name == "BINSTRING":  # of many MB, so it is not copied
+            if operation.name == "BINSTRING":  # may have many MB, so it is not copied
                 (length,) = struct.unpack("<i", file.read(4))
                 if not 0 <= length <= len(data):
-                    raise ValueError("a length that is none")
+                    raise ValueError("an invalid length")
                 argument = memoryview(data)[file.tell() : file.tell() + length]
                 file.seek(length, io.SEEK_CUR)
             elif operation.arg is not None:
@@ -108,7 +108,7 @@ class _Machine:
             raise self.refuse(code)
 
     def push(self, code: str, argument: Any) -> bool:
-        """Values, marks and the memo; False if the code is none of these."""
+        """Executes operations on values, marks and the memo; False for any other code."""
         stack = self.stack
         if code in PLAIN:
             stack.append(argument.encode("latin1") if code == "SHORT_BINSTRING" else argument)
@@ -129,7 +129,7 @@ class _Machine:
         return True
 
     def gather(self, code: str) -> bool:
-        """Values from the stack into a container; False if the code does not do that."""
+        """Executes operations that move values into a container; False for any other code."""
         stack = self.stack
         if code in ("TUPLE1", "TUPLE2", "TUPLE3"):
             n = int(code[-1])
@@ -150,7 +150,7 @@ class _Machine:
         return True
 
     def make(self, code: str, argument: Any) -> bool:
-        """Objects of the classes that are known; False if the code makes none."""
+        """Executes operations that make objects of known classes; False for any other code."""
         stack = self.stack
         if code == "GLOBAL":
             stack.append(_Name(argument))
@@ -174,7 +174,7 @@ class _Machine:
         return items
 
     def made(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        """The result of one of the three known calls."""
+        """Returns the result of one of the three known calls."""
         name = function.name if isinstance(function, _Name) else "an object"
         if name in ARRAY:
             return _Array()
@@ -198,7 +198,7 @@ class _Machine:
             raise self.refuse("the state of an object")
 
     def plain(self, value: Any) -> Any:
-        """The value without wrappers of this module."""
+        """Returns a value without the wrappers of this module."""
         self.spend(1)
         if isinstance(value, _Array):
             if value.value is None:

@@ -1,7 +1,7 @@
-"""Pictures as arrays (H, W, C): colour conversion, resizing, augmentation.
+"""Images as arrays (H, W, C): colour conversion, resizing, augmentation.
 
-Resizing is done by Pillow, so that it has one definition: bilinear and area average over all
-pixels when they shrink a picture, unlike TensorFlow's bilinear without antialias.
+Pillow does the resizing: when it reduces an image, bilinear and area average over all pixels,
+unlike TensorFlow's bilinear without antialias.
 """
 
 from typing import Any
@@ -27,15 +27,15 @@ def pillow() -> Any:
         from PIL import Image
     except ImportError as e:
         raise DataError(
-            "pictures: reading and resizing them needs Pillow, which is not installed. "
-            "Install it: pip install 'odt[images]'."
+            "images: reading and resizing need Pillow, which is not installed. Install it: pip "
+            "install 'odt[images]'."
         ) from e
     return Image
 
 
 def _channels(x: Array) -> int:
     if x.ndim != 3 or x.shape[2] not in (1, 2, 3, 4):
-        raise DataError(f"a picture must be (H, W, 1 … 4), but got {x.shape}")
+        raise DataError(f"an image must be (H, W, 1 … 4), but got {x.shape}")
     return int(x.shape[2])
 
 
@@ -57,7 +57,7 @@ def to_rgb(x: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Resizing of pictures to one size.
+    """Resizing of images to one size.
 
     Attributes:
         height, width: size of the result.
@@ -95,7 +95,7 @@ class Resize:
         return self._scaled(x, height, width, None)
 
     def apply_to_image(self, picture: Any) -> Any:
-        """Resizes Pillow's image before it is copied to an array, where the method permits that."""
+        """Resizes a Pillow image before it is copied to an array, if the method permits that."""
         if self.fit not in ("stretch", "crop"):
             return picture
         size = (self.width, self.height)
@@ -103,7 +103,7 @@ class Resize:
         return picture if picture.size == size else picture.resize(size, self._resample(), box)
 
     def _box(self, h: int, w: int) -> tuple[float, float, float, float]:
-        """The box of a picture that remains after cropping."""
+        """Returns the box of an image that remains after cropping."""
         scale = min(h / self.height, w / self.width)
         left, top = (w - self.width * scale) / 2, (h - self.height * scale) / 2
         return left, top, w - left, h - top
@@ -148,8 +148,8 @@ class Augmentation:
     """Augmentation: changed copies of training samples.
 
     Attributes:
-        factor: number of copies of each sample, the unchanged one included.
-        flip: flip left and right, at random.
+        factor: number of copies of each sample, including the original.
+        flip: whether to flip left and right at random.
         shift: maximum shift in pixels, or in steps of a sound; uncovered values become 0.
         crop: maximum fraction of height and width to crop; the rest is stretched to full size.
         noise: standard deviation of added noise, in the units of the file.
@@ -165,7 +165,7 @@ class Augmentation:
         if self.factor < 2 or self.shift < 0 or not 0 <= self.crop < 1 or self.noise < 0:
             raise OptionError(
                 "augment, augment_factor",
-                "must be flip, shift=PIXELS, crop=SHARE below 1, noise=STD, and at least 2",
+                "must be flip, shift=PIXELS, crop=FRACTION below 1, noise=STD, and at least 2",
                 self,
             )
 
@@ -229,7 +229,7 @@ def parse_augmentation(text: str, factor: int) -> Augmentation | None:
         except ValueError:
             raise OptionError(
                 "augment",
-                "must be flip, shift=PIXELS, crop=SHARE, noise=STD with commas between",
+                "must be flip, shift=PIXELS, crop=FRACTION, noise=STD separated by commas",
                 item,
             ) from None
     return Augmentation(factor, **given)

@@ -34,16 +34,16 @@ class Preprocessing:
     Attributes:
         missing: treatment of NaN: error, drop the sample, mean or median of the training split, or
             zero.
-        colour: colour conversion of pictures.
+        colour: colour conversion of images.
         augmentation: augmentation of training samples.
-        resize: resizing of pictures.
+        resize: resizing of images.
         scale: 0..1 is x / 255, −1..1 is x / 127.5 − 1, both in float32; with an integer dtype the
             scale is left to the reader of the file. standardize uses mean and standard deviation
             of the training split.
         mean, std: (x − mean) / std along the last axis: channels, features or bands.
         fill: replacement of missing values along the last axis.
         shape: shape of a sample in the file, with the same number of elements; () keeps it.
-        flatten: flatten a sample to one axis.
+        flatten: whether to flatten a sample to one axis.
         dtype: dtype of the file.
     """
 
@@ -64,15 +64,15 @@ class Preprocessing:
         if self.dtype.kind in "iu" and (changed or (self.augmentation and self.augmentation.noise)):
             raise OptionError(
                 "dtype",
-                "must be a type of floats where values are changed",
+                "must be a float type if values are changed",
                 self.dtype,
-                'Give neither `scale="standardize"`, `mean=`, `std=`, `missing="mean"` nor noise; '
+                'Leave out `scale="standardize"`, `mean=`, `std=`, `missing="mean"` and noise, '
                 'or `dtype="float32"`.',
             )
 
     @property
     def scale_left(self) -> str:
-        """The scale that is left to the reader of the file; empty for none."""
+        """The scale that the reader of the file applies; empty for none."""
         return self.scale if self.dtype.kind in "iu" and self.scale in OF_BYTES else ""
 
     @property
@@ -188,7 +188,7 @@ class Preprocessing:
         return np.asarray((x - mean) / std, np.float32)
 
     def describe(self) -> list[dict[str, Any]]:
-        """The steps in order, as JSON values."""
+        """Describes the steps in order, as JSON values."""
         steps: list[dict[str, Any]] = []
         if self.missing != "error":
             steps.append({"step": "missing", "policy": self.missing, "values": [*self.fill]})
@@ -285,4 +285,4 @@ def numbers(text: str, field: str) -> tuple[float, ...]:
     try:
         return tuple(float(n) for n in text.split(",")) if text else ()
     except ValueError:
-        raise OptionError(field, "must be numbers with commas between", text) from None
+        raise OptionError(field, "must be numbers separated by commas", text) from None

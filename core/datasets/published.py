@@ -65,7 +65,7 @@ def open_published(name: str, folder: Path, variant: str = "") -> Source:
 
 
 def _archive(folder: Path, published: Published) -> Path:
-    """The archive in which the data set is published, if it lies in the folder."""
+    """Returns the archive in which the data set is published, if it is in the folder."""
     for file in published.files:
         for name in (file.name, file.name.replace("binary", "python")):
             if name.endswith((".zip", ".tar.gz")) and (folder / name).is_file():
@@ -87,7 +87,7 @@ def _mnist(classes: tuple[str, ...]) -> Callable[[Tree, str], tuple[dict[str, Pa
 def _idx_part(
     tree: Tree, images_name: str, labels_name: str, classes: tuple[str, ...], first: int = 0
 ) -> ArrayPart:
-    """Images and labels of one part; `first` is the number of the first class."""
+    """Reads images and labels of one part; `first` is the number of the first class."""
     images_file = find_file(tree, f"{images_name}-idx3-ubyte", f"{images_name}.idx3-ubyte")
     labels_file = find_file(tree, f"{labels_name}-idx1-ubyte", f"{labels_name}.idx1-ubyte")
     images = read_idx(tree, images_file, 3)
@@ -113,13 +113,13 @@ def find_file(tree: Tree, *names: str) -> str:
             if ending in by_name:
                 return by_name[ending]
     raise DataError(
-        f"{tree.name}: must hold {names[0]} or {names[0]}.gz, but does not. "
-        "Give the right folder with `data_dir=`, or `download=True`."
+        f"{tree.name}: must hold {names[0]} or {names[0]}.gz, but does not. Give another folder "
+        "with `data_dir=`, or `download=True`."
     )
 
 
 def _emnist(tree: Tree, variant: str) -> tuple[dict[str, Part], tuple[str, ...]]:
-    """Reads EMNIST, whose files hold transposed pictures."""
+    """Reads EMNIST, whose files hold transposed images."""
     classes = EMNIST[variant]
     parts: dict[str, Part] = {}
     for part in ("train", "test"):
@@ -137,7 +137,7 @@ def _mnist_files(url: str, *sums: str) -> tuple[Remote, ...]:
 
 
 LETTERS = string.ascii_uppercase
-MERGED = "abdefghnqrt"  # small letters that look unlike their capitals
+MERGED = "abdefghnqrt"  # lower-case letters that look unlike their capitals
 EMNIST = {
     "balanced": tuple(string.digits + LETTERS + MERGED),
     "byclass": tuple(string.digits + LETTERS + string.ascii_lowercase),
@@ -152,7 +152,7 @@ MNIST_FILES = (
 )  # fmt: skip
 KRIZ = "https://www.cs.toronto.edu/~kriz"
 
-# Checksums as their publishers or torchvision give them.
+# Checksums published with the data sets or by torchvision.
 PUBLISHED: dict[str, Published] = {
     "cifar10": Published(
         "32×32 colour, 10 classes, 50,000 + 10,000",

@@ -1,4 +1,4 @@
-"""Preprocessing as a record holds it: every step named, and read back from JSON values."""
+"""Preprocessing in the form of a record: explicit steps, which can be read from JSON values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from odt.kernels.opdef import Array
 
 
 def explicit(preprocessing: Preprocessing, picture: Array) -> Preprocessing:
-    """The same steps with colours and size of pictures named, so that any photo can be taken.
+    """Returns the steps with explicit colours and image size, so that they accept any photo.
 
     Args:
         preprocessing: the steps.
-        picture: any picture of the data, before preprocessing.
+        picture: any image of the data, before preprocessing.
     """
     if picture.ndim not in (2, 3):
         return preprocessing
@@ -34,16 +34,16 @@ def explicit(preprocessing: Preprocessing, picture: Array) -> Preprocessing:
 
 
 def parse_steps(steps: Sequence[Mapping[str, Any]]) -> Preprocessing:
-    """The preprocessing that `describe` described.
+    """Reads preprocessing in the form of `describe`.
 
     Raises:
         DataError: for an unknown step, or values of the wrong type.
     """
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for step in steps:
         values = {name: value for name, value in step.items() if name != "step"}
         try:
-            found |= PARSERS[str(step["step"])](values)
+            fields |= PARSERS[str(step["step"])](values)
         except OdtError:
             raise
         except Exception as e:  # JSON may be anything
@@ -51,7 +51,7 @@ def parse_steps(steps: Sequence[Mapping[str, Any]]) -> Preprocessing:
                 f"the preprocessing record must have the steps {', '.join(PARSERS)}, but got "
                 f"{printable(step)}."
             ) from e
-    return Preprocessing(**found)
+    return Preprocessing(**fields)
 
 
 def _floats(values: Any) -> tuple[float, ...]:

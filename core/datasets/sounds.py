@@ -20,7 +20,7 @@ from odt.core.storage.reading import reading
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
 
-MOST_RATE = 768_000  # Hz; what no converter of sound exceeds
+MOST_RATE = 768_000  # Hz, more than any audio converter has
 MOST_SECONDS = 3600
 
 
@@ -32,7 +32,7 @@ class Sound:
         rate: required sample rate in Hz; 0 for any.
         seconds: length to which clips are cropped or padded with silence; 0 keeps their length.
         mel: number of bands; 0 for the samples themselves, −1 … 1.
-        frame, hop: samples of a frame, a power of two, and from one frame to the next.
+        frame, hop: samples in a frame, a power of two, and distance of the frames in samples.
         frames: maximum number of frames; 0 for all that fit.
         low, high: frequency range of the bands in Hz.
         floor: smallest value, in dB below the loudest one.
@@ -52,7 +52,7 @@ class Sound:
         if self.mel and not (self.rate and 0 <= self.low < self.high <= self.rate / 2):
             raise OptionError(
                 "mel_range",
-                "must lie between 0 and half of `rate=`",
+                "must be between 0 and half of `rate=`",
                 f"{self.low:g} … {self.high:g} Hz at {self.rate}",
             )
         if min(self.frame, self.hop) < 1:
@@ -69,7 +69,7 @@ class Sound:
         x, rate = read_wav(data)
         if self.rate and rate != self.rate:
             raise DataError(
-                f"must have {self.rate} samples a second, but has {rate}. Give `rate={rate}`, or "
+                f"must have {self.rate} samples per second, but has {rate}. Give `rate={rate}`, or "
                 "resample the files"
             )
         if self.seconds:
@@ -78,7 +78,7 @@ class Sound:
         return self.log_mel(x) if self.mel else x
 
     def log_mel(self, x: Array) -> Array:
-        """The log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
+        """Computes the log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
         if len(x) < self.frame:
             raise DataError(f"must have {self.frame} samples for one frame, but has {len(x)}")
         frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
@@ -92,13 +92,13 @@ class Sound:
 
     @cached_property
     def _window(self) -> Array:
-        """The window function, 0.1 at both ends."""
+        """Returns the window function, 0.1 at both ends."""
         n = np.arange(self.frame)
         return np.asarray(0.54 - 0.46 * np.cos(2 * np.pi * n / (self.frame - 1)))
 
     @cached_property
     def _bands(self) -> Array:
-        """Weights of the frequencies in each band (frame / 2 + 1, mel)."""
+        """Returns the weights of the frequencies in each band (frame / 2 + 1, mel)."""
         first, last = (1125 * math.log1p(f / 700) for f in (self.low, self.high))
         edges = 700 * np.expm1(np.linspace(first, last, self.mel + 2) / 1125)
         hz = np.fft.rfftfreq(self.frame, 1 / self.rate)[:, None]
@@ -131,12 +131,12 @@ def read_wav(data: bytes) -> tuple[Array, int]:
     Raises:
         DataError: unless the bytes are a valid WAV file of 8, 16, 24 or 32-bit integers.
     """
-    with reading("", "must be a sound WAV file of integers"), wave.open(io.BytesIO(data)) as file:
+    with reading("", "must be a valid WAV file of integers"), wave.open(io.BytesIO(data)) as file:
         width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
         claimed = file.getnframes()
         raw = file.readframes(claimed)
     if not 0 < rate <= MOST_RATE:
-        raise DataError(f"must have 1 to {MOST_RATE} samples a second, but has {rate}")
+        raise DataError(f"must have 1 to {MOST_RATE} samples per second, but has {rate}")
     if width not in (1, 2, 3, 4) or len(raw) < claimed * width * channels:
         raise DataError(
             f"must have {claimed} frames of {channels} channels with 1 to 4 bytes, but has "

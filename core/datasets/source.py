@@ -17,7 +17,7 @@ from odt.kernels.opdef import Array
 Kind: TypeAlias = Literal["image", "sound", "features"]
 
 
-GIVE_BACK = 1 << 26  # bytes read from mapped files before their pages are given back
+GIVE_BACK = 1 << 26  # bytes read from mapped files before their pages are released
 
 
 class SampleError(DataError):
@@ -46,11 +46,11 @@ class Sample:
 
 
 class Part:
-    """The samples of one part of a source, by number. Several threads may read at once.
+    """The samples of one part of a source, by number. Several threads may read concurrently.
 
     Attributes:
         length: number of samples; None if it is known only after reading all.
-        sequential: whether samples can only be read in order; an earlier one starts again.
+        sequential: whether samples can only be read in order; reading an earlier one starts again.
         labels: class number of each sample; None if targets are values or not known yet.
     """
 
@@ -63,25 +63,25 @@ class Part:
 
         Raises:
             SampleError: if the sample cannot be read.
-            EndOfSamplesError: if length is None and there are k samples or fewer.
+            EndOfSamplesError: if length is None and there are at most k samples.
         """
         raise NotImplementedError
 
     def label_of(self, k: int) -> str:
-        """The name of sample k in messages."""
+        """Returns the name of sample k in messages."""
         return f"sample {k}"
 
     def groups(self, rule: str) -> Sequence[str]:
-        """The group of each sample, such as the person who spoke.
+        """Returns the group of each sample, such as the speaker.
 
         Raises:
-            OptionError: if this kind of source has no groups.
+            OptionError: if a source of this kind has no groups.
         """
         raise OptionError("group_by", "this source has neither columns nor file names", rule)
 
 
 class ArrayPart(Part):
-    """Samples in arrays, mapped or not, along their first axis."""
+    """Samples along the first axis of arrays, which may be mapped files."""
 
     def __init__(
         self, inputs: Sequence[Array], targets: Sequence[Array], classes: bool, name: str = ""
@@ -107,7 +107,7 @@ class ArrayPart(Part):
 
 
 def _maps(a: Any) -> Iterator[mmap.mmap]:
-    """The mapped file of an array, if there is one and the system can take pages back."""
+    """Returns the mapped file of an array, if there is one and the system can release its pages."""
     while a is not None:
         if isinstance(a, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             yield a
@@ -123,8 +123,8 @@ class Source:
         kind: kind of its inputs.
         parts: name → part: train and test, or all.
         classes: class names by number; empty if targets are values.
-        sorted_by_class: whether samples are sorted by class, so that they need a shuffle.
-        decoded: whether reading a sample takes computation that threads can do in parallel.
+        sorted_by_class: whether samples are sorted by class and must be shuffled.
+        decoded: whether samples are decoded when read, which threads can do in parallel.
         origin: description of the source for the sidecar.
         tags: names of the target's values; empty if they have none.
         overlap: samples before a sample that share values with it, as windows of a series do.

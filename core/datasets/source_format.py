@@ -1,4 +1,4 @@
-"""How a format of sources is declared, and the options for opening a source."""
+"""SourceFormat, the row that declares a format of sources, and the options for opening a source."""
 
 from collections.abc import Callable
 from dataclasses import field
@@ -21,8 +21,8 @@ class Opening:
         text: path, module:function, tfds:NAME or hf:NAME.
         targets: path of a second file with the targets.
         data_dir: folder of data for TensorFlow Datasets and Hugging Face.
-        skip: leave out files and lines that cannot be used.
-        resize: size of pictures, if no other step precedes the resizing.
+        skip: whether to leave out files and lines that cannot be used.
+        resize: resizing of images, if no other step precedes it.
         naming: how the classes of files are found.
     """
 
@@ -39,7 +39,7 @@ class Opening:
 
     @property
     def path(self) -> Path:
-        """The file or folder."""
+        """The path of the file or folder."""
         return Path(self.text)
 
 
@@ -48,12 +48,12 @@ class SourceFormat:
     """A format of sources.
 
     Attributes:
-        name: as the user names it.
+        name: name of the format.
         open: opens a source of this format; raises DataError if it is not valid.
         suffixes: file name suffixes that select the format, in lower case, such as ".csv".
-        contents: what it holds, for the documentation.
+        contents: contents of the source, for the documentation.
         is_path: whether the source is a file or folder, which must exist.
-        place: position in lists; formats of one place are sorted by name.
+        place: position in lists; formats with the same position are sorted by name.
     """
 
     name: str

@@ -25,7 +25,7 @@ class Wanted:
     Attributes:
         name: name of the split.
         length: number of samples; None for all.
-        share: fraction of the data set, or as an int a number of samples.
+        fraction: fraction of the data set; an int is a number of samples.
     """
 
     name: str
@@ -40,10 +40,12 @@ class Division:
     Attributes:
         shuffle: whether to shuffle; None to shuffle divided samples and samples sorted by class.
         seed: seed of the shuffle.
-        stratify: divide each class separately; None for classes without groups.
-        group_by: a column, or a pattern for file names; samples of a group stay in one split.
-        fold: (k, n) for n-fold cross-validation: the last split is part k of n, from 1, and the
-            first split is all other parts.
+        stratify: whether to divide each class separately; None if targets are classes without
+            groups.
+        group_by: a column, or a regular expression for file names; samples of a group stay in one
+            split.
+        fold: (k, n) for n-fold cross-validation: the last split is fold k of n, counted from 1, and
+            the first split is all other folds.
     """
 
     shuffle: bool | None = None
@@ -64,7 +66,7 @@ class Picked:
 
 
 class Pool(Part):
-    """Several parts concatenated to one."""
+    """Several parts concatenated into one."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = tuple(parts)
@@ -92,7 +94,7 @@ class Pool(Part):
 
 
 def length_of(part: Part) -> int:
-    """The number of samples, which may require reading all of them."""
+    """Returns the number of samples, which may require reading all of them."""
     if part.length is not None:
         return part.length
     k = 0
@@ -108,7 +110,7 @@ def select(source: Source, wanted: Sequence[Wanted], division: Division) -> list
     """Selects the samples of each split.
 
     Raises:
-        OptionError: if the source cannot be split so.
+        OptionError: if the source cannot be split in this way.
     """
     names = [w.name for w in wanted]
     if len(set(names)) < len(names):
@@ -132,15 +134,15 @@ def _take(source: Source, wanted: Wanted, division: Division) -> Picked:
             "split",
             f"{source.name} has {', '.join(source.parts)}",
             wanted.name,
-            'Give fractions to split it anew: `split="train=0.8 test=0.2"`.',
+            'Give fractions to split it: `split="train=0.8 test=0.2"`.',
         )
     shuffle = source.sorted_by_class if division.shuffle is None else division.shuffle
     if part.sequential:
         if division.shuffle:
             raise OptionError(
                 "shuffle",
-                f"{source.name} gives its samples one by one",
-                remedy="Shuffle them there.",
+                f"{source.name} can only be read in order",
+                remedy="Shuffle the samples in the source.",
             )
         return Picked(wanted.name, part, None, wanted)
     assert part.length is not None
@@ -182,7 +184,7 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
         pieces = _by_group(pool.groups(division.group_by), counts, random if shuffle else None)
     else:
         order = _order(pool, division, random if shuffle else None)
-        if division.fold:  # the k-th block first, so that it is the last split's
+        if division.fold:  # rotated so that the last split is fold k
             k, n = division.fold
             order = np.roll(order, -round((k - 1) * pool.length / n))
             counts = counts[::-1]
@@ -197,7 +199,7 @@ def _divide(source: Source, wanted: Sequence[Wanted], division: Division) -> lis
 
 
 def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total: int) -> list[int]:
-    """The number of samples of each split; a split without a fraction gets the rest."""
+    """Returns the number of samples of each split; a split without a fraction gets the rest."""
     if division.fold:
         k, n = division.fold
         if len(wanted) != 2 or not 1 <= k <= n or not 2 <= n <= total:
@@ -213,11 +215,13 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
         if [w.name for w in wanted] != ["train", "test"]:
             shown = " ".join(f"{w.name}=…" for w in wanted)
             raise OptionError(
-                "split", f"{source.name} comes in one piece", remedy=f"Give fractions: {shown}."
+                "split",
+                f"{source.name} has no splits of its own",
+                remedy=f"Give fractions: {shown}.",
             )
         fractions = [None, 0.2]
     counts, sum_of_fractions = [], 0.0
-    for s in fractions:  # the borders are rounded, so that two halves of 7 are 7
+    for s in fractions:  # boundaries are rounded, so that two halves of 7 samples have 7 samples
         before = round(sum_of_fractions * total)
         sum_of_fractions += 0 if s is None or isinstance(s, int) else s
         counts.append(s if isinstance(s, int) else round(sum_of_fractions * total) - before)
@@ -233,7 +237,7 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
 
 
 def _order(pool: Pool, division: Division, random: np.random.Generator | None) -> Array:
-    """All samples in an order that spreads each class evenly."""
+    """Returns all samples in an order that spreads each class evenly."""
     assert pool.length is not None
     order = np.arange(pool.length) if random is None else random.permutation(pool.length)
     if division.stratify and pool.labels is None:
@@ -261,7 +265,7 @@ def _by_group(
         if count and not len(piece):
             raise OptionError(
                 "group_by",
-                f"{len(names)} groups must be enough for {len(counts)} splits",
+                f"the {len(names)} groups must be enough for {len(counts)} splits",
                 "none for one of them",
             )
     return pieces

@@ -1,4 +1,4 @@
-"""Statistics of a data file: ranges, classes, faulty values. Reads the file once, in blocks."""
+"""Statistics of a data file: ranges, classes, invalid values. Reads the file once, in blocks."""
 
 import math
 import os
@@ -25,7 +25,7 @@ class ColumnStatistics:
         name: file and tensor.
         spec: spec of a sample as stored.
         least, most, mean: minimum, maximum and mean of the finite values.
-        nan, infinite: number of NaN and of infinite values.
+        nan, infinite: numbers of NaN and of infinite values.
         constant: flat positions in a sample whose value never changes.
         classes: number of samples by class for one-hot rows or labels; else empty.
     """
@@ -43,7 +43,7 @@ class ColumnStatistics:
 
 
 def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...], Sidecar | None]:
-    """Opens the tensors of a data file by its sidecar, its own header or a given shape.
+    """Opens the tensors of a data file by its sidecar, its header or a given shape.
 
     Args:
         path: the file.
@@ -58,12 +58,12 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
     if sidecar is not None:
         specs: Sequence[TensorSpec] = sidecar.tensors
     elif start.startswith((HDF5, NPY, ZIP)):
-        found = {n: a for n, a in map_arrays(path).items() if a.dtype.kind in "biuf"}
-        if not found:
+        numeric = {n: a for n, a in map_arrays(path).items() if a.dtype.kind in "biuf"}
+        if not numeric:
             raise DataError(f"{path}: must hold arrays of numbers, but has none.")
-        arrays = {n: a if a.shape else a.reshape(1) for n, a in found.items()}
+        arrays = {n: a if a.shape else a.reshape(1) for n, a in numeric.items()}
         if not all(a.shape[0] for a in arrays.values()):
-            raise DataError(f"{path}: must hold samples, but got {listed(arrays)} without any.")
+            raise DataError(f"{path}: must hold samples, but {listed(arrays)} have none.")
         specs = [TensorSpec(a.shape[1:], a.dtype) for a in arrays.values()]
         columns = [
             Column(f"{path}: {printable(name)}", spec, a.shape[0], a)
@@ -77,7 +77,7 @@ def open_any(path: str, shape: tuple[int, ...] = ()) -> tuple[tuple[Column, ...]
         raise DataError(f"{path}: must hold samples, but it is {kind.name}. {remedy}")
     else:
         raise DataError(
-            f"{path}: of raw bytes the shape must be known, but there is no {path}.json. "
+            f"{path}: the shape of raw bytes must be given, but there is no {path}.json. "
             'Give `shape="28x28x1"`, for example.'
         )
     return open_columns(path, specs, "tensor"), sidecar
@@ -87,7 +87,7 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
     """Computes the statistics of all samples of a column.
 
     Args:
-        column: the samples.
+        column: column of the samples.
         classes: class names, if known.
     """
     spec = column.spec
@@ -134,7 +134,7 @@ def column_statistics(column: Column, classes: Sequence[str]) -> ColumnStatistic
 
 
 def label_names(path: str, sidecar: Sidecar | None, samples: int) -> list[str]:
-    """Labels of the first samples of an input file, from the output file beside it.
+    """Returns labels of the first samples of an input file, from the output file next to it.
 
     Without an output file, the labels are numbers of the samples.
     """

@@ -28,10 +28,10 @@ LABEL_KEYS = ("label", "labels", "fine_label", "y", "target")
 
 @contextmanager
 def running(name: str, rule: str) -> Iterator[None]:
-    """Runs code of the user in a `with` block and reports its exceptions.
+    """Runs user code in a `with` block and reports its exceptions.
 
     Raises:
-        DataError: for any exception of that code.
+        DataError: if the code raises an exception.
     """
     try:
         yield
@@ -96,7 +96,7 @@ def as_sample(where: str, sample: Any) -> Sample:
 
 def _arrays(where: str, value: Any) -> tuple[Array, ...]:
     every = value if isinstance(value, tuple) else (value,)
-    arrays = tuple(np.array(v) for v in every)  # the function may use its own again
+    arrays = tuple(np.array(v) for v in every)  # the function may reuse its array
     for a in arrays:
         if a.dtype.kind not in "biuf":
             raise DataError(f"{where}: must be numbers, but got {a.dtype}.")
@@ -115,7 +115,7 @@ def open_callable(text: str, classes: tuple[str, ...]) -> Source:
     module_name, _, function_name = text.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    with running(text, "must be a function in a module here"):
+    with running(text, "must be a function in a module of the current folder"):
         function = getattr(importlib.import_module(module_name), function_name)
         if not callable(function):
             raise DataError(f"{text}: must be a function, but is {type(function).__name__}.")
@@ -134,7 +134,7 @@ def open_callable(text: str, classes: tuple[str, ...]) -> Source:
 
 
 def _kind(parts: Mapping[str, Part]) -> Kind:
-    """The kind of the inputs by the first sample: unsigned bytes of three axes are pictures."""
+    """Returns the kind of the inputs: unsigned bytes with three axes are images."""
     try:
         x = next(iter(parts.values())).read(0).inputs[0]
     except EndOfSamplesError:
@@ -152,8 +152,8 @@ def open_tfds(name: str, data_dir: str | None) -> Source:
         import tensorflow_datasets as tfds
     except ImportError as e:
         raise DataError(
-            f"{name}: odt itself knows no such set, and TensorFlow Datasets, which may, is not "
-            "installed. List odt's own with `show_datasets=True`, give your own data with "
+            f"{name}: odt has no data set of this name, and TensorFlow Datasets, which may have "
+            "it, is not installed. List odt's with `show_datasets=True`, give your own data with "
             "`source=`, or install it: pip install 'odt[tfds]'."
         ) from e
     try:
@@ -190,7 +190,7 @@ def open_hugging_face(name: str, data_dir: str | None) -> Source:
         import datasets
     except ImportError as e:
         raise DataError(
-            f"{name}: this set comes from Hugging Face datasets, which is not installed. "
+            f"{name}: this data set needs Hugging Face datasets, which is not installed. "
             "Install it: pip install 'odt[huggingface]'."
         ) from e
     try:

@@ -15,12 +15,12 @@ from odt.dataclass import dataclass
 from odt.errors import DataError
 from odt.kernels.opdef import Array, TensorSpec
 
-CLASSES = 10  # integers are drawn below this, unless the user gives an upper bound
+CLASSES = 10  # exclusive upper bound of random integers, unless the user gives one
 
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """Distribution of random inputs: uniform in low … high, by a seed."""
+    """Distribution of random inputs: uniform from low to high, with a seed."""
 
     low: float = 0.0
     high: float = 1.0
@@ -63,8 +63,7 @@ def synthetic_data(
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Writes inputs and outputs of a model; returns the specs of a sample.
 
-    Only float outputs are written, since training can have a loss on them; all outputs if none is
-    float.
+    Only float outputs are written, because only they can have a loss; all outputs if none is float.
 
     Args:
         predictor: computes the outputs.
@@ -88,12 +87,12 @@ def synthetic_data(
         for outputs in predictor.run(data, range(length)):
             for row in range(len(outputs[0])):
                 files[0].append([np.ascontiguousarray(x) for x in data.sample(done)])
-                files[1].append([outputs[k][row].copy() for k in kept])  # they are reused
+                files[1].append([outputs[k][row].copy() for k in kept])  # the arrays are reused
                 done += 1
             if not all(np.isfinite(y).all() for y in outputs if y.dtype.kind == "f"):
                 raise DataError(
-                    f"{model_path}: its outputs must be finite, but are not for these inputs. "
-                    "Give another `low=` and `high=`."
+                    f"{model_path}: the model's outputs must be finite, but are not for these "
+                    "inputs. Give another `low=` or `high=`."
                 )
             progress("random", done, length)
         recipe = {

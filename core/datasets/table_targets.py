@@ -11,7 +11,7 @@ from odt.errors import DataError
 from odt.kernels.opdef import Array
 
 MOST_CLASSES = 1000
-EXACT = 2.0**53  # below it, float64 tells every whole number from the next
+EXACT = 2.0**53  # float64 represents every integer up to this
 
 
 def read_targets(
@@ -96,7 +96,7 @@ def class_numbers(path: Path, cells: Sequence[str], classes: Sequence[str]) -> A
 def _one(
     path: Path, cells: list[str], names: tuple[str, ...], regression: bool | None
 ) -> tuple[Array, tuple[str, ...]]:
-    """Class numbers and class names; or values, without names."""
+    """Returns class numbers and class names, or values without names."""
     numeric = all(is_number(c) for c in cells)
     values = np.array([float(c) for c in cells]) if numeric else None
     if regression is None:
@@ -114,7 +114,7 @@ def _one(
         if names and whole.min() >= 0 and whole.max() < len(names):
             return whole.astype(np.int32), names
         found, labels = np.unique(whole, return_inverse=True)
-    else:  # words, or numbers of which float64 cannot tell two apart
+    else:  # words, or numbers too large for float64 to distinguish
         found, labels = np.unique(np.asarray(cells), return_inverse=True)
     if len(found) > MOST_CLASSES or (values is not None and 2 * len(found) > max(40, len(cells))):
         raise DataError(

@@ -70,7 +70,7 @@ def _counts(first: list[str], second: list[str]) -> bool:
 
 
 def _is_header(first: list[str], second: list[str] | None) -> bool:
-    """Whether the first line is a header: words above numbers."""
+    """Whether the first line is a header: it has words where the second line has numbers."""
     if second is None:
         return False
     above = [is_number(c) for c in first]

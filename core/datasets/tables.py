@@ -1,4 +1,4 @@
-"""Reads tables of text: CSV, TSV, or columns separated by blanks, optionally gzipped.
+"""Reads tables of text: CSV, TSV, or columns separated by spaces, optionally gzipped.
 
 The numbers of a table go to an unnamed temporary file, so that a table may be larger than memory.
 """
@@ -43,12 +43,11 @@ class TableOptions:
         label: names or numbers of the target's columns, from 0, negative from the end; "none" if
             samples have no targets.
         header: whether the first line holds column names; None to detect that.
-        delimiter: "" to detect it; " " for any number of blanks.
+        delimiter: "" to detect it; " " for any number of spaces.
         leave_out: names or numbers of columns that are not inputs.
         one_hot: names or numbers of columns of words, which are encoded as one-hot.
-        regression: whether the target is a value; None for a target that is neither integer nor
-            word.
-        drop: leave out lines with missing values.
+        regression: whether the target is a value; None if numbers that are not integers are values.
+        drop: whether to leave out lines with missing values.
         skip: leave out lines that cannot be used.
         window, stride, horizon: rows of a sample, rows from one sample to the next, and rows from
             the last one to the row with the target; window 0 for samples of one row.
@@ -101,7 +100,7 @@ class Table:
         classes: class names in the first line, as in scikit-learn's files.
         values: mapped array (rows, inputs) of float64; a word is its number, NaN is missing.
         targets: cells of the target columns of each row.
-        texts: name → cells of columns that are no inputs, for groups.
+        texts: name → cells of columns that are not inputs, for groups.
         left_out: number of lines left out.
     """
 

@@ -33,7 +33,7 @@ class Tree:
 
     Attributes:
         name: name of the folder or archive.
-        sizes: relative file name, with / → bytes, sorted.
+        sizes: relative file name with slashes → bytes, sorted.
         empty: folders without files.
     """
 
@@ -42,7 +42,7 @@ class Tree:
     empty: Collection[str] = ()
 
     def open(self, name: str) -> IO[bytes]:
-        """Opens a file for reading. Several threads may do so at once."""
+        """Opens a file for reading. Several threads may do so concurrently."""
         raise NotImplementedError
 
     def read(self, name: str, limit: int) -> bytes:
@@ -59,7 +59,7 @@ class Tree:
             return f.read(limit)
 
     def where(self, name: str) -> str:
-        """The name of a file in messages."""
+        """Returns the name of a file in messages."""
         return f"{self.name}/{printable(name)}"
 
 
@@ -68,7 +68,7 @@ class FolderTree(Tree):
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        found, self.empty = {}, []
+        sizes, self.empty = {}, []
         for folder, below, files in os.walk(self.name):
             below[:] = [b for b in below if not b.startswith(".")]
             inside = Path(folder).relative_to(path).as_posix()
@@ -78,8 +78,8 @@ class FolderTree(Tree):
             for file in files:
                 full = f"{folder}/{file}"
                 if not file.startswith(".") and os.path.isfile(full):
-                    found[start + file] = os.path.getsize(full)
-        self.sizes = dict(sorted(found.items()))
+                    sizes[start + file] = os.path.getsize(full)
+        self.sizes = dict(sorted(sizes.items()))
 
     def open(self, name: str) -> IO[bytes]:
         return open_input(f"{self.name}/{name}")
@@ -100,10 +100,10 @@ class FileTree(Tree):
 class ZipTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         folders: list[str] = []
         filled: set[str] = set()
-        with reading(self.name, "must be a sound zip archive"):
+        with reading(self.name, "must be a valid zip archive"):
             self._archive = zipfile.ZipFile(open_input(path))
             for member in self._archive.infolist():
                 name = member.filename
@@ -113,9 +113,9 @@ class ZipTree(Tree):
                 if _is_link(member) or _hidden(self.name, name):
                     continue
                 guard(self.where(name), member.compress_size, member.file_size)
-                found[name] = member.file_size
+                sizes[name] = member.file_size
                 filled.update(f"{above}/" for above in PurePosixPath(name).parents)
-        self.sizes = dict(sorted(found.items()))
+        self.sizes = dict(sorted(sizes.items()))
         self.empty = [f for f in folders if f not in filled]
 
     def open(self, name: str) -> IO[bytes]:
@@ -145,7 +145,7 @@ class TarTree(Tree):
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._members: dict[str, tuple[int, int]] = {}
-        with reading(self.name, "must be a sound tar archive"):
+        with reading(self.name, "must be a valid tar archive"):
             self._file = unpacked(path)
             with tarfile.open(fileobj=cast(IO[bytes], _Sized(self._file)), mode="r:") as archive:
                 self._read(archive)
@@ -154,7 +154,7 @@ class TarTree(Tree):
     def _read(self, archive: tarfile.TarFile) -> None:
         end = -1
         for member in archive:
-            if member.offset <= end or member.size < 0:  # else it might never end
+            if member.offset <= end or member.size < 0:  # otherwise the loop might never end
                 raise ValueError(f"a member that begins at {member.offset} bytes")
             if member.issparse():
                 raise ValueError(f"a sparse member, {printable(member.name)}")
@@ -167,12 +167,12 @@ class TarTree(Tree):
         offset, size = self._members[name]
         data = os.pread(self._file.fileno(), size, offset)
         if len(data) < size:
-            raise EOFError(f"{size} bytes expected, {len(data)} there")
+            raise EOFError(f"{len(data)} of {size} bytes")
         return io.BytesIO(data)
 
 
 def open_tree(path: Path) -> Tree:
-    """Opens a folder or an archive, recognised by its bytes.
+    """Opens a folder or an archive, detected by its bytes.
 
     Raises:
         DataError: if the path is neither, or the archive is damaged or unsafe.
@@ -180,13 +180,13 @@ def open_tree(path: Path) -> Tree:
     if path.is_dir():
         return FolderTree(path)
     with open_input(path, "a folder, zip or tar") as file:
-        zipped = file.read(4) == b"PK\x03\x04"  # is_zipfile looks at the end, which may be cut
+        zipped = file.read(4) == b"PK\x03\x04"  # is_zipfile looks at the end, which may be missing
         is_zip = zipped or zipfile.is_zipfile(file)
     return ZipTree(path) if is_zip else TarTree(path)
 
 
 def unpacked(path: Path) -> IO[bytes]:
-    """Opens a file and decompresses it if it is compressed by gzip, bzip2 or xz.
+    """Opens a file; decompresses it if it is compressed with gzip, bzip2 or xz.
 
     Raises:
         DataError: if the file is a decompression bomb.
@@ -215,7 +215,7 @@ def _hidden(archive: str, name: str) -> bool:
         return True
     if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
         raise DataError(
-            f"{archive}: names must stay inside the archive, but got {printable(name)}. "
-            "It is not read."
+            f"{archive}: names must stay inside the archive, but got {printable(name)}. The "
+            "archive is not read."
         )
     return any(part.startswith((".", "__MACOSX")) for part in path.parts)

@@ -1,4 +1,4 @@
-"""Files of low-rank adapters: an .npz with their matrices and a description.
+"""Files of low-rank adapters: an .npz with matrices and a description.
 
 Array `adapters` holds JSON as bytes: format, version, hash of the model, α, and index and name of
 each adapted weight. Arrays `K.a` and `K.b` hold A (r, I) and B (O, r) of weight K of this list.
@@ -29,7 +29,7 @@ def write_adapters(path: str | os.PathLike[str], adapters: Adapters, graph: Grap
     Args:
         path: the file.
         adapters: the adapters.
-        graph: the model's, for the names of the weights.
+        graph: graph of the model, for the names of the weights.
 
     Raises:
         DataError: if the file cannot be written.
@@ -80,5 +80,5 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
 
 def _matrix(values: Array) -> Array:
     if values.dtype != np.float32 or values.ndim != 2 or not np.isfinite(values).all():
-        raise ValueError(f"an array {values.shape} {values.dtype} that is no float32 matrix")
+        raise ValueError(f"an array {values.shape} {values.dtype} that is not a float32 matrix")
     return values

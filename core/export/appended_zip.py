@@ -15,7 +15,7 @@ CENTRAL, LOCAL = 16, 42  # places of the offsets in these two records
 
 
 def offset_patches(data: memoryview, shift: int) -> list[Patch]:
-    """Patches for the offsets of a zip archive at the end of a file; none without an archive.
+    """Returns patches for the offsets of a zip archive at the end of a file, if there is one.
 
     Args:
         data: the file.
@@ -28,7 +28,7 @@ def offset_patches(data: memoryview, shift: int) -> list[Patch]:
     end = len(data) - len(tail) + at
     count, nbytes, start = struct.unpack_from("<HII", tail, at + 10)
     entry = end - nbytes
-    if entry != start:  # no archive, or one whose offsets count from its beginning
+    if entry != start:  # no archive, or its offsets count from its beginning
         return []
     patches = [(end + CENTRAL, struct.pack("<I", start + shift))]
     for _ in range(count):
@@ -42,7 +42,7 @@ def offset_patches(data: memoryview, shift: int) -> list[Patch]:
 
 
 def moved(archive: bytes, start: int) -> bytes:
-    """A zip archive whose offsets count from `start` bytes before it."""
+    """Returns a zip archive with offsets that count from `start` bytes before it."""
     new = bytearray(archive)
     for at, data in offset_patches(memoryview(archive), start):
         new[at : at + len(data)] = data

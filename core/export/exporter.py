@@ -40,7 +40,7 @@ from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
 IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
-TFLITE_VERSION = 3  # LiteRT loads no other; Circle files say 0
+TFLITE_VERSION = 3  # LiteRT loads no other version; Circle files have 0
 FULLY_CONNECTED, SHUFFLED16X1FLOAT32 = 9, 127  # a layout of weights that only Circle has
 
 
@@ -54,31 +54,33 @@ def export_model(
     float_weights: bool = False,
     record: Record | None = None,
 ) -> None:
-    """Writes a model with new weights atomically; the file may be the model's own.
+    """Writes a model with new weights atomically. The file may replace the model's.
 
     Args:
         model: the model.
-        weights: tensor index in the graph of dequantize_weights → new values, in float32 also for
-            weights stored as float16 or int8, which get new scales. A tensor that shares its
-            buffer with one of other values gets a buffer of its own.
+        weights: tensor index in the graph of dequantize_weights → new values in float32, even for
+            weights stored as float16 or int8, which get new scales. If tensors that share a buffer
+            get different values, each gets a separate buffer.
         path: the file to write.
         file_format: circle or tflite; None for the model's format.
-        info: training info to store in a circle+; None leaves training info as it is.
-        float_weights: store float16 and int8 weights as float32.
+        info: training info to store in a circle+; None keeps the training info of the model.
+        float_weights: whether to store float16 and int8 weights as float32.
         record: preprocessing record to store; None leaves metadata as it is.
 
     Raises:
-        ModelError: if the format cannot hold the model, the file cannot be written, or it does
-            not read back as it was written.
-        OptionError: if a circle+ cannot hold the info.
-        LostFileError: if the model's own file became shorter.
+        ModelError: if the format cannot hold the model, the file cannot be written, or the file
+            that was read back differs.
+        OptionError: if a circle+ cannot store the training info.
+        LostFileError: if the model's file became shorter.
     """
     source = model
     source.check_file()
     if float_weights:
         model, weights, info = _in_float(model, weights, info)
     file_format = file_format or ("circle" if info else model.format)
-    assert info is None or file_format == "circle", "training info is for circle files"
+    assert info is None or file_format == "circle", (
+        "must be circle, because training info is stored in circle files"
+    )
     scales: dict[int, Array] = {}
     if any(
         a.dtype != model.graph.tensors[i].spec.dtype or model.graph.tensors[i].data is None
@@ -105,7 +107,7 @@ def export_model(
 def _in_float(
     model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
 ) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
-    """The model with float32 weights; new weights and info renumbered for its operators."""
+    """Returns the model with float32 weights; renumbers new weights and info for its operators."""
     dequantized = dequantize_weights(model)
     if not dequantized.stored:
         return model, weights, info
@@ -132,7 +134,7 @@ def remove_training_info(model: Model, path: str | os.PathLike[str]) -> None:
 def _chunks(
     model: Model, edit: Edit, weights: list[Patch], source: Model, archive: bytes = b""
 ) -> Iterator[bytes | memoryview]:
-    """The bytes of the new file; raises LostFileError if the model's file became shorter."""
+    """Yields the bytes of the new file; raises LostFileError if the model's file became shorter."""
     shift = len(edit.front) - edit.begin
     patches = [*edit.patches, *weights, *offset_patches(model.data, shift)]
     yield edit.front
@@ -149,7 +151,7 @@ def convert(
 ) -> Edit:
     """The edit that converts a model to a format.
 
-    A format differs in identifier, version and in what it can hold.
+    The formats differ in identifier, version and in what they can hold.
 
     Args:
         model: the model.
@@ -190,7 +192,7 @@ def convert(
 
 
 def _empty_buffers(model: Model, root: Table) -> set[int]:
-    """Buffers of activations that have an empty data field, which LiteRT takes for a constant.
+    """Returns buffers of activations with an empty data field, which LiteRT mistakes for constants.
 
     A constant without elements keeps its buffer, and LiteRT ignores buffer 0.
     """
@@ -210,7 +212,7 @@ def _empty_buffers(model: Model, root: Table) -> set[int]:
 
 
 def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], list[OwnBuffer]]:
-    """Places new values: in the bytes of the old ones, or in new buffers if others share those."""
+    """Places new values in the bytes of the old ones, or in new buffers if those are shared."""
     patches: list[Patch] = []
     own: list[OwnBuffer] = []
     together: dict[tuple[int, int], list[int]] = {}
@@ -234,30 +236,30 @@ def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], li
 
 
 def _readers(model: Model) -> Counter[tuple[int, int]]:
-    """Number of tensors of all subgraphs, and metadata entries, that refer to each span."""
-    found = Counter(model.spans[buffer] for buffer in model.metadata.values())
+    """Counts the tensors of all subgraphs, and metadata entries, that refer to each span."""
+    counts = Counter(model.spans[buffer] for buffer in model.metadata.values())
     for graph in FlatBuffer(model.path, model.data).root().tables(SUBGRAPHS, "subgraph"):
         for table in graph.tables(TENSORS, "tensor", f"{graph.where}, "):
             buffer = table.number(BUFFER, "I")
-            if buffer < len(model.spans):  # only those of subgraph 0 have been checked
-                found[model.spans[buffer]] += 1
-    return found
+            if buffer < len(model.spans):  # only tensors of subgraph 0 have been checked
+                counts[model.spans[buffer]] += 1
+    return counts
 
 
 def _bytes_of(values: Array, size: int) -> memoryview:
-    """Values as bytes of the file."""
+    """Converts values to bytes of the file."""
     assert values.nbytes == size, f"its buffer has {size} bytes, not {values.nbytes}"
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return little.reshape(-1).view(np.uint8).data
 
 
 def _place_of(model: Model, values: Array) -> int:
-    """Offset in the file of an array that is a view of it."""
+    """Returns the offset in the file of an array that is a view of the file."""
     return values.ctypes.data - np.frombuffer(model.data, np.uint8).ctypes.data
 
 
 def _refuse_losses(model: Model, root: Table, file_format: str) -> None:
-    """Raises an error that names everything the other format cannot hold, in all subgraphs."""
+    """Raises an error that lists everything in all subgraphs that the other format cannot hold."""
     problems = []
     for table in root.tables(1, "operator code"):
         code = min(table.number(0, "b"), table.number(3, "i"))

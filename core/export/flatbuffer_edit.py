@@ -1,8 +1,8 @@
-"""Edits a model file and keeps every byte that need not change.
+"""Edits a model file without changing bytes that can stay.
 
-Offsets in a flatbuffer are relative and point forward. Therefore a new root with new vectors goes
-in front of the old bytes, which stay as they are, unknown fields included. Only absolute offsets
-(to bytes after the flatbuffer in files beyond 2 GiB) grow by the size of the front.
+Offsets in a flatbuffer are relative and point forward. Therefore a new root with new vectors is put
+in front of the old bytes, which stay unchanged, including unknown fields. Only absolute offsets (to
+bytes after the flatbuffer in files beyond 2 GiB) grow by the size of the front.
 
 A front begins with header, MARK and its size, so that a second edit finds the original file and
 replaces the first front.
@@ -15,7 +15,7 @@ from odt.core.model.flatbuffer import FlatBuffer, Table, u32
 from odt.dataclass import dataclass
 
 MARK = b"odt+"
-ALIGNMENT = 64  # of a front, so that what was aligned stays aligned
+ALIGNMENT = 64  # alignment of a front, so that aligned data stays aligned
 MOST_ROOT = 2**15  # bytes of a root table: its size has 16 bits, and fields are added
 VERSION, SUBGRAPHS, BUFFERS, METADATA, SIGNATURES = 0, 2, 4, 6, 7  # slots of Model
 TENSORS = 0  # slot of SubGraph
@@ -30,7 +30,7 @@ class NewTable:
     """A table for the front.
 
     Attributes:
-        data: vtable, table and the objects it points to; begins at a multiple of 16.
+        data: vtable, table and the objects that it points to; begins at a multiple of 16.
         start: offset of the table in data.
     """
 
@@ -61,7 +61,7 @@ def metadata_table(name: str, buffer: int) -> NewTable:
 
 
 def buffer_table(data: bytes) -> NewTable:
-    """Makes a Buffer table whose data begins at a multiple of 16; empty without data."""
+    """Makes a Buffer table whose data begins at a multiple of 16; an empty table without data."""
     if not data:
         return NewTable(struct.pack("<HHi", 4, 4, 4), 4)
     vtable = struct.pack("<4H", 6, 8, 4, 0)
@@ -84,18 +84,20 @@ def name_own_buffers(
         for i in buffer.tensors:
             place = tables[i].place(BUFFER, 4)
             if not place:
-                raise tables[i].error("it must name its buffer to get another, but names none")
+                raise tables[i].error(
+                    "must have a buffer index to get another buffer, but has none"
+                )
             patches.append((place, struct.pack("<I", len(buffers))))
         buffers.append(buffer_table(buffer.data))
     return patches
 
 
 def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Iterator[memoryview]:
-    """Yields the bytes from `begin` on with patches applied.
+    """Yields the bytes from offset `begin` on, with patches applied.
 
     Args:
         data: the original bytes.
-        patches: (offset in data, new bytes); of overlapping patches the first wins.
+        patches: (offset in data, new bytes); where patches overlap, the first is applied.
         begin: offset of the first byte.
     """
     at = begin
@@ -109,7 +111,7 @@ def patched(data: memoryview, patches: Iterable[Patch], begin: int = 0) -> Itera
 
 
 def original(source: FlatBuffer) -> tuple[int, Table]:
-    """Offset of the original file after a front (0 without a front), and its root."""
+    """Returns the offset of the original file after a front (0 without a front), and its root."""
     data = source.data
     if bytes(data[8:12]) == MARK and len(data) >= 16:
         base = u32(data, 12)
@@ -119,13 +121,13 @@ def original(source: FlatBuffer) -> tuple[int, Table]:
 
 
 def absolute_offsets(root: Table, shift: int) -> list[Patch]:
-    """Patches for the absolute offsets in a model that moves by `shift` bytes."""
+    """Returns patches for the absolute offsets in a model that moves by `shift` bytes."""
     places = [t.place(1, 8) for t in root.tables(BUFFERS, "buffer")]
     for graph in root.tables(SUBGRAPHS, "subgraph"):
         places += [t.place(9, 8) for t in graph.tables(3, "operator", f"{graph.where}, ")]
     data = root.source.data
-    found = [(at, int(struct.unpack_from("<Q", data, at)[0])) for at in places if at]
-    return [(at, struct.pack("<Q", n + shift)) for at, n in found if n > 1 and shift]
+    offsets = [(at, int(struct.unpack_from("<Q", data, at)[0])) for at in places if at]
+    return [(at, struct.pack("<Q", n + shift)) for at, n in offsets if n > 1 and shift]
 
 
 def front(
@@ -145,7 +147,7 @@ def front(
         identifier: file identifier of the format.
         version: new version; None for the root's.
         vectors: slot → tables of a new vector: new tables, or offsets of old ones in the source.
-        lasting: leave out MARK, so that no later front replaces this one.
+        lasting: whether to leave out MARK, so that no later front replaces this one.
 
     Raises:
         ModelError: if the root's fields lie outside it, or the new tables take 2 GiB.
@@ -210,8 +212,8 @@ def _point(out: bytearray, at: int, target: int) -> None:
 def _is_offset(root: Table, slot: int) -> bool:
     """Whether a field of the root is an offset.
 
-    A slot that the schema does not know counts as an offset if it can be one: all fields added to
-    Model so far were vectors, tables and strings.
+    A slot that is not in the schema counts as an offset if it can be one: all fields added to Model
+    so far were vectors, tables and strings.
     """
     if not root.fields[slot] or slot == VERSION:
         return False

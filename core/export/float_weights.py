@@ -1,8 +1,8 @@
 """Rewrites a file so that float16 and int8 weights are stored as float32.
 
-New buffers go in front of the old bytes (see flatbuffer_edit). In the old bytes the tensors change
-their type and lose their scales; the DEQUANTIZE of a weight is removed from the list of operators,
-and operators that read its output read the weight.
+New buffers are put in front of the old bytes (see flatbuffer_edit). In the old bytes, the types of
+the tensors change and their scales are removed; the DEQUANTIZE of a weight is removed from the list
+of operators, and operators that read its output read the weight.
 """
 
 import struct
@@ -35,7 +35,7 @@ READ = 1  # slot of Operator: its inputs
 
 
 def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
-    """Positions of the removed operators."""
+    """Returns the positions of the removed operators."""
     left = {n.origin for n in dequantized.graph.nodes}
     return tuple(n.origin for n in model.graph.nodes if n.origin not in left)
 
@@ -68,7 +68,7 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
 
 
 def _own_buffers(dequantized: Dequantized) -> Iterator[OwnBuffer]:
-    """A buffer of float32 values for each weight, also if weights shared one before."""
+    """Returns a buffer of float32 values for each weight, even if weights shared one before."""
     for i, stored in dequantized.stored.items():
         values = dequantized.graph.tensors[i].data
         assert values is not None
@@ -83,13 +83,13 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
             if dtype != np.float32:
                 raise UnsupportedError(
                     f"{model.path}: node {node.origin} ({node.op}): {model.graph.label(i)} must "
-                    f"be read as float32 to be written so, but got {dtype}. "
+                    f"be read as float32 to be stored as float32, but got {dtype}. "
                     "Give `float_weights=False`."
                 )
 
 
 def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
-    """Patches for type and scales of the tensors that become float32."""
+    """Returns patches for type and scales of the tensors that become float32."""
     for i, table in enumerate(graph.tables(TENSORS, "tensor")):
         if i not in tensors:
             continue
@@ -105,7 +105,7 @@ def _retyped(graph: Table, tensors: Collection[int]) -> Iterator[Patch]:
 
 
 def _rewired(graph: Table, model: Model, dequantized: Dequantized) -> Iterator[Patch]:
-    """Patches for the list of operators and for the operators that read removed outputs."""
+    """Returns patches for the list of operators and for operators that read removed outputs."""
     gone = removed(model, dequantized)
     if not gone:
         return

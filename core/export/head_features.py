@@ -7,7 +7,7 @@ from odt.core.model.graph import Graph, Node, Tensor
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
 
-# Their constants are a bias, a scale or a slope, no layer.
+# Operators whose constants are a bias, a scale or a slope, not a layer.
 ELEMENTWISE = ("ADD", "SUB", "MUL", "DIV", "PRELU")
 REDUCTIONS = ("MEAN", "REDUCE_MAX")
 POOLINGS = ("AVERAGE_POOL_2D", "MAX_POOL_2D")
@@ -16,12 +16,12 @@ HEIGHT_AND_WIDTH = ([1, 2], [2, 3])  # axes of (N, H, W, C) and of PyTorch's (N,
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a layer can read.
+    """A tensor that a new layer can read.
 
     Attributes:
         tensor: index in the file.
         operator: position of the operator that computes them; None for an input of the model.
-        kind: name of this operator.
+        kind: name of the operator.
     """
 
     tensor: int
@@ -30,53 +30,53 @@ class Features:
 
 
 def choose_features(graph: Graph, after: int | None = None) -> tuple[Features, list[Features]]:
-    """Chooses what a new last layer reads.
+    """Chooses the features that a new last layer reads.
 
-    The last features pooled over height and width that a layer reads are the ones that a
-    classifier was trained on, and serve other tasks too; layers after them were trained for the
-    old task. Without such features, it is the input of the last layer.
+    The features are the last ones that are pooled over height and width and read by a layer. A
+    classifier was trained on them, and they serve other tasks too; the layers after them were
+    trained for the old task. Without pooled features, the input of the last layer is chosen.
 
     Args:
         graph: as in the file, with float32 weights.
         after: position of the operator that computes the features; None to choose.
 
     Returns:
-        The features, and other vectors of features that layers after them, or with `after`
-        around them, read.
+        The features, and other feature vectors that later layers read; with `after`, also earlier
+        layers.
 
     Raises:
         ModelError: if no layer has weights.
         OptionError: if there is no operator at the position.
     """
-    found = _read_by_layers(graph)
-    pooled = next((f for f in found if _is_pooled(graph, f)), None)
+    candidates = _read_by_layers(graph)
+    pooled = next((f for f in candidates if _is_pooled(graph, f)), None)
     if after is not None:
         chosen = _after(graph, after)
-    elif found:
-        chosen = pooled or found[0]
+    elif candidates:
+        chosen = pooled or candidates[0]
     else:
         raise ModelError(
-            f"{graph.name}: must have a layer with weights, but got none. Say with `after=` which "
-            "operator gives the features."
+            f"{graph.name}: must have a layer with weights, but got none. Give `after=`, the "
+            "operator that computes the features."
         )
     if pooled:
-        found = found[: found.index(pooled) + 1]  # earlier layers read feature maps
+        candidates = candidates[: candidates.index(pooled) + 1]  # earlier layers read feature maps
     operators = {chosen.operator, None}
-    others = [f for f in found if f.operator not in operators and _is_vector(graph, f)]
+    others = [f for f in candidates if f.operator not in operators and _is_vector(graph, f)]
     return chosen, [f for f in others if _is_only_path(graph, f.tensor)]
 
 
 def needed(graph: Graph, tensor: int) -> list[int]:
-    """Positions in the file of the operators that a tensor depends on."""
+    """Returns the positions in the file of the operators that a tensor depends on."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
-    found: set[int] = set()
+    positions: set[int] = set()
     rest = [tensor]
     while rest:
         node = makers.get(rest.pop())
-        if node is not None and node.origin not in found:
-            found.add(node.origin)
+        if node is not None and node.origin not in positions:
+            positions.add(node.origin)
             rest += node.inputs
-    return sorted(found)
+    return sorted(positions)
 
 
 def _after(graph: Graph, after: int) -> Features:
@@ -87,8 +87,8 @@ def _after(graph: Graph, after: int) -> Features:
 
 
 def _read_by_layers(graph: Graph) -> list[Features]:
-    """What layers with weights read, from the last layer to the first."""
-    found: dict[int, Features] = {}
+    """Yields the tensors that layers with weights read, from the last layer to the first."""
+    features: dict[int, Features] = {}
     for node in reversed(graph.nodes):
         inputs = [i for i in node.inputs if i >= 0]
         data = [i for i in inputs if graph.tensors[i].data is None]
@@ -97,12 +97,12 @@ def _read_by_layers(graph: Graph) -> list[Features]:
             and node.op not in ELEMENTWISE
             and any(_is_layers(graph.tensors[i]) for i in inputs)
         ):
-            found.setdefault(data[0], _features(graph, data[0]))
-    return list(found.values())
+            features.setdefault(data[0], _features(graph, data[0]))
+    return list(features.values())
 
 
 def _features(graph: Graph, tensor: int) -> Features:
-    """A tensor with its operator, which is the pooling if a RESHAPE follows it."""
+    """Returns a tensor with its operator; the pooling operator if a RESHAPE follows it."""
     maker, source = producer(graph, tensor), producing_operator(graph, tensor)
     node = source if source is not None and _pools(graph, source) else maker
     return Features(tensor, node.origin, node.op) if node else Features(tensor, None, "")
@@ -124,9 +124,9 @@ def _pools(graph: Graph, node: Node) -> bool:
 
 
 def _is_pooled(graph: Graph, features: Features) -> bool:
-    """Whether features are pooled and all outputs depend on the input through them only.
+    """Whether features are pooled and all outputs depend on the input only through them.
 
-    Those that scale a feature map, as in squeeze-and-excitation, are not.
+    Features that scale a feature map, as in squeeze-and-excitation, do not count.
     """
     node = producing_operator(graph, features.tensor)
     return node is not None and _pools(graph, node) and _is_only_path(graph, features.tensor)

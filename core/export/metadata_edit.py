@@ -30,8 +30,8 @@ class Edit:
 
     Attributes:
         front: new bytes at the beginning.
-        begin: offset of the first of the file's own bytes that follow.
-        patches: changes in the file's own bytes.
+        begin: offset of the first byte of the file that follows the front.
+        patches: changes in the file's bytes.
     """
 
     front: bytes
@@ -65,18 +65,18 @@ def edit_metadata(
     added = {n: bytes(model.buffer(i)) for n, i in model.metadata.items() if i >= len(buffers)}
     wanted = {name: data for name, data in {**added, **entries}.items() if data is not None}
     metadata: list[int | NewTable] = []
-    found = False
+    is_present = False
     for table in root.tables(METADATA, "metadata"):
         if table.string(0, "name") in {*entries, *added}:
-            found = True
+            is_present = True
         else:
             metadata.append(table.pos)
-    if not found and not wanted:
+    if not is_present and not wanted:
         return Edit(b"", begin, absolute_offsets(root, -begin))
     vectors: dict[int, list[int | NewTable]] = {METADATA: metadata}
     patches: list[Patch] = []
     if wanted or own or absent:
-        buffers = buffers or [buffer_table(b"")]  # buffer 0 means: no data
+        buffers = buffers or [buffer_table(b"")]  # buffer 0 means that there is no data
         for name, data in wanted.items():
             metadata.append(metadata_table(name, len(buffers)))
             buffers.append(buffer_table(data))

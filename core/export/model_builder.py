@@ -1,6 +1,6 @@
 """Builds small Circle and TFLite models from tensors and operators.
 
-One schema serves both formats as long as a model stays with the operators of TFLite.
+One schema is used for both formats; the models use only operators of TFLite.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 class Entry(SimpleNamespace):
-    """A table of the schema: all its fields as attributes, None where the file will say nothing."""
+    """A table of the schema, with its fields as attributes; None for absent fields."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         assert hasattr(self, name), f"the table has no {name}"
@@ -37,18 +37,18 @@ class Entry(SimpleNamespace):
 
 
 def table(name: str, /, **values: Any) -> Entry:
-    """A table with some values."""
+    """Makes a table with some values."""
     fields = {field.name: None for field in fields_of(name)}
     assert values.keys() <= fields.keys(), f"{name} has no {values.keys() - fields.keys()}"
     return Entry(**{**fields, **values})
 
 
 class ModelBuilder:
-    """A model that grows: tensors and operators by index, in the order they run.
+    """Builds a model: tensors and operators by index, in the order in which they run.
 
     Args:
         file_format: circle or tflite.
-        seed: of the weights.
+        seed: random seed of the weights.
     """
 
     def __init__(self, file_format: str = "circle", seed: int = 0) -> None:
@@ -86,31 +86,31 @@ class ModelBuilder:
         return len(self.graph.tensors) - 1
 
     def add_input(self, shape: Sequence[int], dtype: str = "float32", **more: Any) -> int:
-        """A model input; the first entry of the shape is the batch."""
+        """Adds a model input; the first entry of the shape is the batch."""
         i = self.add_tensor(shape, dtype, **more)
         self.graph.inputs.append(i)
         return i
 
     def add_state(self, shape: Sequence[int]) -> int:
-        """Adds a variable: initially zero, keeps its value from one run to the next."""
+        """Adds a variable, which is initially zero and keeps its value between runs."""
         i = self.add_tensor(shape)
         self.graph.tensors[i].is_variable = True
         return i
 
     def add_buffer(self, data: bytes) -> int:
-        """Bytes that tensors or metadata can name."""
+        """Adds a buffer for tensors or metadata."""
         self.model.buffers.append(table("Buffer", data=np.frombuffer(data, np.uint8)))
         return len(self.model.buffers) - 1
 
     def add_constant(self, values: Any, name: str = "") -> int:
-        """A constant; Python numbers become float32 or int32."""
+        """Adds a constant; Python numbers become float32 or int32."""
         a = np.asarray(values)
         if a.dtype in (np.float64, np.int64) and not isinstance(values, np.ndarray):
             a = a.astype(np.float32 if a.dtype == np.float64 else np.int32)
         return self.add_tensor(a.shape, a.dtype.name, name, self.add_buffer(a.tobytes()))
 
     def add_weight(self, shape: Sequence[int], fan_in: int, name: str = "") -> int:
-        """A float32 constant drawn as He et al. do for RELU: variance 2 / fan_in."""
+        """Adds a float32 constant, drawn as in He et al. for RELU: variance 2 / fan_in."""
         values = self.rng.normal(0, np.sqrt(2 / fan_in), shape).astype(np.float32)
         return self.add_constant(values, name)
 
@@ -122,12 +122,12 @@ class ModelBuilder:
         dtype: str = "float32",
         **options: Any,
     ) -> int:
-        """An operator; gives its first output, and the others follow.
+        """Adds an operator; returns the index of its first output, which the others follow.
 
         Args:
-            op: as in the schema, or CUSTOM:name.
-            inputs: tensors; -1 for an optional one left out.
-            shapes: of the outputs.
+            op: name in the schema, or CUSTOM:name.
+            inputs: tensor indices; -1 for an optional input that is left out.
+            shapes: shapes of the outputs.
             options: fields of its option table, in snake case.
         """
         outputs = [self.add_tensor(shape, dtype) for shape in shapes]
@@ -160,7 +160,7 @@ class ModelBuilder:
         return int(self.model.operator_codes.index(code))
 
     def add_dense(self, x: int, units: int, **options: Any) -> int:
-        """FULLY_CONNECTED with weights and bias."""
+        """Adds FULLY_CONNECTED with weights and bias."""
         width = self.graph.tensors[x].shape[-1]
         name = f"dense_{len(self.graph.operators)}"
         w = self.add_weight((units, width), width, f"{name}/w")
@@ -174,7 +174,7 @@ class ModelBuilder:
     def add_signature(
         self, key: str, inputs: Mapping[str, int], outputs: Mapping[str, int]
     ) -> None:
-        """A named entry: argument names → tensors."""
+        """Adds a signature: argument names → tensors."""
         signature = table(
             "SignatureDef",
             signature_key=key,
@@ -186,7 +186,7 @@ class ModelBuilder:
     def quantize(
         self, tensor: int, scale: Sequence[float], zero_point: Sequence[int], axis: int = 0
     ) -> None:
-        """Gives a tensor scales."""
+        """Sets the quantization of a tensor."""
         self.graph.tensors[tensor].quantization = table(
             "QuantizationParameters",
             scale=list(scale),
@@ -210,7 +210,7 @@ def _tensor_map(names: Mapping[str, int]) -> list[Entry]:
 
 
 def _plain(value: Any) -> Any:
-    """Tables as dictionaries."""
+    """Converts tables to dictionaries."""
     if isinstance(value, Entry):
         return {name: _plain(v) for name, v in vars(value).items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""New models: small networks with random weights, to train from nothing.
+"""New models: small networks with random weights, to train from scratch.
 
 Weights before RELU are drawn as in He et al., *Delving Deep into Rectifiers* (2015): normal, with
 variance 2 / fan-in. All others are drawn as in Glorot and Bengio, *Understanding the difficulty of
@@ -54,7 +54,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Mean and standard deviation of data, of shapes that broadcast to a sample's."""
+    """Mean and standard deviation of data, with shapes that broadcast to a sample."""
 
     mean: Array
     std: Array
@@ -70,7 +70,8 @@ class NewModel:
         output_shape: shape of a sample of the output; an autoencoder has that of its input.
         activation: softmax, sigmoid or linear.
         sizes: sizes of the layers.
-        inputs: scaling of the inputs, which the first layers undo; None for no such layers.
+        inputs: mean and deviation of the inputs, which the first layers normalize; None for no such
+            layers.
         outputs: scaling that the last layers apply to linear outputs; None for no such layers.
         seed: random seed of the weights.
 
@@ -108,7 +109,7 @@ class NewModel:
                 "outputs",
                 "must be at least 2 with softmax, whose values add up to 1",
                 1,
-                "For a yes/no output take `activation=` sigmoid, for a regression linear",
+                "For a yes/no output give `activation=` sigmoid, for regression linear",
             )
 
 
@@ -148,7 +149,7 @@ class _Network:
         self.rng = self.model.rng
 
     def shape(self, x: int) -> tuple[int, ...]:
-        """Shape of a sample of a tensor."""
+        """Returns the shape of a sample of a tensor."""
         return tuple(self.model.graph.tensors[x].shape[1:])
 
     def reshape(self, x: int, shape: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Verifies an exported model by reading it back before it takes its name."""
+"""Verifies an exported model by reading it back before the file gets its name."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -11,8 +11,8 @@ from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.opdef import Array
 
-AT_ONCE = 1 << 20  # bytes compared, so that little of two files is in memory
-PAGES = 1 << 23  # bytes compared before the pages of both files are given back
+AT_ONCE = 1 << 20  # bytes compared at a time
+PAGES = 1 << 23  # bytes compared before the pages of both files are released
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class Expected:
     """Expected contents of an exported model.
 
     Attributes:
-        path: the name of the exported file.
-        model: the original model, with which all else must agree.
+        path: path of the exported file.
+        model: the original model; everything else must be equal to it.
         weights: tensor index → changed values, as the file stores them.
         scales: tensor index → changed scales.
         entries: metadata entries that were written.
@@ -40,20 +40,20 @@ class Expected:
             ModelError: if anything differs.
         """
         try:
-            found = read_model(written)
+            model = read_model(written)
         except ModelError as e:
             raise self._error(str(e)) from e
-        for what in self._differences(found):
+        for what in self._differences(model):
             raise self._error(f"another {what}")
 
-    def _error(self, found: str) -> ModelError:
+    def _error(self, got: str) -> ModelError:
         return ModelError(
-            f"{self.path}: an export must read back as it was written, but got {found}. "
+            f"{self.path}: an export must read back as it was written, but got {got}. "
             "The file was not written."
         )
 
-    def _differences(self, found: Model) -> Iterator[str]:
-        graph, read = self.model.graph, found.graph
+    def _differences(self, model: Model) -> Iterator[str]:
+        graph, read = self.model.graph, model.graph
         if (graph.inputs, graph.outputs) != (read.inputs, read.outputs) or (
             [*map(_kind, graph.nodes)] != [*map(_kind, read.nodes)]
         ):
@@ -66,15 +66,15 @@ class Expected:
                 yield graph.label(i)
             if not _are_same(self.weights.get(i, before.data), after.data):
                 yield f"value of {graph.label(i)}"
-            if not _are_same(self._scale(i), _scale_of(found, i)):
+            if not _are_same(self._scale(i), _scale_of(model, i)):
                 yield f"scale of {graph.label(i)}"
             compared += before.spec.nbytes if after.data is not None else 0
             if compared > PAGES:
                 compared = 0
                 self.model.release_pages()
-                found.release_pages()
+                model.release_pages()
         for name, data in self.entries.items():
-            if stored_entry(found, name) != data:
+            if stored_entry(model, name) != data:
                 yield f"metadata entry {name}"
 
     def _scale(self, i: int) -> Array | None:
@@ -92,8 +92,8 @@ def _kind(node: Node) -> tuple[object, ...]:
 
 
 def _scale_of(model: Model, i: int) -> Array | None:
-    found = model.quantization.get(i)
-    return None if found is None else found.scale
+    quantization = model.quantization.get(i)
+    return None if quantization is None else quantization.scale
 
 
 def _are_same(a: Array | None, b: Array | None) -> bool:

@@ -26,7 +26,7 @@ from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
-MOST_BYTES = 2**31 - 2**24  # of a flatbuffer, with room for its tables
+MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
 FLOAT32 = np.dtype(np.float32)
 # Name → operator after the last layer, if any.
 ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
@@ -43,7 +43,8 @@ class Head:
         activation: softmax, sigmoid or linear (no activation).
         names: names of the classes; empty if they are not known.
 
-    Raises OptionError for another activation and for numbers below 1, or one class of SOFTMAX.
+    Raises OptionError for an unknown activation, for numbers below 1, and for SOFTMAX with one
+    class.
     """
 
     outputs: int
@@ -60,7 +61,7 @@ class Head:
                 "classes",
                 "must be a whole number of at least 2 with softmax, whose values add up to 1",
                 1,
-                "For a yes/no output take `activation=` sigmoid, for a regression linear",
+                "For a yes/no output give `activation=` sigmoid, for regression linear",
             )
         check_whole("classes", self.outputs, 1)
         if self.names and len(self.names) != self.outputs:
@@ -85,8 +86,8 @@ class Replaced:
     Attributes:
         model: the model.
         width: number of features that the head reads.
-        features: what it reads.
-        others: other vectors of features, from the last to the first, as pairs with their widths.
+        features: the features that the head reads.
+        others: other feature vectors, from the last to the first, as pairs with their widths.
     """
 
     model: Model
@@ -96,7 +97,7 @@ class Replaced:
 
 
 def replace_head(model: Model, head: Head, after: int | None = None, seed: int = 0) -> Replaced:
-    """Puts new last layers after a model's features; the format stays.
+    """Puts new last layers after a model's features; keeps the format.
 
     Features of more than two axes are averaged over the axes between the first and the last.
 
@@ -105,8 +106,8 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         head: the new layers. Their output is the only one.
         after: position of the operator that computes the features; None to choose as
             choose_features does.
-        seed: seed of the new weights, which are drawn as in He et al. (variance 2 / features); the
-            biases are 0.
+        seed: random seed of the new weights, drawn as in He et al. (variance 2 / features); biases
+            are 0.
 
     Raises:
         ModelError: if the model has no features, or the file is damaged.
@@ -133,7 +134,7 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
 
 
 def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
-    """The shape of the features, as inferred from the operators before them."""
+    """Returns the shape of the features, as inferred from the operators before them."""
     spec = graph.tensors[features].spec
     nodes = tuple(n for n in graph.nodes if n.origin in kept)
     part = LoweredGraphs(replace(graph, nodes=nodes, outputs=(features,)))
@@ -146,8 +147,8 @@ def _shape(graph: Graph, features: int, kept: Sequence[int]) -> tuple[int, ...]:
     if is_constant or not rows or not spec.size:
         raise ModelError(
             f"{graph.name}: features must be float32 of shape ({batch}, …, features), computed "
-            f"from an input, but got {graph.label(features)}, {spec}. Choose other ones with "
-            "`after=`; `Model.summary()` counts the operators."
+            f"from an input, but got {graph.label(features)}, {spec}. Choose others with "
+            "`after=`; `Model.summary()` lists the operators."
         )
     return spec.shape
 
@@ -163,7 +164,7 @@ def _packed(
     """Serialises the model of the kept operators and the new layers."""
     old = unpack(FlatBuffer(model.path, model.data).root(), "Model")
     graph = old["subgraphs"][0]
-    old["subgraphs"] = [graph]  # the others are for control flow, which odt does not compute
+    old["subgraphs"] = [graph]  # other subgraphs are for control flow, which odt does not support
     tables = _Tables(model, old, graph)
     tables.keep([graph["operators"][k] for k in kept], features)
     inputs = [k for k, i in enumerate(model.graph.inputs) if i in tables.number]
@@ -200,7 +201,7 @@ class _Tables:
         self.source, self.model, self.graph = source, model, graph
 
     def keep(self, operators: list[dict[str, Any]], features: int) -> None:
-        """Keeps some operators and renumbers tensors, buffers and operator codes."""
+        """Keeps some operators; renumbers tensors, buffers and operator codes."""
         graph, model = self.graph, self.model
         lists = [o[name] for o in operators for name in TENSOR_LISTS if name in o]
         used = {features, *(int(i) for numbers in lists for i in numbers)} - {-1}
@@ -281,12 +282,12 @@ class _Tables:
         """Adds a FULLY_CONNECTED.
 
         Args:
-            x: its input.
-            sizes: batch size, features, units.
-            rng: draws the weights.
-            prefix: of the names of its weights and bias.
-            name: of its output.
-            activation: the activation fused into it.
+            x: input of the layer.
+            sizes: batch size, number of features, units.
+            rng: random generator of the weights.
+            prefix: prefix of the names of weights and bias.
+            name: name of the output.
+            activation: fused activation.
         """
         batch, width, units = sizes
         values = rng.normal(0, np.sqrt(2 / width), (units, width)).astype(FLOAT32)

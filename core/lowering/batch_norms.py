@@ -1,4 +1,4 @@
-"""Finds BatchNorm as converters write it: MUL and ADD by one constant for each channel."""
+"""Finds batch normalization in the form of converters: MUL and ADD with a constant per channel."""
 
 import numpy as np
 
@@ -10,15 +10,15 @@ SHIFTS = ("ADD", "SUB")
 
 
 def norm_constants(lowered: LoweredGraph) -> set[int]:
-    """Constants of BatchNorms after a convolution or a matrix product.
+    """Returns constants of batch normalizations after a convolution or a matrix product.
 
-    A BatchNorm is a MUL or DIV by one value for each channel, with an ADD or SUB of such values
-    before or after it. An ADD alone is a bias.
+    A batch normalization is a MUL or DIV by one value per channel, with an ADD or SUB of one value
+    per channel before or after it. An ADD alone is a bias.
     """
     channels: dict[int, int] = {}  # output channels, by tensor between a product and its norm
     behind: dict[int, tuple[int, ...]] = {}  # constants between the product and the tensor
     scaled: set[int] = set()
-    found: set[int] = set()
+    constants: set[int] = set()
     for node in lowered.nodes:
         y = node.outputs[0]
         if node.op in PRODUCTS:
@@ -37,12 +37,12 @@ def norm_constants(lowered: LoweredGraph) -> set[int]:
         channels[y], behind[y] = channels[x], (*behind[x], *more)
         if node.op in SCALES or x in scaled:
             scaled.add(y)
-            found.update(behind[y])
-    return found
+            constants.update(behind[y])
+    return constants
 
 
 def _of_channels(lowered: LoweredGraph, node: Node, channels: int) -> int | None:
-    """The constant by which a node scales or shifts each channel, if it does that alone."""
+    """Returns the constant by which a node only scales or only shifts each channel."""
     if node.op not in (*SCALES, *SHIFTS):
         return None
     for i in node.inputs:

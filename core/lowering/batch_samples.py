@@ -1,11 +1,11 @@
 """Batches a graph that was written for one sample (JAX: vmap).
 
 Files converted for one sample may write the batch size 1 into any shape: a RESHAPE turns an RNN's
-(1, T, C) into (T, 1, C), and then no shape says which axis is the batch. This pass does not need
-to know. It concatenates samples along axis 0: a tensor (D, …) of one sample becomes (N·D, …), and
-any RESHAPE keeps samples whole. An operator that computes each entry of axis 0 independently runs
-on that tensor unchanged; for any other operator the samples are stacked along a new axis,
-(N, D, …).
+(1, T, C) into (T, 1, C), and then no shape shows which axis is the batch. This pass does not need
+to know: it concatenates samples along axis 0. A tensor (D, …) of one sample becomes (N·D, …), and
+any RESHAPE keeps samples contiguous. An operator that computes each entry of axis 0 independently
+runs on that tensor unchanged; for any other operator the samples are stacked along a new axis, (N,
+D, …).
 """
 
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from odt.core.model.graph import LoweredGraph, Node
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Attrs, OpDef, TensorSpec, always
 
-# Number of samples with which shapes are tried. A prime that no shape contains, so that no shape
-# fits by accident; the result must not depend on the number.
+# Number of samples with which shapes are tested: a prime that no shape contains, so that no shape
+# fits by accident. The result must not depend on it.
 MANY = 7919
 
 Specs = Mapping[str, TensorSpec]
@@ -30,12 +30,12 @@ def batch_samples(one: LoweredGraph, times: int) -> LoweredGraph:
     """Returns the graph for several samples.
 
     Args:
-        one: the graph for one sample, or for a group of samples that is handled like one.
+        one: the graph for one sample, or for a group of samples treated as one.
         times: number of samples, or of groups.
 
     Raises:
-        UnsupportedError: if an operator has no form for several samples, or an output is the
-            same for all; the message names it.
+        UnsupportedError: if an operator has no form for several samples, or an output is the same
+            for all samples; the message names it.
     """
     for i in (*one.inputs, *one.outputs):
         lead = one.tensors[i].spec.shape[:1]
@@ -116,7 +116,7 @@ class _BatchBuilder(GraphBuilder):
         return row.scale_batch(node.attrs, self._specs(row, node), samples)
 
     def _takes_rows(self, row: OpDef, node: Node) -> bool:
-        """Whether each entry of axis 0 of the outputs depends on one entry of the inputs alone."""
+        """Whether each entry of axis 0 of the outputs depends on only one entry of the inputs."""
         batched_names, specs = self._batched_names(row, node), self._specs(row, node)
         made = {n: self.one.tensors[i].spec for n, i in bind_outputs(row, node).items()}
         leads = {lead(specs[n]) for n in batched_names} | {lead(spec) for spec in made.values()}
@@ -128,11 +128,11 @@ class _BatchBuilder(GraphBuilder):
         }
         attrs = self._attrs(row, node, MANY)
         try:
-            found = row.infer(attrs, specs)
+            outputs = row.infer(attrs, specs)
         except ShapeError:
             return False
         wanted = {n: concatenated_spec(spec, MANY) for n, spec in made.items()}
-        return all(found[n] == wanted[n] for n in wanted) and not row.mixes_samples(
+        return all(outputs[n] == wanted[n] for n in wanted) and not row.mixes_samples(
             attrs, specs, batched_names
         )
 
@@ -153,24 +153,24 @@ class _BatchBuilder(GraphBuilder):
         return True
 
     def _exchanged(self, i: int) -> tuple[int, ...]:
-        """The shape (N, T, …) of a tensor whose shape is (T, 1, …) for one sample."""
+        """Returns the shape (N, T, …) of a tensor whose shape is (T, 1, …) for one sample."""
         time, _, *rest = self.one.tensors[i].spec.shape
         return (self.samples, time, *rest)
 
     def _add_with_axis(self, row: OpDef, node: Node) -> None:
-        """Adds a node with samples stacked along a new axis; batched operands get one rank."""
+        """Adds a node with samples stacked along a new axis; batched operands get the same rank."""
         if row.add_batch_axis is None:
-            raise ShapeError("it has no form in which samples have an axis of their own")
-        rank, repeated, found = self._layout(row, node, row.add_batch_axis(node.attrs, MANY))
+            raise ShapeError("it has no form with a separate axis for samples")
+        rank, repeated, layout = self._layout(row, node, row.add_batch_axis(node.attrs, MANY))
         made = {i: self._with_axis(node, i, rank) for i in node.inputs if i in self.batched}
-        if repeated:  # the operator wants the batch axis in every operand
+        if repeated:  # the operator needs the batch axis in every operand
             fixed = dict.fromkeys(bind_operands(row, node).values())
             made |= {i: self._repeated(node, i) for i in fixed if i not in self.batched}
         places: dict[int, int] = {}
         for name, i in bind_outputs(row, node).items():
             spec = self.one.tensors[i].spec
             self._batch(i)
-            if found[name] != concatenated_spec(spec, MANY):
+            if layout[name] != concatenated_spec(spec, MANY):
                 places[i] = self._several(i, stacked_spec(spec, self.samples).shape)
         inputs = tuple(made.get(i, i) for i in node.inputs)
         outs = tuple(places.get(i, i) for i in node.outputs)
@@ -202,18 +202,20 @@ class _BatchBuilder(GraphBuilder):
                     n: stacked_spec(s, MANY) for n, s in one.items() if n not in batched_names
                 }
             try:
-                found = row.infer(attrs, specs)
+                outputs = row.infer(attrs, specs)
             except ShapeError:
                 continue
             whole = all(
-                found[n] in (stacked_spec(s, MANY), concatenated_spec(s, MANY))
+                outputs[n] in (stacked_spec(s, MANY), concatenated_spec(s, MANY))
                 for n, s in made.items()
             )
             if whole and not row.mixes_samples(
                 attrs, specs, frozenset(one) if repeated else batched_names
             ):
-                return most, repeated, found
-        raise ShapeError(f"it takes no samples of {', '.join(map(str, one.values()))} side by side")
+                return most, repeated, outputs
+        raise ShapeError(
+            f"it does not accept several samples of {', '.join(map(str, one.values()))}"
+        )
 
     def _with_axis(self, node: Node, i: int, rank: int) -> int:
         shape = stacked_spec(self.one.tensors[i].spec, self.samples, rank).shape
@@ -239,16 +241,16 @@ class _BatchBuilder(GraphBuilder):
 
 
 def lead(spec: TensorSpec) -> int:
-    """Length of axis 0; 1 for a scalar."""
+    """Returns the length of axis 0; 1 for a scalar."""
     return spec.shape[0] if spec.shape else 1
 
 
 def concatenated_spec(spec: TensorSpec, samples: int) -> TensorSpec:
-    """The spec of several samples concatenated along axis 0."""
+    """Returns the spec of several samples concatenated along axis 0."""
     return TensorSpec((lead(spec) * samples, *spec.shape[1:]), spec.dtype)
 
 
 def stacked_spec(spec: TensorSpec, samples: int, rank: int = 0) -> TensorSpec:
-    """The spec of several samples stacked along a new axis 0, before at least `rank` axes."""
+    """Returns the spec of several samples stacked along a new axis before at least `rank` axes."""
     filled = (1,) * (rank - len(spec.shape))
     return TensorSpec((samples, *filled, *spec.shape), spec.dtype)

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def row_of(op: str) -> OpDef:
-    """The row of a supported operator."""
+    """Returns the row of a supported operator."""
     row = find_operator(op)
     assert row is not None, op
     return row
@@ -21,7 +21,7 @@ def row_of(op: str) -> OpDef:
 def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
     """Binds names to items in order.
 
-    `b?` is optional and binds as b; `xs*` takes one or more items, all that later names leave.
+    `b?` is optional and bound as b; `xs*` takes one or more items: all except those of later names.
 
     Raises:
         ShapeError: if there are too few or too many items.
@@ -46,7 +46,7 @@ def bind(names: Sequence[str], items: Sequence[T]) -> dict[str, T]:
 
 
 def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
-    """Input name → tensor index, without absent inputs."""
+    """Returns input name → tensor index, without absent inputs."""
     bound = bind(row.inputs, node.inputs)
     needed = [n for n in row.inputs if not n.endswith(("?", "*"))]
     needed += [n for n in bound if n not in needed and f"{n}?" not in row.inputs]
@@ -57,23 +57,23 @@ def bind_inputs(row: OpDef, node: Node) -> dict[str, int]:
 
 
 def bind_operands(row: OpDef, node: Node) -> dict[str, int]:
-    """Input name → tensor index, for the inputs that kernels read: no static inputs or states."""
+    """Returns input name → tensor index for inputs that kernels read: no statics or states."""
     hidden = {n.rstrip("?") for n in (*row.static, *row.zero_state)}
     return {n: i for n, i in bind_inputs(row, node).items() if n not in hidden}
 
 
 def bind_outputs(row: OpDef, node: Node) -> dict[str, int]:
-    """Output name → tensor index."""
+    """Returns output name → tensor index."""
     return bind(row.outputs, node.outputs)
 
 
 def expand(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
-    """Expands a kernel's reads or writes: drops absent optional names, spells out `xs*`."""
-    found: list[str] = []
+    """Expands a kernel's reads or writes: drops absent names, replaces `xs*` by xs0, xs1, …."""
+    expanded: list[str] = []
     for name in names:
         if name.endswith("*"):
             stem = name[:-1]
-            found += [k for k in known if k[: len(stem)] == stem and k[len(stem) :].isdigit()]
+            expanded += [k for k in known if k[: len(stem)] == stem and k[len(stem) :].isdigit()]
         elif not name.endswith("?") or name[:-1] in known:
-            found.append(name.rstrip("?"))
-    return found
+            expanded.append(name.rstrip("?"))
+    return expanded

@@ -1,6 +1,6 @@
 """The final SOFTMAX or LOGISTIC of an output, whose logits a loss reads instead.
 
-Operators that only change the shape may follow the activation. Where they keep its rows whole,
+Operators that only change the shape may follow the activation. If they keep its rows intact,
 lowering moves the activation after them, so that the logits have the shape of the output.
 """
 
@@ -13,7 +13,8 @@ from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
-SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")  # a distribution stays a distribution
+# Operators after which rows are still distributions.
+SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 # Operators that move or select values of their first input.
 MOVING = (
     *("TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "REVERSE_V2", "TILE", "CONCATENATION"),
@@ -22,20 +23,20 @@ MOVING = (
 
 
 def producer(graph: Graph, tensor: int) -> Node | None:
-    """The node that computes a tensor."""
+    """Returns the node that computes a tensor."""
     return next((n for n in graph.nodes if tensor in n.outputs), None)
 
 
 def producing_operator(graph: Graph, output: int) -> Node | None:
-    """The node that computes an output's values, found through nodes that only reshape them."""
+    """Returns the node that computes an output's values; skips nodes that only reshape them."""
     node = producer(graph, output)
-    while node is not None and node.op in SHAPE_ONLY and node.inputs:  # damaged files have none
+    while node is not None and node.op in SHAPE_ONLY and node.inputs:
         node = producer(graph, node.inputs[0])
     return node
 
 
 def moved_activation(graph: Graph, output: int) -> Node | None:
-    """The SOFTMAX or LOGISTIC whose values an output holds, moved by other operators; or None."""
+    """Returns the SOFTMAX or LOGISTIC whose values other operators move to an output; or None."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
     node, moved = makers.get(output), False
     while node is not None and node.op in (*SHAPE_ONLY, *MOVING) and node.inputs:
@@ -45,7 +46,7 @@ def moved_activation(graph: Graph, output: int) -> Node | None:
 
 
 def final_logits(graph: Graph) -> list[int]:
-    """Inputs of a final SOFTMAX or LOGISTIC. Losses read them too, so rewrites must keep them."""
+    """Returns inputs of a final SOFTMAX or LOGISTIC, which losses read and rewrites must keep."""
     makers = {i: node for node in graph.nodes for i in node.outputs}
     nodes = (makers.get(i) for i in graph.outputs)
     return [n.inputs[0] for n in nodes if n is not None and n.op in PROBABILITIES]
@@ -54,10 +55,10 @@ def final_logits(graph: Graph) -> list[int]:
 def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[int, list[Node]]:
     """Finds final activations that may move after the nodes that reshape their output.
 
-    No other node may read the tensors between. A SOFTMAX must have the same rows as the output.
+    No other node may read the tensors in between. A SOFTMAX must have the same rows as the output.
 
     Args:
-        graph: as in the file, or lowered.
+        graph: graph as in the file, or lowered.
         specs: computed specs of the graph's tensors.
 
     Returns:
@@ -65,7 +66,7 @@ def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[i
     """
     makers = {i: node for node in graph.nodes for i in node.outputs}
     readers = Counter([*graph.outputs, *(i for node in graph.nodes for i in node.inputs)])
-    found = {}
+    movable = {}
     for y in graph.outputs:
         nodes: list[Node] = []
         node = makers.get(y)
@@ -75,8 +76,8 @@ def movable_activations(graph: Graph, specs: Mapping[int, TensorSpec]) -> dict[i
         if nodes and node is not None and node.op in PROBABILITIES:
             before, after = specs[node.inputs[0]].shape, specs[y].shape
             if node.op == "LOGISTIC" or (len(after) > 1 and before[-1:] == after[-1:]):
-                found[y] = [node, *nodes]
-    return found
+                movable[y] = [node, *nodes]
+    return movable
 
 
 def move_activations_last(graph: LoweredGraph) -> LoweredGraph:
@@ -84,18 +85,18 @@ def move_activations_last(graph: LoweredGraph) -> LoweredGraph:
 
     The tensor that the last of these operators read then holds the logits, in the output's shape.
     """
-    found = movable_activations(graph, {i: t.spec for i, t in enumerate(graph.tensors)})
-    if not found:
+    movable = movable_activations(graph, {i: t.spec for i, t in enumerate(graph.tensors)})
+    if not movable:
         return graph
     builder = GraphBuilder(graph)
-    gone = {i for nodes in found.values() for node in nodes for i in node.outputs}
+    gone = {i for nodes in movable.values() for node in nodes for i in node.outputs}
     for node in graph.nodes:
         if not gone.intersection(node.outputs):
             builder.nodes.append(node)
             continue
         (y,) = node.outputs
-        if y in found:
-            first, logits = found[y][0], node.inputs[0]
+        if y in movable:
+            first, logits = movable[y][0], node.inputs[0]
             spec = builder.tensors[y].spec
             builder.tensors[logits] = replace(builder.tensors[logits], spec=spec)
             builder.view(first.inputs[0], logits, node.origin)

@@ -12,7 +12,7 @@ class GraphBuilder:
     """Collects the tensors and nodes of a new graph.
 
     Attributes:
-        tensors: those of the old graph under their indices, then new ones.
+        tensors: tensors of the old graph with their indices, then new tensors.
         nodes: nodes of the new graph, in the order they run.
     """
 

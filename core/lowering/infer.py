@@ -1,7 +1,7 @@
 """Infers the specs of a file's tensors for a batch size, node by node.
 
-Integers that depend on constants or shapes alone are computed here: shape arithmetic
-(SHAPE → STRIDED_SLICE → PACK) becomes constants.
+Integers that depend only on constants or shapes are computed here: shape arithmetic (SHAPE →
+STRIDED_SLICE → PACK) becomes constants.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ from odt.errors import ShapeError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator
 
-# Bytes of folded integers, for one node and in all: shapes, positions and masks are small.
+# Limits of the bytes of folded integers, per node and in total: shapes, positions and masks are
+# small.
 MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
 
 
@@ -48,12 +49,12 @@ class Inference:
 
 
 def start_inference(graph: Graph, batch: int, size: int) -> Inference:
-    """The state before the first node: specs of inputs and constants.
+    """Returns the state before the first node: specs of inputs and constants.
 
     Args:
-        graph: as in the file.
+        graph: graph as in the file.
         batch: number of samples.
-        size: batch size of the file's shapes.
+        size: batch size in the file's shapes.
     """
     specs, batched = {}, set()
     for i in graph.inputs:
@@ -73,20 +74,20 @@ def infer_nodes(
     """Infers shapes node by node.
 
     Args:
-        graph: as in the file.
+        graph: graph as in the file.
         inference: the state after `start_inference`, to which shapes and attributes are added.
-        at_file: the inference for the file's batch size; None if this is it.
+        at_file: the inference for the file's batch size; None if `inference` is for that size.
 
     Returns:
-        The nodes that cannot be computed, also those after one of unknown shape, as far as
-        their tensors show it.
+        The nodes that cannot be computed, also those after a node of unknown shape if their tensors
+        show it.
     """
-    found: list[UnsupportedNode] = []
+    unsupported: list[UnsupportedNode] = []
     unknown: set[int] = set()
     for k, node in enumerate(graph.nodes):
         row = find_operator(node.op)
         if row is None:
-            found.append(unsupported_node(graph, node))
+            unsupported.append(unsupported_node(graph, node))
         else:
             try:
                 if unknown.intersection(node.inputs):
@@ -95,10 +96,10 @@ def infer_nodes(
                 else:
                     _infer_node(graph, k, row, inference, at_file)
             except ShapeError as e:
-                found.append(unsupported_node(graph, node, e))
+                unsupported.append(unsupported_node(graph, node, e))
         if k not in inference.attrs:
             unknown.update(node.outputs)
-    return found
+    return unsupported
 
 
 def _infer_node(
@@ -126,11 +127,11 @@ def _infer_node(
                 f"but got {inference.batch}"
             )
         attrs = row.scale_batch(attrs, before, inference.batch // at_file.batch)
-    found = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
-    check_made(graph, outputs, found)
+    made = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
+    check_made(graph, outputs, made)
     inference.attrs[k] = attrs
     for name, i in outputs.items():
-        inference.specs[i] = found[name]
+        inference.specs[i] = made[name]
     if batched_inputs:
         inference.batched.update(outputs.values())
     _fold(row, attrs, operands, outputs, inference)
@@ -139,7 +140,7 @@ def _infer_node(
 def _statics(
     graph: Graph, row: OpDef, bound: Mapping[str, int], inference: Inference
 ) -> dict[str, Array]:
-    """Values of the static inputs."""
+    """Returns the values of the static inputs."""
     statics = {}
     for name in row.static:
         if name in bound:
@@ -169,8 +170,8 @@ def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
             readers = sum(i in node.inputs for node in graph.nodes)
             if not graph.tensors[i].variable or i in graph.inputs or readers > 1:
                 raise ShapeError(
-                    f"{name} must be a variable of this operator alone, so that it is zero at "
-                    f"first, but got {graph.label(i)}"
+                    f"{name} must be a variable that only this operator uses, so that it is zero "
+                    f"at first, but got {graph.label(i)}"
                 )
 
 
@@ -181,7 +182,7 @@ def _fold(
     outputs: Mapping[str, int],
     inference: Inference,
 ) -> None:
-    """Folds integers that depend on constants alone. Floats stay nodes: constants may train."""
+    """Folds integers that depend only on constants. Floats are not folded: they may train."""
     if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
         return
     reads = expand(row.forward.reads, bound)

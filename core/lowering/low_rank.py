@@ -91,7 +91,7 @@ class AdaptedGraph:
         return any(i in self.trained for i in node.inputs)
 
     def of(self, weights: Mapping[int, Array]) -> Adapters:
-        """The adapters with other values, by tensor; those that are left out keep theirs."""
+        """Returns the adapters with other values, by tensor; other tensors keep their values."""
         pairs = [self.tensors[adapter.tensor] for adapter in self.adapters.each]
         each = tuple(
             Adapter(
@@ -104,7 +104,7 @@ class AdaptedGraph:
         return replace(self.adapters, each=each)
 
     def merged(self, weights: Mapping[int, Array]) -> dict[int, Array]:
-        """Weights of the model without adapters: W + (α / r) B A for each adapted weight.
+        """Returns weights of the model without adapters: W + (α / r) B A for each adapted weight.
 
         Args:
             weights: values by tensor of this graph; others are those of the graph.
@@ -125,7 +125,7 @@ class AdaptedGraph:
 def new_adapters(
     graph: Graph, rank: int, target: str = "*", alpha: float | None = None, seed: int = 0
 ) -> Adapters:
-    """Makes adapters that change nothing yet.
+    """Makes new adapters, which do not change the model's outputs.
 
     Args:
         graph: the model's, with float32 weights.
@@ -152,7 +152,7 @@ def new_adapters(
             "must match the name or the operator of a constant weight of FULLY_CONNECTED, 1×1 "
             "CONV_2D or BATCH_MATMUL",
             f"{target}, which matches none",
-            f"There are {', '.join(names[:3]) or 'none'}; `Model.summary()` lists all.",
+            f"Some are {', '.join(names[:3]) or 'none'}; `Model.summary()` lists all.",
         )
     rng = np.random.default_rng(seed)
     each = []
@@ -230,7 +230,7 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
 
 
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Weights that can be adapted, with (O, I): no other operator reads them."""
+    """Returns the weights that can be adapted, with (O, I); no other operator reads them."""
     readers: dict[int, list[Node]] = {}
     for node in graph.nodes:
         for i in node.inputs:
@@ -242,7 +242,7 @@ def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
 
 
 def model_hash(graph: Graph) -> str:
-    """SHA-256 of operators and constants: the same for a model as TFLite and as Circle."""
+    """Computes the SHA-256 of operators and constants, equal for TFLite and Circle files."""
     import hashlib
 
     found = hashlib.sha256()
@@ -257,12 +257,12 @@ def model_hash(graph: Graph) -> str:
 
 
 def _weight(node: Node) -> int:
-    """The tensor of a node's W; ABSENT for an operator without one."""
+    """Returns the tensor of a node's W; ABSENT for an operator without one."""
     return node.inputs[WEIGHT[node.op]] if node.op in WEIGHT else ABSENT
 
 
 def _sizes(graph: Graph, node: Node) -> tuple[int, int] | None:
-    """(O, I) of a node's weight; None if it cannot be adapted."""
+    """Returns (O, I) of a node's weight; None if it cannot be adapted."""
     tensor = graph.tensors[_weight(node)]
     shape = tensor.spec.shape
     if tensor.data is None or tensor.spec.dtype != FLOAT32 or not tensor.spec.size:
@@ -281,7 +281,7 @@ def _sizes(graph: Graph, node: Node) -> tuple[int, int] | None:
 
 
 def _options(node: Node) -> tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]:
-    """Options of an adapted node without activation, and of the products with A and B."""
+    """Returns options of an adapted node without activation, and of the products with A and B."""
     if node.op == "BATCH_MATMUL":
         first = {**node.options, "adj_y": True}
         return node.options, first, {**first, "adj_x": False}

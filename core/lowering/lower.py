@@ -1,7 +1,7 @@
 """Lowers a file's graph to the graph that is trained: shapes for a batch, one function per node.
 
-Fused activations become nodes of their own, and shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
-folded into constants. Unsupported nodes are reported here, all of them in one error.
+Fused activations become separate nodes, and shape arithmetic (SHAPE → STRIDED_SLICE → PACK) is
+folded into constants. All unsupported nodes are reported here in one error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ ACTIVATIONS = {1: "RELU", 2: "RELU_N1_TO_1", 3: "RELU6", 4: "TANH"}
 
 
 class LoweredGraphs:
-    """A file's graph, lowered once for each batch size that is asked for.
+    """A file's graph, lowered once for each requested batch size.
 
     Attributes:
-        graph: as in the file.
+        graph: graph as in the file.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -38,7 +38,7 @@ class LoweredGraphs:
 
     @cached_property
     def file_batch(self) -> int:
-        """The batch size of the file's shapes: the length of the inputs' leading axis, usually 1.
+        """The batch size in the file's shapes: the length of the inputs' leading axis, usually 1.
 
         It is also 1 for a model without a batch axis, whose inputs are weights or scalars: the
         file's shapes are then those of one sample. A vector counts as one sample too, unless the
@@ -65,7 +65,7 @@ class LoweredGraphs:
 
     @property
     def specs(self) -> Mapping[int, TensorSpec]:
-        """The specs of the file's tensors, inferred from its inputs: a file may leave shapes open.
+        """The specs of the file's tensors, inferred from its inputs; a file may leave shapes open.
 
         Raises:
             UnsupportedError: if operators are unsupported, with a list of all of them.
@@ -81,7 +81,7 @@ class LoweredGraphs:
     def at_file_batch(self) -> LoweredGraph:
         """The graph for the file's batch size, with the nodes of the file.
 
-        It answers questions about the model. `at` may return other nodes for the same batch size.
+        It is used to inspect the model. `at` may return other nodes for the same batch size.
 
         Raises:
             UnsupportedError: if operators are unsupported, with a list of all of them.
@@ -93,9 +93,9 @@ class LoweredGraphs:
         _ = self.at_file_batch
 
     def at(self, batch: int) -> LoweredGraph:
-        """The graph for a number of samples, ready to be planned, with the same nodes for any.
+        """Returns the graph for a number of samples, on which its nodes do not depend.
 
-        Where the file's shapes hold for one sample only, the graph is batched
+        If the file's shapes hold only for one sample, the graph is batched
         (core/lowering/batch_samples.py).
 
         Raises:
@@ -121,10 +121,10 @@ class LoweredGraphs:
         size = self.file_batch
         if batch == size:
             return self.at_file_batch
-        found = self._lower(batch, size)
-        mixing = mixing_nodes(found)
+        lowered = self._lower(batch, size)
+        mixing = mixing_nodes(lowered)
         if not mixing:
-            return self._with_last_passes(found)
+            return self._with_last_passes(lowered)
         if batch % size == 0:
             return self._with_last_passes(batch_samples(self._whole, batch // size))
         raise UnsupportedError(
@@ -135,14 +135,14 @@ class LoweredGraphs:
 
     @cached_property
     def _whole(self) -> LoweredGraph:
-        """The graph for the file's batch size, before the last passes."""
+        """Returns the graph for the file's batch size, before the last passes."""
         return self._lower(self.file_batch, self.file_batch)
 
     def _with_last_passes(self, lowered: LoweredGraph) -> LoweredGraph:
         return push_transposes(split_slices(lowered), final_logits(self.graph))
 
     def _lower(self, batch: int, size: int) -> LoweredGraph:
-        """Lowers without batching a graph of one sample; `size` is the batch size of the file."""
+        """Lowers without batching the graph of one sample; `size` is the batch size in the file."""
         graph = self.graph
         if not graph.inputs or not graph.outputs:
             raise UnsupportedError(
@@ -171,13 +171,13 @@ class LoweredGraphs:
         Raises:
             UnsupportedError: for all unsupported nodes together.
         """
-        inference, found = self._inference(batch, size)
-        if found:
-            raise unsupported_error(self.graph, found)
+        inference, state = self._inference(batch, size)
+        if state:
+            raise unsupported_error(self.graph, state)
         return inference
 
     def _inference(self, batch: int, size: int) -> tuple[Inference, list[UnsupportedNode]]:
-        """Shapes of the nodes that odt supports, and the other nodes."""
+        """Returns the shapes of the nodes that odt supports, and the unsupported nodes."""
         key = (batch, size)
         if key not in self._inferred:
             at_file = None if batch == size else self._infer(size, size)
@@ -187,7 +187,7 @@ class LoweredGraphs:
 
 
 def _rewrite(graph: Graph, inference: Inference) -> LoweredGraph:
-    """The graph with inferred specs and attributes, without folded nodes and fused activations."""
+    """Returns the graph with inferred specs, without folded nodes and fused activations."""
     tensors: list[Tensor] = []
     for i, tensor in enumerate(graph.tensors):
         spec = inference.specs.get(i, tensor.spec)

@@ -17,7 +17,7 @@ class LoweredModel:
     Attributes:
         file: the model file.
         dequantized: its graph with all weights in float32.
-        graphs: that graph, lowered once for each batch size that is asked for.
+        graphs: that graph, lowered once for each requested batch size.
         adapted: that graph with low-rank adapters; None without adapters.
     """
 
@@ -33,7 +33,7 @@ class LoweredModel:
 
 
 def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
-    """Dequantizes the weights of a model file; graphs are lowered when they are asked for.
+    """Dequantizes the weights of a model file; graphs are lowered when they are requested.
 
     Args:
         file: the model file.

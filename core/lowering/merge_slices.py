@@ -1,9 +1,9 @@
 """Merges slices of one tensor that do not overlap into one SPLIT_V.
 
 The gradient of a slice is as large as the tensor it was taken from. A recurrent cell that is
-unrolled over T time steps takes T slices of its input: their gradients, almost all zeros, and the
-sums of these gradients would take time in T². A SPLIT_V has one gradient: the concatenation of
-its parts' gradients.
+unrolled over T time steps takes T slices of its input: computing their gradients, which are almost
+all zeros, and summing them would take time proportional to T². A SPLIT_V has one gradient: the
+concatenation of its parts' gradients.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def split_slices(graph: LoweredGraph) -> LoweredGraph:
     readers: dict[tuple[int, int], list[Part]] = {}
     for k, node in enumerate(graph.nodes):
         part = _part(graph, k) if node.op in SLICES else None
-        if part and part.axis > 0:  # axis 0 is the samples'
+        if part and part.axis > 0:  # axis 0 is the samples
             readers.setdefault((node.inputs[0], part.axis), []).append(part)
     disjoint = [(x, p) for (x, _), p in readers.items() if _are_disjoint(p, graph.tensors[x].spec)]
     if not disjoint:
@@ -52,7 +52,7 @@ def split_slices(graph: LoweredGraph) -> LoweredGraph:
 
 
 def _part(graph: LoweredGraph, k: int) -> Part | None:
-    """The part that a node takes, if it slices one axis with step 1."""
+    """Returns the part that a node takes, if it slices one axis with step 1."""
     node = graph.nodes[k]
     x = graph.tensors[node.inputs[0]]
     if x.data is not None:
@@ -78,12 +78,12 @@ def _in_order(parts: Sequence[Part]) -> list[Part]:
 
 def _are_disjoint(parts: Sequence[Part], x: TensorSpec) -> bool:
     """Whether two or more parts do not overlap and together take more than half of the axis."""
-    found = _in_order(parts)
-    together = sum(p.end - p.begin for p in found)
+    ordered = _in_order(parts)
+    together = sum(p.end - p.begin for p in ordered)
     return (
-        len(found) > 1
-        and all(a.end <= b.begin for a, b in pairwise(found))
-        and 2 * together > x.shape[found[0].axis]
+        len(ordered) > 1
+        and all(a.end <= b.begin for a, b in pairwise(ordered))
+        and 2 * together > x.shape[ordered[0].axis]
     )
 
 

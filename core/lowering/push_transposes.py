@@ -1,9 +1,9 @@
 """Pushes transposes past operators that do not depend on the order of axes, until they cancel.
 
-Networks converted from PyTorch keep its layout N C H W between operators that want N H W C: a
-TRANSPOSE stands before and after each convolution. The operators between two transposes (the
-factors of a normalisation, an activation, a sum of branches) compute the same values in either
-layout. Pushed past them, a transpose meets the next one, which is its inverse.
+Networks converted from PyTorch keep its layout N C H W between operators that need N H W C: there
+is a TRANSPOSE before and after each convolution. The operators between two transposes (the factors
+of a normalization, an activation, a sum of branches) compute the same values in either layout. A
+transpose that is pushed past them meets the next one, which is its inverse.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def push_transposes(graph: LoweredGraph, kept: Sequence[int] = ()) -> LoweredGra
 
     Args:
         graph: the graph to rewrite.
-        kept: tensors beside the outputs that the new graph must compute too.
+        kept: tensors besides the outputs that the new graph must compute.
     """
     if not any(node.op == "TRANSPOSE" for node in graph.nodes):
         return graph
@@ -34,31 +34,31 @@ def push_transposes(graph: LoweredGraph, kept: Sequence[int] = ()) -> LoweredGra
         mover.add(node)
     for i in (*graph.outputs, *kept):
         mover.make(i, graph.nodes[-1].origin)
-    found = mover.graph()
-    return found if _moved(found) < _moved(graph) else graph
+    pushed = mover.graph()
+    return pushed if _moved(pushed) < _moved(graph) else graph
 
 
 def _moved(graph: LoweredGraph) -> int:
-    """Number of values that transposes move in memory."""
-    found = 0
+    """Counts the values that transposes move in memory."""
+    count = 0
     for node in graph.nodes:
         if node.op == "TRANSPOSE":
             spec = graph.tensors[node.inputs[0]].spec
-            found += 0 if is_view(spec.shape, node.attrs.axes(spec)) else spec.size
-    return found
+            count += 0 if is_view(spec.shape, node.attrs.axes(spec)) else spec.size
+    return count
 
 
 def is_view(shape: tuple[int, ...], perm: Perm) -> bool:
-    """Whether a transpose leaves the order in memory: it moves only axes of length 1.
+    """Whether a transpose keeps the order in memory, because it moves only axes of length 1.
 
-    The batch axis counts as longer, whatever the number of samples.
+    The batch axis counts as longer for any number of samples.
     """
     long = [p for p in perm if p == 0 or shape[p] != 1]
     return long == sorted(long)
 
 
 def back(perm: Perm) -> Perm:
-    """The inverse of a permutation."""
+    """Returns the inverse of a permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
@@ -81,7 +81,7 @@ class _TransposePusher(GraphBuilder):
         self.made: set[int] = set()
 
     def add(self, node: Node) -> None:
-        """Adds a node, in the layout before a transpose if it permits that."""
+        """Adds a node, in the layout before a transpose if the node permits that."""
         row, x = row_of(node.op), node.inputs[0]
         if node.op == "TRANSPOSE":
             perm = node.attrs.axes(self.tensors[x].spec)
@@ -111,15 +111,15 @@ class _TransposePusher(GraphBuilder):
             self._transpose(base, perm, i, origin)
 
     def _same(self, i: int) -> int:
-        """The tensor, or its base if transposes in between cancel."""
+        """Returns the tensor, or its base if the transposes in between cancel."""
         base, perm = self.behind.get(i, (i, ()))
         return base if perm == tuple(range(len(perm))) else i
 
     def _passes(self, row: OpDef, node: Node, perm: Perm) -> bool:
         """Whether a node can be computed before the transpose.
 
-        The batch must stay axis 0, the single output must have the same rank, and the other
-        operands must lie in memory alike in both layouts.
+        The batch must stay axis 0, the only output must have the same rank, and the other operands
+        must have the same order in memory in both layouts.
         """
         (y, *more), rank = node.outputs, len(perm)
         if more or perm[0] != 0 or len(self.tensors[y].spec.shape) != rank:
@@ -148,7 +148,7 @@ class _TransposePusher(GraphBuilder):
         self.view(kept, y, node.origin)
 
     def _before(self, i: int, perm: Perm, node: Node) -> int:
-        """An operand in the layout before the transpose."""
+        """Returns an operand in the layout before the transpose."""
         if i in self.behind:
             return self.behind[i][0]
         shape = _wide(self.tensors[i].spec.shape, len(perm))
@@ -171,5 +171,5 @@ class _TransposePusher(GraphBuilder):
 
 
 def _wide(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """The shape with leading axes of length 1, up to `rank` axes."""
+    """Returns the shape with leading axes of length 1, up to `rank` axes."""
     return (1,) * (rank - len(shape)) + shape

@@ -7,7 +7,7 @@ from odt.kernels.opdef import TensorSpec, always
 
 
 def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
-    """Nodes in which the samples of a batch depend on each other."""
+    """Returns the nodes in which the samples of a batch depend on each other."""
     batched = set(graph.inputs)
     mixing = []
     for node in graph.nodes:
@@ -18,7 +18,7 @@ def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
         specs = {n: graph.tensors[i].spec for n, i in bound.items()}
         growing = frozenset(n for n, i in bound.items() if i in batched)
         batched.update(node.outputs)
-        if row.forward.view is always:  # the order of values stays, so whole samples stay whole
+        if row.forward.view is always:  # values keep their order, so samples stay intact
             made = [graph.tensors[i].spec.shape for i in node.outputs]
             mixes = any(not shape or shape[0] % graph.samples for shape in made)
         else:
@@ -29,12 +29,12 @@ def mixing_nodes(graph: LoweredGraph) -> tuple[Node, ...]:
 
 
 def mixed(graph: LoweredGraph) -> tuple[Node, ...]:
-    """Nodes that mix the samples of this batch: none if it has a single sample."""
+    """Returns the nodes that mix the samples of this batch; none if it has a single sample."""
     return mixing_nodes(graph) if graph.samples > 1 else ()
 
 
 def sample_spec(graph: LoweredGraph, name: str, spec: TensorSpec, batch: int) -> TensorSpec:
-    """The spec of one sample of an input, output or target.
+    """Returns the spec of one sample of an input, output or target.
 
     Raises:
         UnsupportedError: if the leading axis does not consist of whole samples.

@@ -1,4 +1,4 @@
-"""Splits a lowered graph into a frozen part and the part after it, which trains."""
+"""Splits a lowered graph into a frozen part and the trained part after it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,10 +10,10 @@ from odt.core.model.graph import LoweredGraph
 def frozen_end(
     graph: LoweredGraph, trained: Collection[int], ends: Collection[int]
 ) -> tuple[int, ...]:
-    """The tensors in which the largest possible frozen part ends.
+    """Returns the tensors in which the largest possible frozen part ends.
 
     A tensor is frozen if it depends on its own sample and on nothing that trains. A tensor that
-    depends on constants only belongs to both parts.
+    depends only on constants belongs to both parts.
 
     Args:
         graph: the whole graph.
@@ -25,32 +25,30 @@ def frozen_end(
     """
     mixing = {node.outputs for node in mixed(graph)}
     trained_or_mixed, data_dependent = set(trained), set(graph.inputs)
-    found: dict[int, None] = {}
+    end: dict[int, None] = {}
     for node in graph.nodes:
         if data_dependent.intersection(node.inputs):
             data_dependent.update(node.outputs)
         if trained_or_mixed.intersection(node.inputs) or node.outputs in mixing:
             trained_or_mixed.update(node.outputs)
-            found.update(
+            end.update(
                 dict.fromkeys(
                     i for i in node.inputs if i in data_dependent and i not in trained_or_mixed
                 )
             )
-    found.update(
-        dict.fromkeys(i for i in ends if i in data_dependent and i not in trained_or_mixed)
-    )
-    return tuple(found)
+    end.update(dict.fromkeys(i for i in ends if i in data_dependent and i not in trained_or_mixed))
+    return tuple(end)
 
 
 def begin_at(
     graph: LoweredGraph, tensors: Sequence[int], wanted: Collection[int] = ()
 ) -> LoweredGraph:
-    """The part of a graph that computes its outputs from given tensors.
+    """Returns the part of a graph that computes its outputs from given tensors.
 
     Args:
         graph: the whole graph.
         tensors: inputs of the part.
-        wanted: tensors beside the outputs that must be computed, such as inputs of losses.
+        wanted: tensors besides the outputs that must be computed, such as inputs of losses.
     """
     needed, nodes = {*graph.outputs, *wanted}.difference(tensors), []
     for node in reversed(graph.nodes):

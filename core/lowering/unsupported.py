@@ -9,7 +9,7 @@ from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import Specs, TensorSpec
 
 MOST_LISTED = 250  # characters of all reasons in one message
-# Families of operators without a row, each with a reason of its own.
+# Families of operators without a row, each with its reason.
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
 _STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 _TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP")
@@ -20,7 +20,7 @@ class UnsupportedNode:
     """A node that odt does not support.
 
     Attributes:
-        node: as in the file.
+        node: node as in the file.
         where: the node's name in messages, with its output.
         reason: why it is unsupported.
     """
@@ -43,9 +43,9 @@ def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) 
     return UnsupportedNode(node, where, _without_row(node.op))
 
 
-def unsupported_error(graph: Graph, found: Sequence[UnsupportedNode]) -> UnsupportedError:
-    """One error for all unsupported nodes; it names as many as fit on its line."""
-    reasons = [str(refusal) for refusal in found]
+def unsupported_error(graph: Graph, unsupported: Sequence[UnsupportedNode]) -> UnsupportedError:
+    """Returns one error for all unsupported nodes; it names as many as fit on its line."""
+    reasons = [str(refusal) for refusal in unsupported]
     lengths = accumulate(len(reason) + 2 for reason in reasons)
     shown = max(sum(length <= MOST_LISTED for length in lengths), 1)
     left = len(reasons) - shown
@@ -77,12 +77,12 @@ def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
     """Compares a node's outputs in the file with the inferred ones.
 
     Args:
-        graph: as in the file.
-        outputs: name → tensor, as in the node.
+        graph: graph as in the file.
+        outputs: name → tensor of the node.
         made: name → spec, as inferred by the operator's row.
 
     Raises:
-        ShapeError: if the number of outputs, a dtype or a shape differs from what can be.
+        ShapeError: if the number of outputs, a dtype or a shape differs, or a shape is too large.
     """
     if outputs.keys() != made.keys():
         raise ShapeError(f"must have {len(made)} outputs, but got {len(outputs)}")
@@ -100,16 +100,16 @@ def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
 
 
 def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
-    """Checks that inputs and outputs hold values, and outputs have the shapes given in the file.
+    """Checks that inputs and outputs hold values, and that outputs have the shapes in the file.
 
-    A shape that the file leaves open (no axes, or −1) may be anything.
+    A shape that the file leaves open (no axes, or −1) matches any shape.
 
     Args:
-        graph: as in the file.
+        graph: graph as in the file.
         specs: inferred specs for the file's batch.
 
     Raises:
-        UnsupportedError: if an input or output is empty, or its two shapes differ.
+        UnsupportedError: if an input or output is empty, or its shape differs from the file's.
     """
     for i in (*graph.inputs, *graph.outputs):
         if i in specs and not specs[i].size:
@@ -139,7 +139,7 @@ def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
 def _without_row(op: str) -> str:
     kind, _, name = op.partition(":")
     if kind == "CUSTOM" and name.startswith("Flex"):
-        return "is TensorFlow's own (Flex), which only TensorFlow computes"
+        return "is a TensorFlow operator (Flex), which only TensorFlow computes"
     if kind == "CUSTOM":
         return "is a custom operator, which only its own library computes"
     if op in _CONTROL_FLOW:

@@ -1,8 +1,8 @@
-"""Dequantizes weights that are stored as float16 or int8 beside float activations.
+"""Dequantizes weights that are stored as float16 or int8 in models with float activations.
 
-Files have two forms of them: a constant read by a DEQUANTIZE, and a hybrid operator, which reads
-the integers itself. In the graph both become float32 constants. Trained weights can be exported in
-the file's own form, with new integers and new scales.
+Such weights have two forms: a constant read by a DEQUANTIZE, or a constant of integers read by a
+hybrid operator. In the graph both become float32 constants. Trained weights can be exported in the
+form of the file, with new integers and new scales.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from odt.errors import ModelError, UnsupportedError
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
-LARGEST = 127  # of symmetric int8: −128 stays unused, so that the range is symmetric
+LARGEST = 127  # largest symmetric int8; −128 is not used
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Dequantized:
     """A graph with float32 weights, and the tensors in which the file stores them.
 
     Attributes:
-        graph: as in the file, with float32 constants.
-        stored: dequantized tensor of the graph → the tensor of the file that stores it.
+        graph: graph as in the file, with float32 constants.
+        stored: dequantized tensor of the graph → tensor of the file that stores it.
     """
 
     graph: Graph
@@ -39,13 +39,13 @@ class Dequantized:
             return ""
         return (
             f"{self.graph.name}: {len(self.stored)} weights are stored as float16 or int8; they "
-            "train as float32 and are exported as they were stored, with new scales, "
-            "or as float32 with `float_weights=True`."
+            "train as float32 and are exported in their stored type with new scales, or as "
+            "float32 with `float_weights=True`."
         )
 
 
 def dequantize_weights(model: Model) -> Dequantized:
-    """Replaces the float16 and int8 weights of a model's graph by float32 constants."""
+    """Replaces the float16 and int8 weights of a model's graph with float32 constants."""
     graph = model.graph
     tensors, nodes = list(graph.tensors), []
     replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
@@ -79,7 +79,7 @@ def dequantize_weights(model: Model) -> Dequantized:
 def as_stored(
     model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
 ) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Quantizes trained weights as the file stores them.
+    """Quantizes trained weights to the types in which the file stores them.
 
     Args:
         model: the model.
@@ -87,7 +87,7 @@ def as_stored(
         weights: tensor of that graph → float32 values.
 
     Returns:
-        Values by tensor of the file, and new scales of those that are int8.
+        Values by tensor of the file, and new scales of the int8 tensors.
 
     Raises:
         UnsupportedError: for integers whose zero point is not 0.
@@ -99,16 +99,17 @@ def as_stored(
             values[tensor] = a
             continue
         i = dequantized.stored[tensor]
-        found = _scales(model, i)
-        if found is None:
+        quantization = _scales(model, i)
+        if quantization is None:
             values[i] = a.astype(FLOAT16)
             continue
-        if found.zero_point.any():
+        if quantization.zero_point.any():
             raise UnsupportedError(
                 f"{model.path}: {model.graph.label(i)}: zero points must be 0 to store new "
-                f"weights, but got {found.zero_point.tolist()[:4]}. Give `float_weights=True`."
+                f"weights, but got {quantization.zero_point.tolist()[:4]}. "
+                "Give `float_weights=True`."
             )
-        shape = _along(found, a.ndim)
+        shape = _along(quantization, a.ndim)
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
         scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
         values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8)
@@ -126,31 +127,31 @@ def _is_weight(graph: Graph, i: int, model: Model) -> bool:
 
 
 def _is_hybrid(graph: Graph, node: Node) -> bool:
-    """Whether a node has float activations only, so that integer inputs are weights."""
+    """Whether all activations of a node are floats, so that integer inputs are weights."""
     active = [i for i in node.inputs if i != ABSENT and graph.tensors[i].data is None]
     return all(graph.tensors[i].spec.dtype == FLOAT32 for i in (*active, *node.outputs))
 
 
 def _scales(model: Model, i: int) -> Quantization | None:
-    """Quantization of a weight; None for float16.
+    """Returns the quantization of a weight; None for float16.
 
     Raises:
         ModelError: if the scales do not fit the tensor.
     """
-    spec, found = model.graph.tensors[i].spec, model.quantization.get(i)
-    if found is None or spec.dtype == FLOAT16:
+    spec, quantization = model.graph.tensors[i].spec, model.quantization.get(i)
+    if quantization is None or spec.dtype == FLOAT16:
         return None
-    count = len(found.scale)
-    if count != 1 and spec.shape[found.axis : found.axis + 1] != (count,):
+    count = len(quantization.scale)
+    if count != 1 and spec.shape[quantization.axis : quantization.axis + 1] != (count,):
         raise ModelError(
-            f"{model.path}: {model.graph.label(i)}: scales must be one, or one for each entry of "
-            f"an axis, but got {count} along axis {found.axis} of {spec}"
+            f"{model.path}: {model.graph.label(i)}: there must be one scale, or one for each "
+            f"entry of an axis, but got {count} along axis {quantization.axis} of {spec}"
         )
-    return found
+    return quantization
 
 
 def _along(quantization: Quantization, rank: int) -> tuple[int, ...]:
-    """The shape in which the scales broadcast with the values."""
+    """Returns the shape in which the scales broadcast with the values."""
     count = len(quantization.scale)
     if count == 1:
         return (1,) * rank

@@ -1,8 +1,8 @@
 """Reads flatbuffer tables from untrusted bytes.
 
-Python's flatbuffers package follows any offset, takes a negative one from the end of the file, and
-returns 0 for a vector that is absent. Here every offset is checked against the bytes before it is
-followed. Fields are named by their slot, their position in the schema's table.
+Python's flatbuffers package follows any offset, counts a negative one from the end of the file, and
+returns 0 for an absent vector. Here every offset is checked against the file's size before it is
+followed. Fields are identified by their slot, their position in the schema's table.
 """
 
 import struct
@@ -14,8 +14,8 @@ import numpy as np
 from odt.errors import ModelError, escaped
 from odt.kernels.opdef import Array
 
-# Limits the time that hostile bytes may cost; the file's size does not, since tables and vectors
-# may share bytes. The largest real models need a tenth of it.
+# Limits the time that hostile bytes can cost. The file's size is no limit, because tables and
+# vectors may share bytes. The largest real models need a tenth of it.
 MOST_WORK = 2_000_000
 TABLE_WORK = 24  # of one table; one number in a vector counts 1
 MOST_TEXT = 2**16  # bytes of a name
@@ -40,7 +40,7 @@ class FlatBuffer:
         self.work -= work
         if self.work < 0:
             raise self.error(
-                where, f"a file must hold at most {MOST_WORK} entries, but got more by here"
+                where, f"a file must hold at most {MOST_WORK} entries, but got more up to here"
             )
 
     def error(self, where: str, text: str, cause: str = DAMAGED) -> ModelError:
@@ -89,7 +89,7 @@ class Table:
         return self.source.error(self.where, text, cause)
 
     def place(self, slot: int, nbytes: int) -> int:
-        """Position of a field's bytes; 0 if the field is absent."""
+        """Returns the position of a field's bytes; 0 if the field is absent."""
         offset = int(self.fields[slot]) if slot < len(self.fields) else 0
         if not offset:
             return 0
@@ -101,17 +101,17 @@ class Table:
         return self.pos + offset
 
     def number(self, slot: int, code: str = "i", default: int = 0) -> int:
-        """Reads an integer; `code` is that of the struct module."""
+        """Reads an integer; `code` is its code in the struct module."""
         at = self.place(slot, struct.calcsize(f"<{code}"))
         return int(struct.unpack_from(f"<{code}", self.source.data, at)[0]) if at else default
 
     def scalar(self, slot: int, code: str) -> Any:
-        """Reads a number or bool by its code of the struct module; None if the field is absent."""
+        """Reads a number or bool by its code in the struct module; None if the field is absent."""
         at = self.place(slot, struct.calcsize(f"<{code}"))
         return struct.unpack_from(f"<{code}", self.source.data, at)[0] if at else None
 
     def target(self, slot: int) -> int:
-        """Position of the table, vector or string of a field; 0 if the field is absent."""
+        """Returns the position of a field's table, vector or string; 0 if the field is absent."""
         at = self.place(slot, 4)
         if not at:
             return 0
@@ -128,7 +128,7 @@ class Table:
         return Table(self.source, target, f"{self.where}, {what}") if target else None
 
     def vector(self, slot: int, itemsize: int, what: str) -> tuple[int, int]:
-        """Position and number of a vector's items; (0, 0) if the field is absent."""
+        """Returns position and number of a vector's items; (0, 0) if the field is absent."""
         target = self.target(slot)
         if not target:
             return 0, 0
@@ -151,7 +151,7 @@ class Table:
         return tuple(values.tolist())
 
     def string(self, slot: int, what: str) -> str:
-        """Reads a string; control characters are escaped, since strings go into messages."""
+        """Reads a string and escapes control characters, because strings appear in messages."""
         return escaped(str(self.text(slot, what), "utf-8", "replace"))
 
     def text(self, slot: int, what: str) -> bytes:

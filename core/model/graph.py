@@ -1,6 +1,6 @@
-"""A model as a graph: tensors, nodes, and nothing of files, memory or training.
+"""A model as a graph of tensors and nodes. Independent of files, memory and training.
 
-Indices are those of the file. What `lower` adds comes after them.
+Indices are those of the file; tensors that `lower` adds have larger indices.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ class Tensor:
     """One entry of the model's tensor list.
 
     Attributes:
-        name: as in the file; may be empty, need not be unique.
-        spec: shape and dtype; the shape is the file's, with its batch (usually 1).
-        signature: the shape with −1 where the file leaves an entry open.
-        data: the constant's values, a read-only view of the file; None for an activation.
-        buffer: index of the constant's bytes in the file. Tensors that name one buffer have equal
-            values there; they are weights of their own all the same.
+        name: name in the file; may be empty, need not be unique.
+        spec: shape and dtype in the file; the batch is usually 1.
+        signature: shape with −1 for entries that the file leaves open.
+        data: values of a constant, a read-only view of the file; None for an activation.
+        buffer: index of a constant's buffer in the file. Tensors with the same buffer have equal
+            values in the file, and are nevertheless separate weights.
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
         variable: whether the tensor keeps its value from one run to the next.
     """
@@ -52,8 +52,8 @@ class Node:
         inputs: tensor indices in schema order; ABSENT for an optional input left out.
         outputs: tensor indices.
         options: the schema's options, snake case; enumerations as integers, vectors as tuples.
-        origin: the position of the operator in the file; two nodes share it after `lower` has
-            split a fused activation off.
+        origin: position of the operator in the file; two nodes have the same origin if `lower` has
+            split off a fused activation.
         attrs: attributes computed by the operator's row from options and static inputs; set by
             `lower`.
     """
@@ -68,13 +68,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Tensors and nodes in the order they run.
+    """Tensors, and nodes in the order in which they run.
 
     Attributes:
         samples: batch size for which the graph was lowered; 0 for a file's graph.
 
-    Raises ModelError when a tensor index does not exist, an input is a constant, a tensor has two
-    producers, a constant or an input is written, or a node reads what is not there yet.
+    Raises ModelError if a tensor index does not exist, an input is a constant, a tensor has two
+    producers, a constant or an input is written, or a node reads a tensor before it is computed.
     """
 
     tensors: tuple[Tensor, ...]
@@ -103,8 +103,8 @@ class Graph:
                     self._check_indices(f"{where}: input", (i,))
                 if i != ABSENT and i not in ready:
                     raise ModelError(
-                        f"{where}: inputs must be made before they are read, "
-                        f"but got {self.label(i)}, which nothing before node {k} makes"
+                        f"{where}: inputs must be computed before they are read, but got "
+                        f"{self.label(i)}, which no node before node {k} computes"
                     )
             for i in node.outputs:
                 self._check_indices(f"{where}: output", (i,))
@@ -115,7 +115,7 @@ class Graph:
                 ready.add(i)
         for i in self.outputs:
             if i not in ready:
-                raise ModelError(f"graph output {self.label(i)}: must be made by an operator")
+                raise ModelError(f"graph output {self.label(i)}: must be computed by an operator")
 
     def _check_indices(self, where: str, indices: tuple[int, ...]) -> None:
         for i in indices:
@@ -123,13 +123,13 @@ class Graph:
                 raise ModelError(f"{where}: index must be below {len(self.tensors)}, but got {i}")
 
     def label(self, index: int) -> str:
-        """The name of a tensor in messages."""
+        """Returns the name of a tensor in messages."""
         name = one_line(self.tensors[index].name, MOST_NAME)
         return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the outputs; an output without a unique name is named by its number."""
+        """Names of the outputs; an output without a unique name has its number as name."""
         names = [self.tensors[i].name for i in self.outputs]
         return tuple(n if n and names.count(n) == 1 else str(k) for k, n in enumerate(names))
 
@@ -144,12 +144,12 @@ class Graph:
         return "\n".join(lines)
 
 
-# A graph made by core/lowering: activations are nodes, shapes hold for one batch size.
+# A graph from core/lowering: activations are nodes, shapes are for one batch size.
 LoweredGraph = NewType("LoweredGraph", Graph)
 
 
 def first_of_buffer(graph: Graph) -> dict[int, int]:
-    """Constant → the first constant with the same buffer and spec."""
+    """Returns constant → first constant with the same buffer and spec."""
     first: dict[tuple[int, TensorSpec], int] = {}
     return {
         i: first.setdefault((t.buffer, t.spec), i)

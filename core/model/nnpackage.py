@@ -1,4 +1,4 @@
-"""nnpackages: folders that hold a model, named in metadata/MANIFEST.
+"""nnpackages: folders with a model, whose name is in metadata/MANIFEST.
 
 {"major-version": "1", "minor-version": "2", "patch-version": "0",
  "configs": [""], "models": ["m.circle"], "model-types": ["circle"]}
@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 20  # of a MANIFEST
 
 
 def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
-    """Finds the model file of a package, and its type.
+    """Finds the model file of a package and its type.
 
     Raises:
         ModelError: if the folder is not a package, or its MANIFEST breaks a rule.
@@ -37,8 +37,8 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
             "Give a model file or an nnpackage."
         )
     with (
-        open_input(path, "a file of JSON", ModelError) as file,
-        reading(path, "must be a file of JSON", ModelError),
+        open_input(path, "a JSON file", ModelError) as file,
+        reading(path, "must be a JSON file", ModelError),
     ):
         content = json.loads(file.read(MOST_BYTES))
     if not isinstance(content, dict):
@@ -56,7 +56,7 @@ def packaged_model(package: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None" = None) -> None:
-    """Makes a package of a model file; other files in the folder stay.
+    """Makes a package of a model file; other files in the folder are kept.
 
     Args:
         model: the model file, which is copied under its name.
@@ -81,8 +81,8 @@ def write_package(model: "Path", kind: str, folder: "Path", config: "Path | None
         (folder / "metadata").mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise ModelError(
-            f"{folder}: must become a package, but got: {e.strerror} at {e.filename}. "
-            "Give another `out_dir=`."
+            f"{folder}: must be a folder that can be written, but got: {e.strerror} at "
+            f"{e.filename}. Give another `out_dir=`."
         ) from e
     for target, data in held.items():
         write_atomically(target, [data])

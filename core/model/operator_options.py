@@ -1,7 +1,7 @@
-"""Names and options of operators, as the Circle schema spells them.
+"""Names and options of operators, as in the Circle schema.
 
-The schema serves both formats: its operators, types and option tables are those of TFLite, and
-Circle's own have codes that TFLite does not use.
+The schema is used for both formats: it has the operators, types and option tables of TFLite, and
+those of Circle with codes that TFLite does not use.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from odt.core.model.schema_tables import fields_of, unpack
 from odt.errors import escaped
 from odt.schemas.circle import ENUMERATIONS
 
-# Option tables that are not called as their operator.
+# Option tables whose name differs from their operator's.
 _POOL, _REDUCER, _RANDOM = "Pool2DOptions", "ReducerOptions", "RandomOptions"
 _SHARED = {
     "AVERAGE_POOL_2D": _POOL,
@@ -42,23 +42,23 @@ _SHARED = {
 
 
 def operator_name(code: int) -> str | None:
-    """The BuiltinOperator name of a code; None for an unknown code."""
+    """Returns the BuiltinOperator name of a code; None for an unknown code."""
     return ENUMERATIONS["BuiltinOperator"].get(code)
 
 
 def tensor_type(code: int) -> str | None:
-    """The TensorType name of a code, such as FLOAT32; None for an unknown code."""
+    """Returns the TensorType name of a code, such as FLOAT32; None for an unknown code."""
     return ENUMERATIONS["TensorType"].get(code)
 
 
 def read_options(operator: Table, op: str) -> Mapping[str, Any]:
     """Reads an operator's options: field in snake case → number, text or tuple of numbers.
 
-    An operator that has options but no table of them gets the schema's defaults. A custom
-    operator has one option, its bytes.
+    An operator without its table of options gets the schema's defaults. A custom operator has one
+    option: the bytes of its options.
 
     Raises:
-        ModelError: if the table is that of another operator.
+        ModelError: if the table belongs to another operator.
     """
     if op.startswith("CUSTOM:"):
         start, size = operator.vector(5, 1, "custom options")
@@ -81,7 +81,7 @@ def read_options(operator: Table, op: str) -> Mapping[str, Any]:
 
 @cache
 def _options_of(op: str) -> str | None:
-    """The name of an operator's option table; None if it has none."""
+    """Returns the name of an operator's option table; None if it has none."""
     if op in _SHARED:
         return _SHARED[op]
     wanted = op.replace("_", "").lower() + "options"
@@ -95,12 +95,12 @@ def _defaults(name: str) -> Mapping[str, Any]:
 
 
 def _decode(name: str, table: Table) -> dict[str, Any]:
-    found = {field: _plain(value) for field, value in unpack(table, name).items()}
-    return {**_defaults(name), **found}
+    options = {field: _plain(value) for field, value in unpack(table, name).items()}
+    return {**_defaults(name), **options}
 
 
 def _plain(value: Any) -> Any:
-    """A number, text or tuple of numbers."""
+    """Converts a value to a number, text or tuple of numbers."""
     if isinstance(value, bytes):
         return escaped(str(value, "utf-8", "replace"))
     return tuple(value.tolist()) if isinstance(value, np.ndarray) else value

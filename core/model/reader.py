@@ -1,7 +1,7 @@
-"""Model bytes → Graph: the only door through which a model comes in.
+"""Parses and checks model files: bytes → Graph. All models are read here.
 
 TFLite and Circle files have the same tables with the same slots; Circle has more operators and
-tensor types. What the file says is checked here, once and completely: any bytes give a Model or
+tensor types. The file is checked here once and completely: for any bytes, the result is a Model or
 one ModelError, within a second.
 """
 
@@ -40,8 +40,8 @@ class Quantization:
     """Quantization of a tensor: integers q represent the real numbers scale · (q − zero_point).
 
     Attributes:
-        scale: float32; one value, or one for each entry of the axis.
-        zero_point: int64, as many.
+        scale: float32, one value, or one for each entry of the axis.
+        zero_point: int64, as many values as scale.
         axis: axis of per-channel scales.
     """
 
@@ -65,10 +65,10 @@ class Model:
     """A checked model file.
 
     Attributes:
-        path: path as given, with which messages begin.
+        path: path as given; messages begin with it.
         format: circle or tflite, by the file identifier.
         data: all bytes, read-only; constants are views of them.
-        graph: subgraph 0, constants included.
+        graph: subgraph 0, including its constants.
         metadata: name → buffer index.
         spans: (offset, size) in the file of each buffer; (0, 0) for an empty buffer.
         quantization: tensor index → quantization, for quantized tensors.
@@ -101,7 +101,7 @@ class Model:
             file.check()
 
     def release_pages(self) -> None:
-        """Gives the mapped file's pages back to the system, which loads them again when read."""
+        """Releases the mapped file's pages, which the system loads again when they are read."""
         if isinstance(self.data.obj, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self.data.obj.madvise(mmap.MADV_DONTNEED)
 
@@ -114,7 +114,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
 
     Raises:
         ModelError: if the file cannot be read or breaks a rule of its format.
-        LostFileError: if it became shorter meanwhile.
+        LostFileError: if the file became shorter meanwhile.
     """
     name, kind = os.fspath(path), None
     if os.path.isdir(name):
@@ -140,14 +140,14 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     model.check_file()
     if kind not in (None, model.format):
         raise ModelError(
-            f"{os.fspath(path)}: its MANIFEST must say what the model is, {model.format}, "
-            f"but got {kind}"
+            f"{os.fspath(path)}: its MANIFEST must name the model's type, {model.format}, but got "
+            f"{kind}"
         )
     return model
 
 
 def parse_model(data: memoryview, name: str) -> Model:
-    """Checks a model that is in memory.
+    """Parses and checks a model in memory.
 
     Args:
         data: all bytes of the file, read-only.
@@ -192,7 +192,7 @@ def _below(table: Table, index: int, what: str, count: int) -> int:
 
 
 def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
-    """(offset, size) of a buffer; models beyond 2 GiB keep its bytes after the flatbuffer."""
+    """Returns (offset, size) of a buffer; models beyond 2 GiB hold buffers after the flatbuffer."""
     start, size = table.vector(0, 1, "data")
     if size:
         return start, size
@@ -208,7 +208,7 @@ def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
 
 
 def _operator_code(table: Table, file_format: str) -> str:
-    """The name of an operator code: a byte in old files, a second field for larger codes."""
+    """Returns the name of an operator code: a byte in old files, a second field for large codes."""
     codes = table.number(0, "b"), table.number(3, "i")
     code = min(codes) if min(codes) < 0 else max(codes)
     name = operator_name(code) if code >= 0 or file_format == "circle" else None
@@ -257,15 +257,15 @@ def _tensors(
 
 
 def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
-    """Shape with −1 where it is open, and the spec with 1 there.
+    """Returns the shape with −1 for open entries, and the spec with 1 for them.
 
-    A type that NumPy does not have becomes a dtype of one opaque byte whose field has its name.
+    A type that NumPy lacks becomes a dtype of one opaque byte with a field of that name.
     """
     shape = table.numbers(0, "shape")
     signature = table.numbers(7, "shape signature") or shape
     if len(signature) != len(shape):
         raise table.error(
-            f"shape and shape signature must have one length, but got {shape} and {signature}"
+            f"shape and shape signature must have the same length, but got {shape} and {signature}"
         )
     if len(shape) > MOST_AXES or min((*shape, *signature), default=0) < -1:
         raise table.error(
@@ -290,7 +290,7 @@ def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
 
 
 def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | None:
-    """The buffer's bytes as an array of the tensor's shape and dtype."""
+    """Views the buffer's bytes as an array of the tensor's shape and dtype."""
     offset, size = span
     if not size:
         return None
@@ -302,25 +302,26 @@ def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | 
             f"its {spec} needs {spec.nbytes} bytes, but buffer {table.number(2, 'I')} has {size}",
             "The buffer is larger than its tensor." if size > spec.nbytes else DAMAGED,
         )
-    if offset % spec.dtype.itemsize:  # kernels want aligned arrays; writers align to 16 bytes
+    if offset % spec.dtype.itemsize:  # kernels need aligned arrays; writers align to 16 bytes
         copy = np.frombuffer(data[offset : offset + size].tobytes(), spec.dtype)
         return copy.reshape(spec.shape)
     return np.frombuffer(data, spec.dtype, spec.size, offset).reshape(spec.shape)
 
 
 def _quantization(table: Table) -> Quantization | None:
-    """Quantization of a tensor; None without a scale, since converters also store ranges."""
-    found = table.table(4, "quantization")
-    scale = found.array(2, "<f4", "scale") if found else None
-    if found is None or scale is None or not len(scale):
+    """Reads the quantization of a tensor; None without a scale: converters also store ranges."""
+    details = table.table(4, "quantization")
+    scale = details.array(2, "<f4", "scale") if details else None
+    if details is None or scale is None or not len(scale):
         return None
-    zero_point = found.array(3, "<i8", "zero point")
+    zero_point = details.array(3, "<i8", "zero point")
     if len(zero_point) not in (0, len(scale)):
-        raise found.error(
-            f"scale and zero point must have one length, but got {len(scale)} and {len(zero_point)}"
+        raise details.error(
+            f"scale and zero point must have the same length, but got {len(scale)} and "
+            f"{len(zero_point)}"
         )
     zero_point = zero_point if len(zero_point) else np.zeros(len(scale), np.int64)
-    return Quantization(scale, zero_point, found.number(6, "i"))
+    return Quantization(scale, zero_point, details.number(6, "i"))
 
 
 def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> Graph:

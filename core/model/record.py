@@ -1,6 +1,6 @@
 """The preprocessing record: how inputs were made from photos, sounds or tables, as JSON values.
 
-The JSON file beside a data file holds it, and so does the metadata entry ODT_PREPROCESSING of a
+It is stored in the JSON file next to a data file, and in the metadata entry ODT_PREPROCESSING of a
 model that was trained on the data. core/datasets applies it to new data.
 """
 
@@ -28,7 +28,7 @@ class Record:
         classes: class names by label; empty if the targets are values.
         tags: names of the values of a target, if it is no class.
         sound: settings of the conversion of WAV files; empty for other kinds.
-        table: columns of a table and how they are read; empty for other sources.
+        table: columns of a table and options for reading it; empty for other sources.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Record:
         return self.classes or self.tags
 
     def to_json(self) -> dict[str, Any]:
-        """The record as JSON values; empty parts are left out."""
+        """Returns the record as JSON values; leaves out empty parts."""
         every = {
             "kind": self.kind,
             "preprocessing": [dict(step) for step in self.steps],
@@ -62,7 +62,7 @@ class Record:
 
 
 def record_of(content: Mapping[str, Any]) -> Record | None:
-    """Reads a record from JSON values that may hold others; None if there is none.
+    """Reads a record from a JSON object, which may hold other values; None without a record.
 
     Raises:
         ValueError: if a part has the wrong type.
@@ -88,11 +88,11 @@ def parse_record(name: str, data: bytes) -> Record:
     """Reads the metadata entry of a model.
 
     Args:
-        name: the model, for messages.
+        name: name of the model in messages.
         data: bytes of the entry.
 
     Raises:
-        DataError: if the entry is no record of this version.
+        DataError: if the entry is not a record of this version.
     """
     try:
         if len(data) > MOST_BYTES:

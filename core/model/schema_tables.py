@@ -1,6 +1,6 @@
 """Tables of Circle and TFLite metadata as dictionaries: read from a file, written by a builder.
 
-A dictionary holds the fields that the file has: numbers, strings as bytes, vectors of numbers as
+A dictionary holds the fields that are present: numbers, strings as bytes, vectors of numbers as
 arrays, tables as dictionaries, vectors of tables as lists.
 """
 
@@ -21,7 +21,7 @@ TABLES = circle.TABLES | tflite_metadata.TABLES
 ENUMERATIONS = circle.ENUMERATIONS | tflite_metadata.ENUMERATIONS
 UNUSED = "-"
 TEXT = "str"
-DATA_ALIGNMENT = 16  # of the vector `data` of table Buffer, as the schema demands
+DATA_ALIGNMENT = 16  # alignment of the vector `data` of table Buffer, required by the schema
 # Types of numbers, as codes of the struct module → constructor in Python.
 NUMBERS = {"?": bool, "f": float, "d": float} | dict.fromkeys("bBhHiIqQ", int)
 
@@ -38,8 +38,8 @@ class Field(NamedTuple):
 
 @cache
 def fields_of(table: str) -> tuple[Field, ...]:
-    """The fields of a table that are in use."""
-    found = []
+    """Returns the fields of a table that are in use."""
+    result = []
     for slot, text in enumerate(TABLES[table].split()):
         name, _, kind = text.partition(":")
         kind, _, default = kind.partition("=")
@@ -50,18 +50,18 @@ def fields_of(table: str) -> tuple[Field, ...]:
         elif kind in NUMBERS:
             value = NUMBERS[kind](float(default or 0))
         if name != UNUSED:
-            found.append(Field(slot, name, element, element != kind, value))
-    return tuple(found)
+            result.append(Field(slot, name, element, element != kind, value))
+    return tuple(result)
 
 
 @cache
 def code_of(enumeration: str, name: str) -> int:
-    """The number of an enumeration's name, such as FLOAT32 of TensorType."""
+    """Returns the number of a name in an enumeration, such as FLOAT32 in TensorType."""
     return next(code for code, n in ENUMERATIONS[enumeration].items() if n == name)
 
 
 def unpack(table: Table, name: str) -> dict[str, Any]:
-    """Reads a table and all that it refers to.
+    """Reads a table and everything that it refers to.
 
     Args:
         table: the table in a file.
@@ -70,15 +70,15 @@ def unpack(table: Table, name: str) -> dict[str, Any]:
     Raises:
         ModelError: if the bytes are damaged.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for field in fields_of(name):
-        value = _value(table, field, found)
+        value = _value(table, field, values)
         if value is not None:
-            found[field.name] = value
-    return found
+            values[field.name] = value
+    return values
 
 
-def _value(table: Table, field: Field, found: Mapping[str, Any]) -> Any:
+def _value(table: Table, field: Field, siblings: Mapping[str, Any]) -> Any:
     slot, name, kind, is_vector, _ = field
     if is_vector and not table.target(slot):
         return None
@@ -86,7 +86,7 @@ def _value(table: Table, field: Field, found: Mapping[str, Any]) -> Any:
         return [unpack(t, kind) for t in table.tables(slot, name)]
     if is_vector:
         values = table.array(slot, np.dtype(f"<{kind}"), name)
-        if kind != "B":  # bytes are never taken apart
+        if kind != "B":  # bytes are not converted
             table.source.spend(table.where, len(values))
         return values
     if kind in NUMBERS:
@@ -94,22 +94,22 @@ def _value(table: Table, field: Field, found: Mapping[str, Any]) -> Any:
     if kind == TEXT:
         return table.text(slot, name) if table.target(slot) else None
     if kind not in TABLES:
-        code = found.get(f"{name}_type", 0)
+        code = siblings.get(f"{name}_type", 0)
         member = ENUMERATIONS[kind].get(code) if code else None
         if code and member is None:
-            raise table.error(f"its {name} must be of the schema, but got {kind} {code}")
+            raise table.error(f"its {name} must be in the schema, but got {kind} {code}")
         kind = member or ""
     child = table.table(slot, name) if kind else None
     return unpack(child, kind) if child else None
 
 
 def pack(builder: "flatbuffers.Builder", name: str, values: Mapping[str, Any]) -> int:
-    """Writes a table and all that it refers to.
+    """Writes a table and everything that it refers to.
 
     Args:
-        builder: where to.
+        builder: builder of the flatbuffer.
         name: name of the table in the schema.
-        values: its fields; None for an absent one.
+        values: fields of the table; None for an absent field.
 
     Returns:
         The table's offset.

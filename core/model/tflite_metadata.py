@@ -20,7 +20,7 @@ MOST_LABELS = 1 << 24  # bytes of a file of labels
 
 
 def read_record(model: Model) -> Record | None:
-    """The preprocessing record of a model; None if it has none.
+    """Returns the preprocessing record of a model; None if it has none.
 
     Raises:
         DataError: if odt's own entry is damaged.
@@ -33,7 +33,7 @@ def read_record(model: Model) -> Record | None:
 
 
 def read_metadata(model: Model) -> dict[str, Any] | None:
-    """The tables of TFLite Model Metadata; None if the model has none that can be read."""
+    """Reads the tables of TFLite Model Metadata; None if they are missing or damaged."""
     index = model.metadata.get(NAME)
     data = model.buffer(index) if index is not None else memoryview(b"")
     if bytes(data[4:8]) != IDENTIFIER:
@@ -45,19 +45,19 @@ def read_metadata(model: Model) -> dict[str, Any] | None:
 
 
 def associated_file(model: Model, name: str) -> bytes:
-    """A file in the zip archive at the end of a model file; empty if there is none."""
+    """Reads a file in the zip archive at the end of a model file; empty if there is none."""
     import zipfile
 
     try:
         with zipfile.ZipFile(_View(model.data)) as archive:
             member = archive.getinfo(name)
             return archive.read(member) if member.file_size <= MOST_LABELS else b""
-    except Exception:  # the end of a file may be anything
+    except Exception:  # a file may end in any bytes
         return b""
 
 
 class _View(io.RawIOBase):
-    """A memoryview as a file, without a copy of it."""
+    """A memoryview as a file object, without a copy."""
 
     def __init__(self, data: memoryview) -> None:
         self._data, self._at = data, 0
@@ -86,7 +86,7 @@ class _View(io.RawIOBase):
 
 
 def _foreign(model: Model, content: Mapping[str, Any]) -> Record | None:
-    """A record from TFLite Model Metadata; None if it does not describe the input."""
+    """Makes a record from TFLite Model Metadata; None if it does not describe the input."""
     graph = (content.get("subgraph_metadata") or [{}])[0]
     tensors = graph.get("input_tensor_metadata") or []
     if len(tensors) != 1 or len(model.graph.inputs) != 1:
@@ -105,7 +105,7 @@ def _foreign(model: Model, content: Mapping[str, Any]) -> Record | None:
 
 
 def normalization(tensor: Mapping[str, Any]) -> tuple[list[float], list[float]]:
-    """Mean and std of a tensor's metadata; empty lists if it has none."""
+    """Returns mean and std from a tensor's metadata; empty lists if there are none."""
     kind = code_of("ProcessUnitOptions", "NormalizationOptions")
     for unit in tensor.get("process_units", ()):
         if unit.get("options_type", 0) == kind:
@@ -117,7 +117,7 @@ def normalization(tensor: Mapping[str, Any]) -> tuple[list[float], list[float]]:
 
 
 def normalizing_steps(mean: Sequence[float], std: Sequence[float]) -> list[dict[str, Any]]:
-    """Steps of (x − mean) / std, as a scale if it is one of those that odt names."""
+    """Returns steps for (x − mean) / std, as a scale if odt has a name for it."""
     named = {((127.5,), (127.5,)): "-1..1", ((0.0,), (255.0,)): "0..1", ((0.0,), (1.0,)): ""}
     pair = tuple(sorted(set(mean))), tuple(sorted(set(std)))
     if not mean or not std:
@@ -128,7 +128,7 @@ def normalizing_steps(mean: Sequence[float], std: Sequence[float]) -> list[dict[
 
 
 def _labels(model: Model, graph: Mapping[str, Any]) -> tuple[str, ...]:
-    """Class names from the file of labels of an output, if there are as many as values."""
+    """Returns class names from the label file of an output, if there is one for each value."""
     kinds = {code_of("AssociatedFileType", f"TENSOR_{k}_LABELS") for k in ("AXIS", "VALUE")}
     outputs = [model.graph.tensors[i].spec.shape for i in model.graph.outputs]
     for shape, tensor in zip(outputs, graph.get("output_tensor_metadata") or [], strict=False):

@@ -1,4 +1,4 @@
-"""Topological order: each operator of a file after those whose results it reads."""
+"""Topological order: each operator of a file follows the operators whose results it reads."""
 
 import heapq
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from odt.core.model.graph import Node
 
 
 def topological_order(nodes: Sequence[Node], known: AbstractSet[int]) -> tuple[Node, ...]:
-    """Sorts nodes topologically, and otherwise keeps their order.
+    """Sorts nodes topologically and otherwise keeps their order.
 
     Nodes of a cyclic graph keep their order; Graph then raises an error.
 
     Args:
         nodes: nodes of a graph.
-        known: tensors that no node has to compute.
+        known: tensors that no node must compute.
     """
     producer = {i: k for k, node in enumerate(nodes) for i in node.outputs if i not in known}
     readers: dict[int, list[int]] = {}

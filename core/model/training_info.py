@@ -1,6 +1,6 @@
 """Training info: loss, optimizer, batch size and trainable operators of a model.
 
-A circle+ carries this as a flatbuffer of its own, in the buffer that its metadata names
+A circle+ file holds it as a separate flatbuffer, in the buffer of the metadata entry
 CIRCLE_TRAINING. Schema: schemas/circle_traininfo.fbs.
 """
 
@@ -22,7 +22,7 @@ REDUCTIONS = ("sum_over_batch_size", "sum")
 
 METADATA_NAME = "CIRCLE_TRAINING"
 
-# What a circle+ can say, by the schema's numbers.
+# Values that a circle+ can store, by the schema's numbers.
 STORABLE_OPTIMIZERS = tuple(name.lower() for name in schema.OPTIMIZERS)
 STORABLE_LOSSES = tuple(name.lower() for name in schema.LOSSES)
 OPTIMIZER_OPTIONS = dict(zip(STORABLE_OPTIMIZERS, schema.OPTIMIZER_OPTIONS[1:], strict=True))
@@ -31,18 +31,19 @@ LOSS_OPTIONS = dict(zip(STORABLE_LOSSES, schema.LOSS_OPTIONS[1:], strict=True))
 
 @dataclass(frozen=True, slots=True)
 class TrainingInfo:
-    """Options of training that belong to a model. The defaults are odt's.
+    """Training options that belong to a model. The defaults are odt's.
 
     Attributes:
         optimizer: one of OPTIMIZERS.
-        hyper_parameters: hyper-parameters of the optimizer by name; missing ones have defaults.
-        learning_rate: learning rate of the optimizer, at first if there is a schedule.
+        hyper_parameters: hyper-parameters of the optimizer by name; absent ones have their
+            defaults.
+        learning_rate: learning rate of the optimizer; the initial one if there is a schedule.
         schedule: schedule of the learning rate; None for a constant one.
-        loss: one of LOSSES; None for the loss that fits the output.
+        loss: one of LOSSES; None for the default loss of the output.
         output_losses: losses of single outputs, by name or number: one of LOSSES, or none.
-        loss_weights: weights of the losses of single outputs, by name or number; else 1.
+        loss_weights: weights of the losses of single outputs, by name or number; 1 if absent.
         reduction: one of REDUCTIONS.
-        from_logits: value in the file, for information; the graph decides.
+        from_logits: value in the file, for information only; the graph determines it.
         batch_size: samples in a batch.
         accumulate: batches in a step, whose gradients are accumulated.
         clip_norm, clip_value: largest norm of all gradients together, and largest magnitude of a
@@ -55,7 +56,7 @@ class TrainingInfo:
         temperature: temperature of this loss.
         trainable_ops: positions of the operators that train; None for all.
         trainable_tensors: weights of these operators that train; None for all.
-        sparse: filters, by tensor, of which only the given output channels train.
+        sparse: output channels that train, for filters trained in part, by tensor.
     """
 
     optimizer: str = "adam"
@@ -87,17 +88,17 @@ class TrainingInfo:
 
     @property
     def keeps_gradients(self) -> bool:
-        """Whether gradients are kept until a step's last batch is done."""
+        """Whether gradients are kept until the last batch of a step."""
         return self.accumulate > 1 or self.clip_norm > 0 or self.clip_value > 0
 
     def __post_init__(self) -> None:
-        # Plans are kept by what they compute, which must be hashable; lists are not.
+        # Plans are stored by computation, which must be hashable; lists are not.
         for f in fields(self):
             object.__setattr__(self, f.name, _in_tuples(getattr(self, f.name)))
 
 
 def _in_tuples(value: Any) -> Any:
-    """A value whose lists, also those in others, are tuples."""
+    """Converts lists in a value to tuples, also nested ones."""
     return tuple(map(_in_tuples, value)) if isinstance(value, list | tuple) else value
 
 
@@ -106,7 +107,7 @@ class StoredInfo:
     """Training info stored in a circle+; None for fields that are absent.
 
     The attributes are those of TrainingInfo. Optimizer, loss and reduction are always present: an
-    absent field means the first of the schema's values. Without trainable_ops no operator trains,
+    absent field means the first of the schema's values. Without trainable_ops, no operator trains,
     as in onert.
     """
 
@@ -120,7 +121,7 @@ class StoredInfo:
     trainable_ops: tuple[int, ...]
 
     def given(self) -> dict[str, Any]:
-        """Name → value of the fields that are present."""
+        """Returns name → value of the fields that are present."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -196,15 +197,15 @@ def _choice(root: Table, name: str, count: int) -> int:
 
 def _union(root: Table, name: str, wanted: str, names: tuple[str, ...]) -> Table | None:
     code = root.number(_slot(f"{name}_type"), "B")
-    found = names[code] if code < len(names) else f"type {code}"
-    if found not in ("NONE", wanted):
-        raise root.error(f"{name} must be {wanted}, but got {found}")
-    return root.table(_slot(name), name) if found == wanted else None
+    stored = names[code] if code < len(names) else f"type {code}"
+    if stored not in ("NONE", wanted):
+        raise root.error(f"{name} must be {wanted}, but got {stored}")
+    return root.table(_slot(name), name) if stored == wanted else None
 
 
 def _numbers(table: Table, name: str) -> dict[str, float]:
-    """The numbers of a table, as the shortest decimals of the same float32."""
-    found = {}
+    """Reads the numbers of a table, as the shortest decimals of the same float32."""
+    values = {}
     for slot, field_name in enumerate(schema.SLOTS[name]):
         value = table.scalar(slot, "f")
         if value is None:
@@ -212,8 +213,8 @@ def _numbers(table: Table, name: str) -> dict[str, float]:
         if not 0 <= value < math.inf or (field_name.startswith("beta") and value >= 1):
             rule = "at least 0 and below 1" if field_name.startswith("beta") else "0 or more"
             raise table.error(f"{field_name} must be {rule}, but got {value:g}")
-        found[field_name] = float(str(np.float32(value)))
-    return found
+        values[field_name] = float(str(np.float32(value)))
+    return values
 
 
 def _from_logits(options: Table | None, name: str) -> bool | None:
@@ -224,14 +225,14 @@ def _from_logits(options: Table | None, name: str) -> bool | None:
 
 
 def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
-    """The flatbuffer of a circle+.
+    """Encodes training info as the flatbuffer of a circle+.
 
     Args:
         info: resolved training info.
-        operators: number of operators of the model; all that train are listed.
+        operators: number of operators of the model; all trainable ones are listed.
 
     Raises:
-        OptionError: for what a circle+ cannot say.
+        OptionError: for values that a circle+ cannot store.
     """
     if info.optimizer not in STORABLE_OPTIMIZERS:
         known = " or ".join(STORABLE_OPTIMIZERS)
@@ -276,7 +277,7 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
     builder.StartObject(len(names))
     for slot, name in enumerate(names):
         if name in numbers:
-            builder.PrependFloat32Slot(slot, float(numbers[name]), None)  # None: 0 is written too
+            builder.PrependFloat32Slot(slot, float(numbers[name]), None)  # no default: writes 0 too
     rates = builder.EndObject()
     loss_options = LOSS_OPTIONS[info.loss]
     builder.StartObject(len(schema.SLOTS[loss_options]))

@@ -4,9 +4,9 @@
  "loss": {"type": "cce", "args": {"fromLogits": true, "reduction": "sum over batch size"}},
  "batchSize": 32, "fineTuning": 0}
 
-fineTuning: 0 all operators train, -1 none, N the last N; trainableOps, which is ours, lists them
-where they are no such set. Keys and words may be in any case, with spaces, hyphens or underscores.
-Other than circle_plus_gen, reduction counts in either place, and a key that means nothing is
+fineTuning is 0 if all operators train, -1 for none, N for the last N; trainableOps, which only odt
+has, lists any other set of operators. Keys and words may be in any case, with spaces, hyphens or
+underscores. Unlike in circle_plus_gen, reduction is used in either place, and unknown keys are
 refused.
 """
 
@@ -31,10 +31,10 @@ from odt.errors import OdtError
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 from odt.schemas import circle_traininfo as schema
 
-# Each word's first spelling is the one that is printed.
+# The first spelling of each word is printed.
 REDUCTION_WORDS = {name: (name.replace("_", " "),) for name in REDUCTIONS}
 FLOAT32_MAX = 3.4e38
-MISSPELLED = "fineFuning"  # fineTuning, in the example that comes with circle_plus_gen
+MISSPELLED = "fineFuning"  # fineTuning, in the example of circle_plus_gen
 
 
 def _no_warning(line: str) -> None:
@@ -44,7 +44,7 @@ def _no_warning(line: str) -> None:
 def read_training_json(
     path: str | os.PathLike[str], operators: int, warn: Callable[[str], None] = _no_warning
 ) -> TrainingInfo:
-    """A file of JSON.
+    """Reads training info from a JSON file.
 
     Args:
         path: the file.
@@ -54,8 +54,8 @@ def read_training_json(
     Raises:
         OdtError: if the file cannot be read or has invalid values.
     """
-    data = read_input(path, "a file of JSON", OdtError)
-    with reading(str(path), "must be a file of JSON", OdtError):
+    data = read_input(path, "a JSON file", OdtError)
+    with reading(str(path), "must be a JSON file", OdtError):
         text = data.decode()
     return parse_training_json(text, str(path), operators, warn)
 
@@ -106,20 +106,20 @@ def _loss(value: Any, where: str) -> dict[str, Any]:
         if not isinstance(args["fromLogits"], bool):
             raise _wrong(f"{where}.args.fromLogits", "true or false", args["fromLogits"])
     places = {f"{where}.args.reduction": args, f"{where}.reduction": loss}
-    found = {
+    reductions = {
         place: _word(at["reduction"], place, REDUCTION_WORDS)
         for place, at in places.items()
         if "reduction" in at
     }
-    if len(set(found.values())) > 1:
+    if len(set(reductions.values())) > 1:
         raise _wrong(f"{where}.reduction", "as in args", loss["reduction"])
-    if found:
-        given["reduction"] = next(iter(found.values()))
+    if reductions:
+        given["reduction"] = next(iter(reductions.values()))
     return given
 
 
 def _args(optimizer: str) -> dict[str, str]:
-    """Names in JSON → names of the hyper-parameters that a circle+ stores, learning rate first."""
+    """Returns name in JSON → hyper-parameter that a circle+ stores, learning rate first."""
     return {_camel(name): name for name in schema.SLOTS[OPTIMIZER_OPTIONS[optimizer]]}
 
 
@@ -129,12 +129,12 @@ def _camel(name: str) -> str:
 
 
 def _optimizer_words() -> dict[str, tuple[str, ...]]:
-    """Spellings of the optimizers that a circle+ stores, in the order of the schema."""
+    """Returns the spellings of the optimizers that a circle+ stores, in the order of the schema."""
     return {name: (name, *OPTIMIZERS[name].words) for name in STORABLE_OPTIMIZERS}
 
 
 def _loss_words() -> dict[str, tuple[str, ...]]:
-    """Spellings of the losses that a circle+ stores, in the order of the schema."""
+    """Returns the spellings of the losses that a circle+ stores, in the order of the schema."""
     return {name: (name.replace("_", " "), *LOSSES[name].words) for name in STORABLE_LOSSES}
 
 
@@ -187,25 +187,25 @@ def _plain(word: str) -> str:
 def _fields(
     value: Any, where: str, legal: tuple[str, ...], required: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The fields of a JSON object, by their names in TrainingInfo."""
+    """Returns the fields of a JSON object, by their names in TrainingInfo."""
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
     names = {_plain(name): name for name in legal}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, field in value.items():
         name = names.get(_plain(key))
-        if name is None or name in found:
+        if name is None or name in values:
             close = difflib.get_close_matches(_plain(key), names, n=1)
             hint = f" Did you mean {names[close[0]]}?" if close and name is None else ""
             twice = " twice" if name else ""
             rule = f"must have only {', '.join(legal)}, but got {_show(key)}{twice}"
             raise OdtError(f"{where}: {rule}.{hint}")
-        found[name] = field
-    missing = [name for name in required if name not in found]
+        values[name] = field
+    missing = [name for name in required if name not in values]
     if missing:
-        got = ", ".join(found) or "nothing"
+        got = ", ".join(values) or "nothing"
         raise OdtError(f"{where}: must have {', '.join(missing)}, but got {got}")
-    return found
+    return values
 
 
 def _word(value: Any, where: str, words: Mapping[str, tuple[str, ...]]) -> str:

@@ -1,8 +1,8 @@
-"""Makes a plan of a lowered graph: forward calls, losses, one call for each needed gradient.
+"""Makes a plan of a lowered graph: forward calls, losses, and one call for each needed gradient.
 
-A gradient that nothing needs has no call, a tensor that nothing reads is not computed, and
-operators before the first trainable one have no backward. Kernels write and never accumulate: a
-second contribution to a gradient goes to a value of its own, and a call of ADD adds it.
+Unneeded gradients have no call, unread tensors are not computed, and operators before the first
+trainable one have no backward. Kernels write and never accumulate: a second contribution to a
+gradient is a separate value, and a call of ADD adds it.
 """
 
 from collections import Counter
@@ -30,16 +30,16 @@ class Loss:
 
     Attributes:
         name: name of the loss function.
-        tensor: the tensor it reads: the output, or the input of a final SOFTMAX or LOGISTIC.
+        tensor: tensor that the loss reads: the output, or the input of a final SOFTMAX or LOGISTIC.
         options: options from which the row computes its attributes.
         weight: factor of the loss in the sum of losses.
         output: position of the output among the model's outputs.
-        weighted: whether each sample has a scale of its own.
+        weighted: whether each sample has its own scale.
     """
 
     name: str
     tensor: int
-    options: Mapping[str, object] = field(hash=False)  # a mapping has no hash; equality counts it
+    options: Mapping[str, object] = field(hash=False)  # a mapping has no hash; equality compares it
     weight: float = 1.0
     output: int = 0
     weighted: bool = False
@@ -72,10 +72,10 @@ def training_plan(
 
     Args:
         graph: the graph to train.
-        losses: one for each output that has a loss.
+        losses: losses of the outputs that have one.
         trainable: positions in the file of the operators that train.
-        only: the weights of these operators that train; None for all.
-        sparse: filters of which only the given output channels train.
+        only: weights of these operators that train; None for all.
+        sparse: output channels that train, for filters trained in part.
         dropout: weights of fully connected layers, and the probability with which values of the
             layer's input become 0; ignored without backward.
         backward: whether to compute gradients; False plans the losses only.
@@ -145,7 +145,7 @@ class _Builder:
         )
 
     def tensor(self, i: int) -> str:
-        """The value of a tensor; adds it to the plan if it is new."""
+        """Returns the value of a tensor; adds it to the plan if it is new."""
         name = f"t{i}"
         if name not in self.values:
             if self.graph.tensors[i].data is not None:
@@ -156,7 +156,7 @@ class _Builder:
         return name
 
     def _needed(self, wanted: set[int]) -> list[Node]:
-        """Nodes on which the wanted tensors depend, in order."""
+        """Returns the nodes on which the wanted tensors depend, in order."""
         needed = []
         for node in reversed(self.graph.nodes):
             if wanted.intersection(node.outputs):
@@ -165,7 +165,7 @@ class _Builder:
         return needed[::-1]
 
     def _wanted(self, nodes: Sequence[Node]) -> set[int]:
-        """Tensors that need a gradient: parameters, and tensors between them and the losses."""
+        """Returns tensors that need a gradient: parameters, and those between them and losses."""
         wanted = set(self.parameters)
         for node in nodes:
             row = row_of(node.op)
@@ -174,7 +174,7 @@ class _Builder:
         return wanted
 
     def _reached(self, nodes: Sequence[Node], wanted: set[int]) -> list[Node]:
-        """Nodes that propagate a needed gradient, in forward order."""
+        """Returns the nodes that propagate a needed gradient, in forward order."""
         with_gradient = set(self.gradients)
         reached = []
         for node in reversed(nodes):
@@ -189,12 +189,12 @@ class _Builder:
     def _delivered(
         self, needed: Sequence[Node], reached: Sequence[Node]
     ) -> dict[tuple[int, ...], list[int]]:
-        """Outputs of each node with a backward → the parameters that are delivered after it.
+        """Returns the outputs of each node with a backward → the parameters delivered after it.
 
-        No earlier node reads these parameters, not even one without a gradient, whose result may
-        be recomputed for a later node.
+        No earlier node reads these parameters. This includes nodes without a gradient, because
+        their results may be recomputed for a later node.
         """
-        found: dict[tuple[int, ...], list[int]] = {}
+        delivered: dict[tuple[int, ...], list[int]] = {}
         with_backward = {node.outputs for node in reached}
         seen: set[int] = set()
         waiting: list[int] = []
@@ -203,8 +203,8 @@ class _Builder:
             waiting += [i for i in read if i in self.parameters and i not in seen]
             seen.update(waiting)
             if node.outputs in with_backward:
-                found[node.outputs], waiting = waiting, []
-        return found
+                delivered[node.outputs], waiting = waiting, []
+        return delivered
 
     def _is_float(self, i: int) -> bool:
         return self.graph.tensors[i].spec.dtype.kind == "f"
@@ -248,7 +248,7 @@ class _Builder:
         )
 
     def _arrays(self, row: OpDef, node: Node) -> dict[str, str]:
-        """Values of a node's inputs, outputs and auxiliary arrays, by name in the row."""
+        """Returns the values of a node's inputs, outputs and auxiliary arrays by row name."""
         arrays = {n: self.tensor(i) for n, i in bind_operands(row, node).items()}
         arrays.update((n, self.tensor(i)) for n, i in bind_outputs(row, node).items())
         specs = {n: self.values[v].spec for n, v in arrays.items()}
@@ -302,10 +302,11 @@ class _Builder:
         self._contribute(loss.tensor, label, kernel, attrs, self._loss_arrays(k, loss), "x")
 
     def _backward(self, node: Node, wanted: set[int], delivered: Sequence[int]) -> None:
-        """Gradients of the node's inputs, those of activations last.
+        """Adds the gradients of a node's inputs; those of activations come last.
 
-        So an activation's gradient stands beside what the node before does with it, which may
-        then be one call. Deliveries follow all of them: no later call reads the parameter.
+        The gradient of an activation is then next to the call of the preceding node that reads it,
+        and both may become one call. Deliveries follow all gradients: no later call reads the
+        parameter.
         """
         row = row_of(node.op)
         arrays = self._arrays(row, node)
@@ -323,7 +324,7 @@ class _Builder:
                 label = f"{node.origin} {node.op} d.{name}"
                 self._contribute(i, label, kernel, node.attrs, arrays, name, row)
         for i in delivered:
-            if i in self.gradients:  # not where only operands without a gradient read it
+            if i in self.gradients:  # not if only operands without a gradient read it
                 self.entries.append(Delivery(f"t{i}", self.gradients[i]))
 
     def _shared(self, node: Node, row: OpDef, kernel: Kernel, arrays: dict[str, str]) -> None:

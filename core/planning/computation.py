@@ -20,15 +20,15 @@ class Computation:
     """The computation of a batch: losses and gradients, losses only, or outputs only.
 
     Attributes:
-        losses: one for each output that has a loss.
+        losses: losses of the outputs that have one.
         trainable: positions in the file of the operators that train.
-        only: the weights of these operators that train; None for all.
-        sparse: filters of which only the given output channels train.
+        only: weights of these operators that train; None for all.
+        sparse: output channels that train, for filters trained in part.
         dropout: weights of layers, and the probability of a zero in the layer's input.
         backward: whether gradients are computed and parameters updated.
         outputs: whether the model's outputs are computed.
-        begin: tensors that replace the model's inputs; empty for the inputs themselves.
-        end: tensors that replace the model's outputs; empty for the outputs themselves.
+        begin: tensors used instead of the model's inputs; empty for the inputs.
+        end: tensors used instead of the model's outputs; empty for the outputs.
     """
 
     losses: tuple[Loss, ...] = ()
@@ -42,7 +42,7 @@ class Computation:
     end: tuple[int, ...] = ()
 
     def weighted(self) -> "Computation":
-        """The same computation of samples with weights."""
+        """Returns the same computation for samples with weights."""
         return replace(self, losses=tuple(replace(loss, weighted=True) for loss in self.losses))
 
     def plan(self, lowered: LoweredGraph) -> Plan:
@@ -73,10 +73,10 @@ class Plans:
     """
 
     def __init__(self, graph: Graph | LoweredGraphs) -> None:
-        """Plans nothing yet.
+        """Makes an empty collection of plans.
 
         Args:
-            graph: as in the file, or lowered before for others who share it.
+            graph: graph as in the file, or lowered graphs that others share.
         """
         self.graphs = graph if isinstance(graph, LoweredGraphs) else LoweredGraphs(graph)
         self._files = mapped_files(t.data for t in self.graph.tensors)
@@ -89,7 +89,7 @@ class Plans:
         return self.graphs.graph
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
-        """The plan for a number of samples, and its memory plan."""
+        """Returns the plan for a number of samples, and its memory plan."""
         key = (computation, batch)
         if key not in self._made:
             plan = computation.plan(self.graphs.at(batch))
@@ -97,7 +97,7 @@ class Plans:
         return self._made[key]
 
     def arena_nbytes(self, computations: Sequence[Computation], schedule: Schedule) -> int:
-        """Bytes of one worker's arena: the largest of all runs of a whole batch."""
+        """Returns the bytes of one worker's arena: the largest of all runs of a whole batch."""
         return max(
             self.at(computation, n)[1].nbytes
             for computation in computations
@@ -105,7 +105,7 @@ class Plans:
         )
 
     def verified(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
-        """The plan and its memory plan as `at` returns them, checked against each other once."""
+        """Returns plan and memory plan like `at`, after checking once that they agree."""
         key = (computation, batch)
         if key not in self._verified:
             verify(*self.at(computation, batch))
@@ -118,7 +118,7 @@ class Plans:
             file.check()
 
     def check_holes(self) -> None:
-        """Raises LostFileError if reading a constant met a hole; cheaper than `check_files`."""
+        """Raises LostFileError if a truncated part was read; cheaper than `check_files`."""
         for file in self._files:
             if file.has_hole:
                 file.check()

@@ -1,4 +1,4 @@
-"""Estimates the time of a plan, to choose between plans.
+"""Estimates the time of a plan, to choose among plans.
 
 The constants are those of one core of a current machine; only their ratios matter.
 """
@@ -15,23 +15,23 @@ TOGETHER = 1.25  # factor of a run's time while another worker runs too
 
 
 def call_seconds(plan: Plan, call: Call) -> float:
-    """Seconds of one call whose operands are in memory, not in the cache."""
+    """Estimates the seconds of a call whose operands are in memory, not in the cache."""
     touched = sum(plan.values[v].spec.nbytes for v in call.arrays.values())
     return CALL + call.flops / FLOPS + touched / BYTES
 
 
 def run_seconds(plan: Plan) -> float:
-    """Seconds of all calls of a plan."""
+    """Estimates the seconds of all calls of a plan."""
     return sum(call_seconds(plan, s) for s in plan.entries if isinstance(s, Call))
 
 
 def adding_seconds(plan: Plan) -> float:
-    """Seconds of adding the gradients of one run to those of the runs before."""
+    """Estimates the seconds of adding the gradients of a run to those of earlier runs."""
     return 3 * sum(plan.gradient_nbytes.values()) / BYTES
 
 
 def samples_worth_a_run(one: Plan, two: Plan, fraction: float) -> int:
-    """The number of samples that keeps a run's overhead below a fraction of its time.
+    """Returns the number of samples that keeps a run's overhead below a fraction of its time.
 
     Args:
         one: the plan for one sample.
@@ -44,7 +44,7 @@ def samples_worth_a_run(one: Plan, two: Plan, fraction: float) -> int:
 
 
 def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:
-    """Mean seconds per call of a run.
+    """Estimates the mean seconds per call of a run.
 
     Args:
         one: the plan for one sample.
@@ -57,7 +57,7 @@ def seconds_a_call(one: Plan, two: Plan, samples: int) -> float:
 
 
 def samples_of_calls(one: Plan, two: Plan, seconds: float) -> int:
-    """The number of samples for which a call takes a given time on average.
+    """Returns the number of samples for which a call takes a given time on average.
 
     Args:
         one: the plan for one sample.
@@ -69,7 +69,7 @@ def samples_of_calls(one: Plan, two: Plan, seconds: float) -> int:
 
 
 def step_seconds(plan: Plan, batch: int, micro_batch: int, workers: int) -> float:
-    """Seconds of a step on a batch, without the update, which is the same for all plans."""
+    """Estimates the seconds of a step, without the update, which is the same for all plans."""
     runs = -(-batch // micro_batch)
     one = run_seconds(plan) * -(-runs // workers) * (TOGETHER if workers > 1 else 1)
     return one + adding_seconds(plan) * (runs > 1) * runs

@@ -20,10 +20,10 @@ class Lifetime:
 
 
 def lifetimes(plan: Plan) -> dict[str, Lifetime]:
-    """Lifetimes of the values that need memory in the arena: ARENA and INPUT values.
+    """Returns the lifetimes of the values that need memory in the arena: ARENA and INPUT values.
 
-    A value and its views have one lifetime, under the name of the value itself. Inputs live from
-    before the first entry; outputs to the end of the forward phase, losses to the end.
+    A value and its views have one lifetime, listed under the name of the value. Inputs live from
+    before the first entry, outputs to the end of the forward phase, losses to the end.
     """
     touched: dict[str, list[int]] = {}
     for name in plan.filled:
@@ -44,7 +44,7 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
 
 
 def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
-    """Finds overlays: value → the value whose memory it takes over.
+    """Finds overlays: value → the value whose memory it reuses.
 
     The result of a call may overlay one of its inputs if the kernel permits it (`may_alias`) for
     every name of the input in that call, and no later entry touches the input.
@@ -77,7 +77,7 @@ def replacements(plan: Plan, alive: Mapping[str, Lifetime]) -> dict[str, str]:
 
 
 def live_bytes(plan: Plan, alive: Mapping[str, Lifetime]) -> int:
-    """The most bytes alive at one entry: a lower bound of an arena without overlays."""
+    """Returns the most bytes alive at one entry: a lower bound of an arena without overlays."""
     sizes = {name: plan.values[name].spec.nbytes for name in alive}
     return max(
         (

@@ -1,6 +1,6 @@
 """Places the values of a plan in one arena.
 
-`ODT_PLANNER=none` gives every value its own memory: the first question for any bug.
+`ODT_PLANNER=none` gives every value its own memory: the first thing to try for any bug.
 """
 
 import os
@@ -17,7 +17,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Memory of a chain of values, each of which overlays the one before.
+    """Memory of a chain of values, each of which overlays the previous one.
 
     Attributes:
         values: the values, in order of time.
@@ -53,10 +53,10 @@ def plan_memory(plan: Plan, planner: str | None = None, *, overlays: bool = True
     """Places all values of the plan's arena, and its inputs.
 
     Args:
-        plan: what is computed.
-        planner: "none" (every value its own memory), "first_fit", or None for what the
-            environment variable ODT_PLANNER says, else first_fit.
-        overlays: whether a call's result may take over the place of what it reads.
+        plan: the plan.
+        planner: "none" (every value has its own memory) or "first_fit"; None for the value of the
+            environment variable ODT_PLANNER, else first_fit.
+        overlays: whether a call's result may overlay an operand.
 
     Raises:
         OptionError: if there is no planner of that name.
@@ -82,13 +82,13 @@ def aligned(nbytes: int) -> int:
 
 
 def place(blocks: Sequence[Block]) -> tuple[dict[str, int], int]:
-    """Puts each block, in the order given, at the lowest offset that is free all its life.
+    """Places each block, in the given order, at the lowest offset that is free during its lifetime.
 
     Returns:
         The offset of every value, and the arena's size, in bytes.
     """
     offsets: dict[str, int] = {}
-    placed: list[tuple[int, int, int, int]] = []  # where each lies, and its lifetime
+    placed: list[tuple[int, int, int, int]] = []  # extent and lifetime of each block
     end = 0
     for block in blocks:
         offset = 0
@@ -122,7 +122,7 @@ def _blocks(
 
 
 def _orders(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Orders worth trying; which one wastes least depends on the network."""
+    """Yields orders to try; which one wastes least depends on the network."""
 
     def length(block: Block) -> int:
         return block.lifetime.last - block.lifetime.first + 1

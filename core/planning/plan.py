@@ -1,7 +1,7 @@
 """A plan: the calls that a micro-batch consists of, in order, without addresses.
 
-Calls name their arrays, and values describe them. The region of a value is part of the plan; its
-offset in the arena is part of the memory plan.
+Calls refer to their arrays by name, and values describe them. The region of a value is part of the
+plan; its offset in the arena is part of the memory plan.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
 
 
 class Region(Enum):
-    """Memory region of a value: who fills the value, and how long it lives."""
+    """Memory region of a value: it determines what fills the value, and how long it lives."""
 
     CONSTANT = "constant"  # the file, a read-only view; the program's life
     PARAMETER = "parameter"  # copied from the file, changed by updates; the program's life
@@ -36,8 +36,8 @@ class Value:
         name: t7 is tensor 7, d.t7 its gradient; other names begin with the call's number.
         spec: shape and dtype.
         region: memory region.
-        base: the value of which this one is a view with another shape; None for no view.
-        tensor: index of the graph's tensor, if the value is one.
+        base: value of which this one is a view with another shape; None if it is not a view.
+        tensor: index of the tensor in the graph, if the value is a tensor.
     """
 
     name: str
@@ -49,15 +49,16 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A kernel and the values it is bound to.
+    """A kernel and the values to which it is bound.
 
     Attributes:
         label: position of the node in the file, operator, and gradient if it computes one.
         arrays: name in the kernel → value.
-        reads, writes, workspace: names by what the kernel does with their arrays.
-        specs: specs of all names of the operator, also of names this kernel does not use.
+        reads, writes, workspace: names of the arrays that the kernel reads, writes, and uses as
+            scratch.
+        specs: specs of all names of the operator, also of names that this kernel does not use.
         flops: approximate number of operations.
-        compiled: the kernel's compiled form, if that is used.
+        compiled: compiled form of the kernel, if it is used.
     """
 
     label: str
@@ -80,7 +81,8 @@ class Call:
 class Delivery:
     """The point at which a parameter's gradient is complete and no later call reads the parameter.
 
-    Here the program adds the gradient to the sum over micro-batches, or updates the parameter.
+    At this point the program adds the gradient to the sum over micro-batches, or updates the
+    parameter.
     """
 
     parameter: str
@@ -104,7 +106,7 @@ class Plan:
         mixing: nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
-            delivery that is this entry may destroy the gradient, since views of it may be the
+            delivery that is this entry may destroy the gradient, because views of it may be the
             gradients of other tensors.
     """
 
@@ -137,18 +139,18 @@ class Plan:
 
     @property
     def gradient_nbytes(self) -> dict[str, int]:
-        """Bytes of the gradient of each trained parameter, or of the rows of it that train."""
+        """Bytes of the gradient of each trained parameter, or of its trained rows."""
         return {name: spec.nbytes for name, spec in self.trained_specs.items()}
 
     @property
     def trained_specs(self) -> dict[str, TensorSpec]:
-        """Specs of the trained parameters, or of the rows of them that train."""
-        found: dict[str, TensorSpec] = {}
+        """Specs of the trained parameters, or of their trained rows."""
+        specs: dict[str, TensorSpec] = {}
         for entry in self.entries:
             if isinstance(entry, Delivery):
                 whole, part = (self.values[n].spec for n in (entry.parameter, entry.gradient))
-                found[entry.parameter] = whole if whole.size == part.size else part
-        return found
+                specs[entry.parameter] = whole if whole.size == part.size else part
+        return specs
 
     @property
     def forward_entries(self) -> int:
@@ -156,7 +158,7 @@ class Plan:
         return sum(isinstance(s, Call) and s.phase is Phase.FORWARD for s in self.entries)
 
     def root(self, name: str) -> str:
-        """The value that a value is a view of, directly or through other views; itself if none."""
+        """Returns the value of which a value is a view, also through other views; or itself."""
         base = self.values[name].base
         return name if base is None else self.root(base)
 
@@ -166,16 +168,16 @@ class Plan:
         return isinstance(entry, Delivery) and self.owners[self.root(entry.gradient)] == k
 
     def _last_touched(self) -> dict[str, int]:
-        found = {self.root(s.gradient): -1 for s in self.entries if isinstance(s, Delivery)}
+        last = {self.root(s.gradient): -1 for s in self.entries if isinstance(s, Delivery)}
         for k, entry in enumerate(self.entries):
             names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
             for root in map(self.root, names):
-                if root in found:
-                    found[root] = k
-        return found
+                if root in last:
+                    last[root] = k
+        return last
 
     def _verify(self) -> None:
-        """Asserts that the plan is sound.
+        """Asserts that the plan is valid.
 
         Each value is written once, before it is read; views have the size of their base; no call
         reads a parameter after its delivery.
@@ -192,10 +194,10 @@ class Plan:
             assert not (backward and entry.phase is Phase.FORWARD), entry.label
             backward = backward or entry.phase is Phase.BACKWARD
             for name in entry.values(entry.reads):
-                assert self._made(name, made), f"{entry.label} reads {name} before it is made"
-                assert self.root(name) not in delivered, f"{entry.label} reads {name}, updated"
+                assert self._made(name, made), f"{entry.label} reads {name} before it is written"
+                assert self.root(name) not in delivered, f"{entry.label} reads updated {name}"
             for name in entry.values((*entry.writes, *entry.workspace)):
-                assert name not in made, f"{entry.label} makes {name} again"
+                assert name not in made, f"{entry.label} writes {name} again"
                 assert self.values[name].base is None, f"{entry.label} writes into a view, {name}"
                 made.add(name)
         for value in self.values.values():

@@ -12,7 +12,7 @@ from odt.kernels.native.library import is_available
 
 CACHE = 4 * 2**20  # bytes that an arena should not exceed: about the private cache of a core
 # NumPy kernels make many calls, each of which waits for the interpreter lock: fewer and longer
-# calls gain more than the cache.
+# calls save more time than the cache.
 NUMPY_CACHE = 12 * 2**20
 ADDING = 0.12  # fraction of a run's time that may go into adding up its gradients
 SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
@@ -31,7 +31,7 @@ class Schedule:
         micro_batch: m, samples in one run of a program; the last run of a batch may have fewer.
         workers: W, number of workers.
         blas_threads: number of threads that a matrix product may use.
-        why: why the model does not permit to split the batch, or only into single samples.
+        why: reason why the model's batch cannot be split, or only into single samples.
     """
 
     batch: int
@@ -47,9 +47,9 @@ class Schedule:
         return (self.micro_batch, rest) if rest else (self.micro_batch,)
 
     def parts(self, samples: int) -> list[list[tuple[int, int]]]:
-        """Micro-batches of each worker as (first sample, samples), for a batch of `samples`.
+        """Returns the micro-batches of each worker, (first sample, samples), for a batch size.
 
-        This list alone determines the order in which gradients are added.
+        The order in which gradients are added follows from this list.
         """
         m = self.micro_batch
         runs = [(at, min(m, samples - at)) for at in range(0, samples, m)]
@@ -63,21 +63,21 @@ class Schedule:
 
 
 def available_cores() -> int:
-    """Number of cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batch: int) -> int:
-    """Number of samples of a micro-batch that the frozen part computes at once.
+    """Returns the number of samples of a micro-batch that the frozen part computes at once.
 
-    As many as keep its arena in a core's cache. The part that trains may be so much smaller that
+    It keeps the frozen part's arena in a core's cache. The trained part may be so much smaller that
     its micro-batches are far too large for the frozen part.
 
     Args:
-        plan_at: the frozen part's plan and memory plan for a number of samples.
-        micro_batch: m of the part that trains.
+        plan_at: returns the frozen part's plan and memory plan for a number of samples.
+        micro_batch: m of the trained part.
     """
     try:
         (_, one), (_, two) = plan_at(1), plan_at(2)
@@ -100,7 +100,7 @@ def choose_schedule(
 
     Args:
         batch: B.
-        plan_at: the plan and memory plan for a micro-batch size.
+        plan_at: returns the plan and memory plan for a micro-batch size.
         micro_batch: m; None to choose.
         workers: W; None to choose.
 
@@ -120,18 +120,18 @@ def choose_schedule(
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
                 "micro_batch, workers",
-                f"must be {batch} and 1, because the batch cannot be cut",
+                f"must be {batch} and 1, because the batch cannot be split",
                 f"{micro_batch or batch} and {workers or 1}",
                 str(e),
             ) from None
-        return Schedule(batch, batch, 1, cores, "the model's shapes hold for whole batches only")
+        return Schedule(batch, batch, 1, cores, "the model's shapes are only for whole batches")
     try:
         two, for_two = plan_at(min(2, batch))
     except UnsupportedError as e:
         if micro_batch not in (None, 1):
             raise OptionError("micro_batch", "must be 1", micro_batch, str(e)) from None
         most = min(workers or 1, batch)
-        return Schedule(batch, 1, most, 1, "the model's shapes hold for one sample only")
+        return Schedule(batch, 1, most, 1, "the model's shapes are only for one sample")
     a_sample = max(for_two.nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
     if two.mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
@@ -145,8 +145,8 @@ def choose_schedule(
     fixed = max(memory.nbytes - a_sample, 0)
     small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
     cache, short = (CACHE, SHORT) if is_available() else (NUMPY_CACHE, NUMPY_SHORT)
-    # Memory that does not grow with the samples, such as gradients, justifies as much memory for
-    # samples; so does the time of adding gradients up.
+    # If memory that does not grow with the samples, such as gradients, is large, samples may use as
+    # much. The same holds if adding gradients takes long.
     enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1
     longer = min(samples_of_calls(one, two, short), (LONGER - fixed) // a_sample)
     most = max((cache - fixed) // a_sample, -(-fixed // a_sample), enough, longer)

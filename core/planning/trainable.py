@@ -7,7 +7,7 @@ from odt.core.lowering.binding import bind_inputs, row_of
 from odt.core.model.graph import Graph, Tensor
 from odt.kernels.opdef import Kernel, OpDef
 
-# Names that tico gives to constants that are no parameters: initial states of recurrent modules.
+# Names that tico gives to constants that are not parameters: initial states of recurrent modules.
 CONVERTED = ("const_tensor_*", "*.rnn.*_prop_tensor_*")
 NORMALIZATION = "normalization/*"  # constants of the data, of the layers that odt new makes
 
@@ -21,12 +21,12 @@ def is_formula_constant(tensor: Tensor) -> bool:
 def trainable_tensors(
     graph: Graph, trainable: Collection[int], only: Collection[int] | None = None
 ) -> tuple[int, ...]:
-    """Constants that train: float inputs with a gradient, of operators that are trainable.
+    """Returns the constants that train: float inputs with a gradient, of trainable operators.
 
     Args:
         graph: as in the file, or lowered.
         trainable: positions of the operators in the file.
-        only: tensors to choose from; None for all but those that belong to a formula.
+        only: tensors to choose from; None for all except those that belong to a formula.
     """
     return tuple(dict.fromkeys(i for _, i in trainable_by_operator(graph, trainable, only)))
 
@@ -34,12 +34,12 @@ def trainable_tensors(
 def trainable_by_operator(
     graph: Graph, trainable: Collection[int] | None = None, only: Collection[int] | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of an operator's position and a constant that it trains, in the order of the nodes.
+    """Yields pairs (position of an operator, constant that it trains), in the order of the nodes.
 
     Args:
         graph: as in the file, or lowered.
         trainable: positions of the operators in the file; None for all.
-        only: tensors to choose from; None for all but those that belong to a formula.
+        only: tensors to choose from; None for all except those that belong to a formula.
     """
     for node in graph.nodes:
         if trainable is not None and node.origin not in trainable:
@@ -57,10 +57,10 @@ def trainable_by_operator(
 
 
 def gradient_of(row: OpDef, name: str) -> Kernel | None:
-    """The kernel of the gradient by an input, also by a member of a variadic input."""
-    found = row.grads.get(name)
-    if isinstance(found, Kernel):
-        return found
+    """Returns the kernel of the gradient by an input, also by a member of a variadic input."""
+    gradient = row.grads.get(name)
+    if isinstance(gradient, Kernel):
+        return gradient
     for stem, member in row.grads.items():
         if stem.endswith("*") and name.startswith(stem[:-1]) and callable(member):
             return member(int(name[len(stem) - 1 :]))

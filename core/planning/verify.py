@@ -18,16 +18,16 @@ def verify(plan: Plan, memory: MemoryPlan) -> None:
     Raises:
         AssertionError: for a bug of the planner.
     """
-    found = faults(plan, memory)
-    if found:
-        raise AssertionError(f"{plan.graph.name}: memory plan: {'; '.join(found[:3])}")
+    problems = faults(plan, memory)
+    if problems:
+        raise AssertionError(f"{plan.graph.name}: memory plan: {'; '.join(problems[:3])}")
 
 
 def faults(plan: Plan, memory: MemoryPlan) -> list[str]:
-    """All faults of a memory plan; empty if it is sound.
+    """Returns all faults of a memory plan; empty if it is valid.
 
-    A value may be read only while no other value has been written into its bytes. An update that
-    owns its gradient destroys it.
+    A value may be read only until another value is written into its bytes. An update that owns its
+    gradient destroys it.
     """
     return _Check(plan, memory).run()
 
@@ -37,7 +37,7 @@ class _Check:
         self.plan, self.memory = plan, memory
         self.found: list[str] = []
         self.intact: dict[str, Extent] = {}
-        self.starts: list[int] = []  # of the intact values, which do not overlap, in order
+        self.starts: list[int] = []  # extents of the intact values, sorted; they do not overlap
         self.names: list[str] = []
         self.roots = {name: plan.root(name) for name in plan.values}
         self.places = {
@@ -69,7 +69,7 @@ class _Check:
         start = self.memory.offsets[name]
         stop = start + self.plan.values[name].spec.nbytes
         if start % ALIGNMENT:
-            self.found.append(f"{name} begins at {start}, no multiple of {ALIGNMENT}")
+            self.found.append(f"{name} begins at {start}, which is not a multiple of {ALIGNMENT}")
         if start < 0 or stop > self.memory.nbytes:
             self.found.append(f"{name} lies outside the arena")
         return start, stop
@@ -78,7 +78,7 @@ class _Check:
         for name in names:
             root = self.roots[name]
             if root in self.places and root not in self.intact:
-                self.found.append(f"{where} reads {name}, of which something has been overwritten")
+                self.found.append(f"{where} reads {name}, which has been partly overwritten")
 
     def _apply(self, call: Call) -> None:
         reads = [(n, self.roots[call.arrays[n]]) for n in call.reads]
@@ -93,7 +93,7 @@ class _Check:
                     self.found.append(f"{call.label} writes {name} over {other}, which it reads")
             for other in written:
                 if meet(here, self.places[other]):
-                    self.found.append(f"{call.label} writes {name} and {other} in one place")
+                    self.found.append(f"{call.label} writes {name} and {other} into the same bytes")
             written.append(name)
         for name in written:
             self._write(name)

@@ -13,7 +13,7 @@ from odt.errors import OptionError
 
 
 def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
-    """Positions in the file of the operators that train.
+    """Returns the positions in the file of the operators that train.
 
     Raises:
         OptionError: if there is no operator at a position.
@@ -21,7 +21,7 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     origins = frozenset(n.origin for n in graph.nodes)
     if info.trainable_ops is None:
         return origins
-    total = max(origins, default=-1) + 1  # some may have been folded away
+    total = max(origins, default=-1) + 1  # some nodes may have been folded
     unknown = sorted(set(info.trainable_ops) - set(range(total)))
     if unknown:
         raise OptionError("operators", f"must be positions below {total}", unknown)
@@ -39,7 +39,7 @@ def training_and_validation(
         outputs: whether training computes the model's outputs too, for a metric.
 
     Raises:
-        OptionError: if the loss or the trainable operators are not possible.
+        OptionError: if the loss or the trainable operators are invalid.
     """
     losses = output_losses(graphs, info)
     if info.sparse:

@@ -16,8 +16,8 @@ class Inspection:
 
     Attributes:
         trained: position of each operator in the file → the tensors that it would train.
-        specs: inferred specs of the tensors for the file's batch; those of the file if inference
-            fails.
+        specs: inferred specs of the tensors for the file's batch; the specs in the file if
+            inference fails.
         refusal: reason why the model cannot be trained; empty if it can.
     """
 
@@ -26,44 +26,44 @@ class Inspection:
     refusal: str = ""
 
     def values(self, tensors: Iterable[int]) -> int:
-        """Total number of values of tensors."""
+        """Returns the total number of values of some tensors."""
         return sum(self.specs[i].size for i in tensors)
 
     def from_each(self) -> dict[int, int]:
-        """Operator position → number of values that train from this operator to the last one."""
-        found: dict[int, int] = {}
+        """Returns operator position → number of values that train from this operator on."""
+        counts: dict[int, int] = {}
         seen: set[int] = set()
         total = 0
         for origin in sorted(self.trained, reverse=True):
             new = set(self.trained[origin]) - seen
             seen |= new
-            found[origin] = total = total + self.values(new)
-        return found
+            counts[origin] = total = total + self.values(new)
+        return counts
 
     def among(
         self, operators: Collection[int] | None, tensors: Collection[int] | None
     ) -> "Inspection":
-        """The inspection restricted to some operators and tensors; None for all."""
+        """Returns the inspection restricted to some operators and tensors; None for all."""
         trained = {
-            k: tuple(i for i in found if tensors is None or i in tensors)
+            k: tuple(i for i in restricted if tensors is None or i in tensors)
             if operators is None or k in operators
             else ()
-            for k, found in self.trained.items()
+            for k, restricted in self.trained.items()
         }
         return replace(self, trained=trained)
 
 
 def inspect_graph(graphs: LoweredGraphs) -> Inspection:
-    """Finds what each operator would train."""
+    """Finds the weights that each operator would train."""
     graph = graphs.graph
     specs = {i: tensor.spec for i, tensor in enumerate(graph.tensors)}
-    found: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
+    trained: dict[int, dict[int, None]] = {n.origin: {} for n in graph.nodes}
     refusal = ""
     try:
         lowered = graphs.at_file_batch
         specs |= graphs.specs
         for origin, i in trainable_by_operator(lowered):
-            found[origin][i] = None
-    except OdtError as e:  # to be shown, not raised: a model that cannot train can be looked at
+            trained[origin][i] = None
+    except OdtError as e:  # shown, not raised: a model that cannot be trained can be inspected
         refusal = str(e)
-    return Inspection({k: tuple(found[k]) for k in sorted(found)}, specs, refusal)
+    return Inspection({k: tuple(trained[k]) for k in sorted(trained)}, specs, refusal)

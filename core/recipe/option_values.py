@@ -24,7 +24,7 @@ def check_values(info: TrainingInfo) -> None:
         if not is_number(value) or value < 0:
             raise OptionError(name, "must be a number above 0, or 0 for no clipping", value)
     if not is_number(info.ema) or not 0 <= info.ema < 1:
-        raise OptionError("ema", "must be from 0, for none, to less than 1", info.ema)
+        raise OptionError("ema", "must be 0 for none, or a number below 1", info.ema)
     if info.clip_norm and info.clip_value:
         raise OptionError("clip_norm, clip_value", "must not be given together", "both")
     for output, weight in info.loss_weights:

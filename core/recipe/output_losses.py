@@ -1,4 +1,4 @@
-"""Chooses the loss of each output and the tensor that it reads."""
+"""Chooses the loss of each output and the tensor that the loss reads."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -33,7 +33,7 @@ def _ending_op(graph: Graph, output: int) -> str:
 
 
 def default_loss(graph: Graph, output: int) -> str | None:
-    """The loss that fits the final activation of an output; None without a final activation."""
+    """Returns the default loss for the final activation of an output; None without one."""
     last = _ending_op(graph, output)
     return next((name for name, row in LOSSES.items() if last and row.default_for == last), None)
 
@@ -41,19 +41,19 @@ def default_loss(graph: Graph, output: int) -> str | None:
 def output_loss(
     graph: Graph, output: int, name: str | None, reduction: str, moved: Collection[int] = ()
 ) -> Loss:
-    """The loss of an output of the file's graph.
+    """Returns the loss of an output of the file's graph.
 
-    Cross-entropy reads the input of a final SOFTMAX, and binary cross-entropy that of a final
-    LOGISTIC, also through operators after it that only change the shape: activation and loss are
-    one function of the logits, which is numerically stable. Outputs that are no probabilities are
-    taken for logits.
+    Cross-entropy reads the input of a final SOFTMAX, and binary cross-entropy the input of a final
+    LOGISTIC, even if operators that only change the shape follow: activation and loss are one
+    function of the logits, which is numerically stable. Outputs that are not probabilities are used
+    as logits.
 
     Args:
         graph: as in the file.
         output: tensor index.
-        name: loss as parse_loss reads it; None if neither the user nor the file gives one.
+        name: loss in the form of parse_loss; None if neither the user nor the file gives one.
         reduction: sum_over_batch_size or sum.
-        moved: outputs whose final activation lowering moves last.
+        moved: outputs whose final activation lowering moves to the end.
 
     Raises:
         OptionError: if no loss is given and the output has no final activation.
@@ -79,7 +79,7 @@ def output_loss(
 
 
 def moved_outputs(graphs: LoweredGraphs) -> Collection[int]:
-    """Outputs whose final activation lowering moves after operators that change the shape."""
+    """Returns outputs whose final activation is moved after operators that change the shape."""
     graph = graphs.graph
     nodes = (producer(graph, i) for i in graph.outputs)
     if not any(node and node.op in SHAPE_ONLY for node in nodes):
@@ -88,9 +88,9 @@ def moved_outputs(graphs: LoweredGraphs) -> Collection[int]:
 
 
 def output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...]:
-    """The losses, in the order of their outputs.
+    """Returns the losses, in the order of their outputs.
 
-    Outputs that are not float have no loss, nor have outputs with the loss `none`.
+    Outputs that are not float, and outputs with the loss `none`, have no loss.
 
     Raises:
         UnsupportedError: if the graph has unsupported operators.
@@ -110,7 +110,7 @@ def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...
     names = _by_output(graph, "output_losses", info.output_losses)
     weights = _by_output(graph, "loss_weights", info.loss_weights)
     moved = moved_outputs(graphs)
-    found = []
+    losses = []
     for k, output in enumerate(graph.outputs):
         spec = _spec(graphs, output)
         fits = spec.dtype.kind == "f" and bool(spec.shape)
@@ -120,41 +120,41 @@ def _output_losses(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[Loss, ...
         if not fits:
             raise OptionError(
                 "output_losses",
-                f"must be none for {graph.label(output)} {spec}, which is no tensor of floats "
-                "with axes",
+                f"must be none for {graph.label(output)} {spec}, which is not a float tensor with "
+                "axes",
                 f"`{name}`",
             )
         loss = output_loss(graph, output, name, info.reduction, moved)
-        found.append(replace(loss, weight=weights.get(k, 1.0), output=k))
-    if not any(loss.weight for loss in found):
+        losses.append(replace(loss, weight=weights.get(k, 1.0), output=k))
+    if not any(loss.weight for loss in losses):
         shown = (f"{graph.label(i)} {_spec(graphs, i)}" for i in graph.outputs)
         raise OptionError(
             "output_losses, loss_weights",
-            "must give an output of floats a loss and a weight above 0",
+            "must give a float output a loss and a weight above 0",
             f"none among {', '.join(shown)}",
         )
-    return tuple(found)
+    return tuple(losses)
 
 
 def _spec(graphs: LoweredGraphs, output: int) -> TensorSpec:
-    """The spec of an output, inferred if the file gives no shape."""
+    """Returns the spec of an output, inferred if the file gives no shape."""
     spec = graphs.graph.tensors[output].spec
     return spec if spec.shape else graphs.at_file_batch.tensors[output].spec
 
 
 def _by_output(graph: Graph, field: str, given: Iterable[tuple[str, T]]) -> dict[int, T]:
-    """Output position → the last value given for this output.
+    """Returns output position → the last value given for this output.
 
     Raises:
         OptionError: if there is no such output.
     """
     names = [graph.tensors[i].name for i in graph.outputs]
-    found = {}
+    values = {}
     for output, value in given:
         numbers = [k for k, name in enumerate(names) if output in (name, str(k))]
         if len(numbers) != 1:
             raise OptionError(
                 field, f"must be for one output, {', '.join(names)} or its number", output
             )
-        found[numbers[0]] = value
-    return found
+        values[numbers[0]] = value
+    return values

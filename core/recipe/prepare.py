@@ -1,4 +1,4 @@
-"""Prepares a training run: resolves request, checkpoint, model file and defaults to a recipe."""
+"""Prepares a training run: makes a recipe from request, checkpoint, model file and defaults."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -25,7 +25,7 @@ from odt.kernels.schedule import Schedule, parse_schedule
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Options of a training run that the user gave; None for the value of the file or the default.
+    """Options of a training run that the user gave; None for the file's value or the default.
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
@@ -36,8 +36,8 @@ class Request:
         last: number of last operators of the file that train; -1 for all.
         operators: positions of the operators that train, as numbers and ranges: 0-3,7.
         selection: selection of the weights that train.
-        sparse: patterns of filters, and the fraction of their output channels that trains.
-        rates: patterns of weights, and the factors of their learning rate.
+        sparse: patterns of filters, with the fraction of their output channels that trains.
+        rates: patterns of weights, with factors of their learning rate.
         dropout: patterns of fully connected layers, and the probability of a zero in their inputs.
     """
 
@@ -65,7 +65,7 @@ class Request:
     dropout: Sequence[tuple[str, float]] = ()
 
     def given(self, graph: Graph) -> dict[str, Any]:
-        """Fields of TrainingInfo that are set.
+        """Returns the fields of TrainingInfo that are set.
 
         Raises:
             OptionError: if operators are selected in two ways, or do not exist.
@@ -153,13 +153,12 @@ def prepare(
 
     Args:
         lowered: the model file, and its lowered graphs.
-        request: options of the user, which precede those that are saved, and these the file's.
-        saved: returns the fields of TrainingInfo that a checkpoint or a JSON file holds, for the
-            graph.
+        request: options of the user; they override saved options, which override the file's.
+        saved: returns, for a graph, the fields of TrainingInfo in a checkpoint or a JSON file.
 
     Raises:
-        OptionError: if an option is not possible for the model.
-        ModelError: if the training info of file or checkpoint is invalid.
+        OptionError: if an option is invalid for the model.
+        ModelError: if the training info of the file or the checkpoint is invalid.
         UnsupportedError: if the model has unsupported operators.
     """
     request = request or Request()

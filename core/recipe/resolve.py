@@ -1,4 +1,4 @@
-"""Resolves training info: options of the user precede those of the model, and these defaults."""
+"""Resolves training info: options of the user override the model's, which override defaults."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -17,7 +17,7 @@ from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 
 def last_operators(graph: Graph, count: int) -> tuple[int, ...] | None:
-    """Positions of the last operators of a file; None, for all, if count is −1.
+    """Returns the positions of the last operators of a file; None (all) if count is −1.
 
     Raises:
         OptionError: if the file has fewer operators.
@@ -36,9 +36,9 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
     """Parses positions of operators given as numbers and ranges: 0-3,7.
 
     Raises:
-        OptionError: if the text is not such a list, or a position is not in the file.
+        OptionError: if the text is not such a list, or the file has no operator at a position.
     """
-    total, found = len(graph.nodes), set()
+    total, positions = len(graph.nodes), set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})\s*)?", part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
@@ -48,12 +48,12 @@ def listed_operators(graph: Graph, text: str) -> tuple[int, ...]:
                 f"must be positions of the model's {total} operators such as 0-{total - 1}",
                 text,
             )
-        found |= set(range(first, last + 1))
-    return tuple(sorted(found))
+        positions |= set(range(first, last + 1))
+    return tuple(sorted(positions))
 
 
 def number_of_last(graph: Graph, operators: tuple[int, ...] | None) -> int:
-    """The number of last operators that a set consists of: −1 for all, −2 for another set."""
+    """Returns N if a set is the last N operators; −1 for all operators, −2 for another set."""
     total = len(graph.nodes)
     if operators is None or set(operators) == set(range(total)):
         return -1
@@ -69,7 +69,7 @@ def resolve(
     hyper_parameters: Mapping[str, Any],
     num_of_trainable_ops: int | None = None,
 ) -> TrainingInfo:
-    """Resolves training info; only the loss may stay None, to be chosen by the output.
+    """Resolves training info. Only the loss may stay None: then the output determines it.
 
     Args:
         graph: as in the file.
@@ -93,7 +93,7 @@ def resolve(
     optimizer = fields.get("optimizer", TrainingInfo().optimizer)
     check_word("optimizer", optimizer, OPTIMIZERS)
     rule = OPTIMIZERS[optimizer]
-    if rule.onert is None:  # the others have the default of TrainingInfo, as in onert_train
+    if rule.onert is None:  # others have the default of TrainingInfo, as in onert_train
         fields.setdefault("learning_rate", rule.learning_rate)
     info = TrainingInfo(**fields)
     check_values(info)
@@ -106,7 +106,7 @@ def resolve(
 
 
 def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
-    """Field of TrainingInfo → origin of its value.
+    """Returns field of TrainingInfo → origin of its value.
 
     Args:
         stored: fields that the model holds.
@@ -119,12 +119,12 @@ def origins(stored: Collection[str], given: Collection[str]) -> dict[str, str]:
 
 
 def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
-    """A warning if the loss or the stored from_logits contradicts the graph; else None."""
+    """Returns a warning if the loss or the stored from_logits contradicts the graph, else None."""
     softmax = [i for i in graph.outputs if ends_in_softmax(graph, i)]
     if info.loss is not None and softmax and LOSSES[parse_loss(info.loss)[0]].targets == FRACTIONS:
         return (
             f"{graph.name}: {graph.label(softmax[0])} ends in SOFTMAX, whose values add up to 1, "
-            f"but {info.loss.replace('_', '-')} takes each by itself. Use "
+            f"but {info.loss.replace('_', '-')} treats each value independently. Use "
             "categorical-crossentropy, or a model that ends in LOGISTIC."
         )
     if info.loss is not None and LOSSES[parse_loss(info.loss)[0]].probabilities:
@@ -133,8 +133,8 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
             if node is not None:
                 return (
                     f"{graph.name}: {graph.label(output)} holds values of {node.op} (node "
-                    f"{node.origin}) that later operators move, but "
-                    f"{info.loss.replace('_', '-')} takes them as logits. Use a model that ends "
+                    f"{node.origin}) that later operators move, but {info.loss.replace('_', '-')} "
+                    "uses them as logits. Use a model that ends "
                     f"in {node.op}, or mean-squared-error."
                 )
     if info.from_logits is None or not _of_softmax(info):
@@ -153,7 +153,7 @@ def contradiction(graph: Graph, info: TrainingInfo) -> str | None:
 
 
 def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
-    """Training info with explicit defaults and from_logits, as a circle+ stores it."""
+    """Returns training info with explicit defaults and from_logits, as a circle+ stores it."""
     attrs = OPTIMIZERS[info.optimizer].attrs(**info.hyper_parameters)
     logits = not all(ends_in_softmax(graph, output) for output in graph.outputs)
     return replace(
@@ -164,7 +164,7 @@ def values_used(graph: Graph, info: TrainingInfo) -> TrainingInfo:
 
 
 def _of_softmax(info: TrainingInfo) -> bool:
-    """Whether the loss is one for which a circle+ stores from_logits: that of a SOFTMAX."""
+    """Whether a circle+ stores from_logits for the loss: it is fused with a SOFTMAX."""
     if info.loss is None:
         return False
     name, _ = parse_loss(info.loss)

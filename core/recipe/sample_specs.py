@@ -32,7 +32,7 @@ class SampleSpecs:
 
 
 def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
-    """The specs of one sample of a graph that was lowered for a batch.
+    """Returns the specs of one sample of a graph that was lowered for a batch.
 
     Raises:
         UnsupportedError: if an input, output or target does not consist of whole samples.
@@ -56,9 +56,9 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
 
 
 def training_sample_specs(graphs: LoweredGraphs, info: TrainingInfo) -> SampleSpecs:
-    """The specs of one sample of the data for training, without planning anything.
+    """Returns the specs of one sample of training data, without making plans.
 
     Raises:
-        UnsupportedError, OptionError: if the model has no such samples, or the loss cannot be.
+        UnsupportedError, OptionError: if the model has no separate samples, or the loss is invalid.
     """
     return sample_specs(graphs.at_file_batch, output_losses(graphs, info), graphs.file_batch)

@@ -1,7 +1,7 @@
-"""Selects the weights that train: by patterns, biases only, or without BatchNorm.
+"""Selects the weights that train: by patterns, only biases, or without batch normalization.
 
-A pattern is a case-sensitive shell pattern (fnmatch: *, ?, [a-z]). It matches a weight by its name
-in the file, or by an operator that reads it, such as CONV_2D.
+A pattern is a case-sensitive shell pattern (fnmatch: *, ?, [a-z]). It is compared with the name of
+a weight in the file, and with the operators that read the weight, such as CONV_2D.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.opdef import is_number
 
-NEAR = 3  # names that a refusal lists
+NEAR = 3  # names listed in an error message
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class Selection:
     Attributes:
         trainable: patterns of the weights that train; empty for all.
         freeze: patterns of weights that do not train.
-        bias_only: train biases only.
-        freeze_norm: do not train BatchNorms, written as MUL and ADD with constants.
+        bias_only: whether to train only biases.
+        freeze_norm: whether to freeze batch normalization, stored as MUL and ADD with constants.
     """
 
     trainable: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ def select(
         graphs: the lowered graphs of the file.
         info: resolved training info, which may come from a circle+ or a checkpoint.
         selection: the user's selection.
-        among: select among the operators of `info`, which the user gave; otherwise among all.
+        among: whether to select among the operators of `info`, which the user gave, instead of all.
 
     Raises:
         OptionError: if a pattern matches no weight of the model, or nothing is left.
@@ -69,12 +69,13 @@ def select(
             check_pattern(field, pattern, names)
     operators = trainable_operators(graph, info)
     before = set(trainable_tensors(lowered, operators, info.trainable_tensors))
+    # A constant of a formula trains only if a pattern matches its name.
     named = {
         i
         for i in trainable_tensors(lowered, operators, range(len(lowered.tensors)))
         for pattern in selection.trainable
         if pattern.strip("*") and matches(_names_of(graph, i), pattern)
-    }  # what belongs to a formula trains only if it is called by its name
+    }
     chosen = {i for i in before | named if _is_chosen(names[i], selection)}
     if selection.bias_only:
         chosen &= biases(lowered)
@@ -83,7 +84,7 @@ def select(
         if not frozen:
             raise OptionError(
                 "freeze_norm",
-                "there must be a MUL by one constant a channel after a convolution or a matrix "
+                "there must be a MUL by one constant per channel after a convolution or a matrix "
                 "product",
                 "none",
                 "Leave it out.",
@@ -93,7 +94,7 @@ def select(
         raise OptionError(
             "patterns, freeze, bias_only, freeze_norm",
             "must leave something to train",
-            f"none of the {len(before)} weights that train without them",
+            f"none of the {len(before)} weights",
         )
     if chosen == before:
         return info
@@ -113,7 +114,8 @@ def choose_channels(
     Args:
         graphs: the lowered graphs of the file.
         info: resolved training info.
-        fractions: patterns, and the fraction of channels that train; later ones take precedence.
+        fractions: patterns with fractions of the channels that train; later patterns override
+            earlier ones.
 
     Raises:
         OptionError: if a pattern matches no filter that trains.
@@ -128,7 +130,7 @@ def choose_channels(
     for pattern, fraction in fractions:
         check_pattern("sparse", pattern, names)
         if not is_number(fraction) or not 0 < fraction <= 1:
-            raise OptionError("sparse", "must be fractions above 0, up to 1", fraction)
+            raise OptionError("sparse", "must be fractions above 0 and at most 1", fraction)
         for i, each in names.items():
             if matches(each, pattern):
                 data = lowered.tensors[i].data
@@ -148,7 +150,7 @@ def choose_rates(
     Args:
         graphs: the lowered graphs of the file.
         info: resolved training info.
-        factors: patterns and factors; later ones take precedence.
+        factors: patterns with factors; later patterns override earlier ones.
 
     Raises:
         OptionError: if a pattern matches no trainable weight, or a factor is not a number above 0.
@@ -170,7 +172,7 @@ def choose_rates(
 
 
 def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:
-    """Trainable weights, with the names and operators that patterns can match for each."""
+    """Returns each trainable weight with the names that patterns can match."""
     graph, lowered = graphs.graph, graphs.at_file_batch
     ops = {node.origin: node.op for node in graph.nodes}
     names: dict[int, set[str]] = {}
@@ -187,7 +189,7 @@ def matches(names: Iterable[str], pattern: str) -> bool:
 
 
 def check_pattern(field: str, pattern: str, names: Mapping[int, Iterable[str]]) -> None:
-    """Checks that a pattern matches a weight, so that a typo does not change what trains.
+    """Checks that a pattern matches a weight, so that a typo cannot change what trains.
 
     Raises:
         OptionError: with similar names, if the pattern matches nothing.
@@ -202,13 +204,13 @@ def check_pattern(field: str, pattern: str, names: Mapping[int, Iterable[str]]) 
         field,
         "must match the name or the operator of a weight",
         f"{pattern}, which matches none",
-        f"There are {', '.join(near) or 'none'}; `Model.summary()` lists all.",
+        f"Similar names: {', '.join(near) or 'none'}; `Model.summary()` lists all.",
     )
 
 
 def biases(lowered: LoweredGraph) -> set[int]:
-    """Constants that all their readers use as a bias: added, one value for each channel."""
-    found: set[int] = set()
+    """Returns the constants that all readers use as a bias: added, one value per channel."""
+    constants: set[int] = set()
     other: set[int] = set()
     for node in lowered.nodes:
         row = row_of(node.op)
@@ -217,8 +219,8 @@ def biases(lowered: LoweredGraph) -> set[int]:
             last = lowered.tensors[node.outputs[0]].spec.shape[-1:]
             added = node.op == "ADD" and (tensor.spec.size,) == last
             is_bias = tensor.data is not None and (added or (name == "b" and "b?" in row.inputs))
-            (found if is_bias else other).add(i)
-    return found - other
+            (constants if is_bias else other).add(i)
+    return constants - other
 
 
 def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
@@ -228,5 +230,5 @@ def _is_chosen(names: Iterable[str], selection: Selection) -> bool:
 
 
 def _names_of(graph: Graph, i: int) -> set[str]:
-    """The name of a weight as a set, which is empty for an empty name."""
+    """Returns the name of a weight as a set, which is empty for an empty name."""
     return {graph.tensors[i].name} - {""}

@@ -1,4 +1,4 @@
-"""Sparse training: filters of which only some output channels train."""
+"""Sparse training: filters with only some output channels that train."""
 
 from collections.abc import Sequence
 
@@ -9,24 +9,24 @@ from odt.core.model.graph import LoweredGraph
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
-# By operator the input whose leading axis is the last of its output.
+# Operator → input whose leading axis is the last axis of the output.
 FILTERS = {"CONV_2D": "w", "FULLY_CONNECTED": "w"}
 
 
 def filters(lowered: LoweredGraph) -> set[int]:
-    """Constants that all their readers use as a filter."""
-    found: set[int] = set()
+    """Returns the constants that all readers use as a filter."""
+    constants: set[int] = set()
     other: set[int] = set()
     for node in lowered.nodes:
         row = row_of(node.op)
         for name, i in bind_inputs(row, node).items():
             is_filter = FILTERS.get(node.op) == name and lowered.tensors[i].data is not None
-            (found if is_filter else other).add(i)
-    return found - other
+            (constants if is_filter else other).add(i)
+    return constants - other
 
 
 def strongest(w: Array, fraction: float) -> tuple[int, ...]:
-    """The output channels of largest norm, at least one; of equal norms the first.
+    """Returns the output channels with the largest norm, at least one; the first of equal norms.
 
     Args:
         w: filter (O, …).
@@ -38,7 +38,7 @@ def strongest(w: Array, fraction: float) -> tuple[int, ...]:
 
 
 def check_channels(lowered: LoweredGraph, sparse: Sequence[tuple[int, tuple[int, ...]]]) -> None:
-    """Checks sparse channels, which may come from a checkpoint of another model.
+    """Checks sparse channels, which may come from another model's checkpoint.
 
     Raises:
         OptionError: if a tensor is not a filter, or does not have these channels.

@@ -16,7 +16,7 @@ from odt.kernels.opdef import TensorSpec
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An operator without a gradient that has trainable weights in front of it.
+    """An operator without a gradient that follows trainable weights.
 
     Attributes:
         node: the node.
@@ -35,7 +35,7 @@ class Trainability:
         trained: tensors that get a gradient.
         untrained: weights of trainable operators that get no gradient.
         blocked: operators that block their gradients.
-        deepest: the largest number of last operators all of whose weights train.
+        deepest: the largest N for which all weights of the last N operators train.
     """
 
     trained: tuple[int, ...]
@@ -45,21 +45,21 @@ class Trainability:
 
 
 def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
-    """Compares the weights that should train with those that a plan trains.
+    """Compares the weights that should train with the weights that a plan trains.
 
     Args:
         graph: as in the file.
-        info: resolved training info, which says what should train.
+        info: resolved training info, which selects the weights that should train.
         plan: plan of a training step with this info.
     """
     lowered, only = plan.graph, info.trainable_tensors
     trained = [plan.values[name].tensor for name in plan.parameters]
-    found = dict.fromkeys(i for i in trained if i is not None)
+    trained_tensors = dict.fromkeys(i for i in trained if i is not None)
     wanted = trainable_tensors(lowered, trainable_operators(graph, info), only)
-    missing = dict.fromkeys(i for i in wanted if i not in found)
+    missing = dict.fromkeys(i for i in wanted if i not in trained_tensors)
     users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
     deepest = max(n.origin for n in graph.nodes) - max(users, default=-1)
-    return Trainability(tuple(found), tuple(missing), _blocked(lowered, missing), deepest)
+    return Trainability(tuple(trained_tensors), tuple(missing), _blocked(lowered, missing), deepest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Tail:
 
 
 def tail(graph: Graph, unsupported: Collection[UnsupportedNode]) -> Tail:
-    """The part of a file's graph after all unsupported nodes, which could train on its own."""
+    """Returns the part of a file's graph after all unsupported nodes, which could train alone."""
     last = max(r.node.origin for r in unsupported)
     nodes = [n for n in graph.nodes if n.origin > last]
     made = {i for n in nodes for i in n.outputs}
@@ -91,7 +91,7 @@ def tail(graph: Graph, unsupported: Collection[UnsupportedNode]) -> Tail:
 
 
 def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, ...]:
-    """The nodes that block the gradients of some weights."""
+    """Returns the nodes that block the gradients of some weights."""
     needs = set(missing)
     blocked = []
     for node in lowered.nodes:

@@ -1,4 +1,4 @@
-"""Adds up the gradients of micro-batches: one array per parameter, shared by all workers."""
+"""Sums the gradients of micro-batches: one array per parameter, shared by all workers."""
 
 from collections.abc import Callable, Mapping
 from threading import Condition
@@ -12,8 +12,8 @@ class Totals:
     """Sums of gradients in a fixed order, so that equal runs give equal bits.
 
     Workers take turns: the first micro-batch of each worker in the order of the workers, then the
-    second of each, and so on. All workers run the same calls at about the same time, so they
-    hardly wait.
+    second of each, and so on. All workers run the same calls at about the same time, so they rarely
+    wait.
 
     Attributes:
         arrays: tensor index → sum; complete when all workers have run.
@@ -33,7 +33,7 @@ class Totals:
 
         Args:
             workers: number of workers that add gradients.
-            keep: whether to add to the sums of the batches before instead of new ones.
+            keep: whether to add to the sums of earlier batches instead of new sums.
         """
         self._workers = workers
         self._keep = keep

@@ -18,12 +18,12 @@ from odt.kernels.opdef import Array
 # Fills a program's inputs and targets with samples [first, first + count) of the batch, and
 # multiplies its scales by the weights of these samples.
 Fill = Callable[[Program, int, int], None]
-# Sees a program's outputs and targets after its forward phase; arguments as of Fill.
+# Gets a program's outputs and targets after its forward phase; arguments as for Fill.
 Look = Callable[[Program, int, int], None]
 
 
-# Elements of the buffers in which NumPy casts and gathers: half the default saves memory for each
-# worker at no loss of speed.
+# Elements of NumPy's buffers for casting and gathering. Half the default saves memory for each
+# worker and is equally fast.
 UFUNC_BUFFER = 4096
 
 
@@ -51,11 +51,11 @@ def bind(
 
     Args:
         plans: plans of the model.
-        computation: what is computed.
+        computation: the computation.
         batch: number of samples.
         arena: memory to use; if it is too small, a new arena is allocated.
         tensors: parameters by tensor index.
-        deliver: takes the gradients.
+        deliver: receives the gradients.
     """
     plan, memory = plans.verified(computation, batch)
     if memory.nbytes > arena.nbytes:
@@ -68,9 +68,9 @@ class Engine:
 
     Attributes:
         plan: plan of a whole micro-batch.
-        memory: its memory plan.
-        gradient_nbytes: bytes in which gradients are added up; 0 if each weight is updated as
-            soon as its gradient is complete.
+        memory: memory plan of the plan.
+        gradient_nbytes: bytes of the gradient sums; 0 if each weight is updated as soon as its
+            gradient is complete.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Engine:
         """Binds programs to the arenas.
 
         Args:
-            computation: what is computed.
+            computation: the computation.
             parameters: parameters, shared by all engines of a model.
             schedule: micro-batches and workers.
             team: threads of the workers.
             arenas: one arena for each worker.
             plans: plans of the model.
-            keep_gradients: keep gradients until `apply`, whatever the schedule.
+            keep_gradients: whether to keep gradients until `apply` for any schedule.
         """
         self.computation = computation
         self.parameters = parameters
@@ -114,7 +114,7 @@ class Engine:
         return {i: aligned_copy(self.parameters.trained[i]) for i in tensors}
 
     def tensor(self, name: str) -> int:
-        """The tensor index of a parameter, by the name of its value."""
+        """Returns the tensor index of a parameter, by the name of its value."""
         tensor = self.plan.values[name].tensor
         assert tensor is not None
         return tensor
@@ -132,16 +132,16 @@ class Engine:
 
         Args:
             samples: number of samples in this batch; at most the schedule's.
-            scales: for each loss the factor of its sum over samples.
+            scales: factor of each loss's sum over samples.
             fill: fills a program's inputs and targets.
-            look: sees a program's outputs; None for nothing.
+            look: gets a program's outputs; None if not needed.
 
         Returns:
             The sum of the losses, before the update.
 
         Raises:
             NotFiniteError: if a loss is not finite; parameters are unchanged.
-            LostFileError: if a file became shorter; no update has used bytes read after that.
+            LostFileError: if a file became shorter; bytes read after that were used in no update.
         """
         self.parameters.step += self._trains
         self._update_number, self._before = self.parameters.step, 0
@@ -161,7 +161,7 @@ class Engine:
 
         Arguments and result are those of `run`.
         """
-        assert not self.at_once, "each weight is updated as soon as its gradient is whole"
+        assert not self.at_once, "each weight is updated as soon as its gradient is complete"
         kept, self._accumulated = self._accumulated, False
         self._update_number = self.parameters.step + 1
         self._before *= kept
@@ -197,7 +197,7 @@ class Engine:
         *,
         keep: bool = False,
     ) -> float:
-        """Computes the loss of a batch, and adds its gradients up or uses them immediately."""
+        """Computes the loss of a batch, and sums its gradients or uses them immediately."""
         parts = self.schedule.parts(samples)
         active = self._workers[: len(parts)]
         self.totals.start(len(active), keep)
@@ -216,7 +216,7 @@ class Engine:
         totals = self.totals.arrays
         if self.parameters.optimizer:
             self.parameters.optimizer.clipping.apply(totals.values())
-        # the largest first, so that the last to finish is small
+        # the largest first, so that all workers finish at about the same time
         trained = sorted(totals, key=lambda i: -totals[i].size)
         count = len(self._workers)
         self.team.run([_update_task(trained[k::count], w) for k, w in enumerate(self._workers)])
@@ -263,9 +263,9 @@ def _task(
         worker.engine.fill_masks(program, at, count)
         fill(program, at, count)
 
-    @np.errstate(all="ignore")  # what is not finite is found by its loss, and named
+    @np.errstate(all="ignore")  # values that are not finite are detected in the loss
     def run() -> None:
-        np.setbufsize(UFUNC_BUFFER)  # until run ends, as the error state
+        np.setbufsize(UFUNC_BUFFER)  # until run ends, like the error state
         worker.losses.clear()
         for worker.round, (at, count) in enumerate(part):
             program = worker.program(count)

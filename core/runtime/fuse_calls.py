@@ -1,7 +1,7 @@
 """Fuses neighbouring calls when they are bound to memory.
 
-Only calls are fused: plan, values and lifetimes stay those of the unfused plan. Therefore a fused
-call must not write early into memory that it reads later.
+Only calls are fused: the plan, its values and lifetimes do not change. Therefore a fused call must
+not write to memory that it reads later.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,16 @@ from odt.kernels.opdef import Array
 def merged(
     entries: Sequence[Call | Delivery], arrays: Mapping[str, Array]
 ) -> dict[int, tuple[int, dict[str, Any]]]:
-    """Step → the step after it that it does too, and the keyword arguments that make it do so.
+    """Returns entry → (the next entry that it computes too, keyword arguments for that).
 
-    A delivery between the two is no obstacle, unless its gradient lies where the second writes.
+    A delivery between the two entries is allowed, unless the second writes to its gradient's
+    memory.
 
     Args:
         entries: entries of a plan.
         arrays: value → array.
     """
-    found: dict[int, tuple[int, dict[str, Any]]] = {}
+    fused: dict[int, tuple[int, dict[str, Any]]] = {}
     calls = [(k, s) for k, s in enumerate(entries) if isinstance(s, Call)]
     taken: set[int] = set()
     for (k, call), (after, following) in pairwise(calls):
@@ -35,9 +36,9 @@ def merged(
         between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
         fits = epilogue.kind in call.compiled.takes and _can(call, following, epilogue.kind, arrays)
         if fits and _is_free(following, between, arrays):
-            found[k] = after, _arguments(following, arrays)
+            fused[k] = after, _arguments(following, arrays)
             taken.add(after)
-    return found
+    return fused
 
 
 def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> bool:
@@ -52,7 +53,7 @@ def _can(call: Call, after: Call, kind: str, arrays: Mapping[str, Array]) -> boo
 
 
 def _is_free(call: Call, values: Sequence[str], arrays: Mapping[str, Array]) -> bool:
-    """Whether the call writes into the memory of none of these values."""
+    """Whether the call does not write to the memory of any of these values."""
     (written,) = (arrays[call.arrays[n]] for n in call.writes)
     return not any(np.may_share_memory(written, arrays[v]) for v in values)
 

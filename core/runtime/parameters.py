@@ -25,8 +25,8 @@ class Optimizer:
         rule: the rule's row: slots and formula.
         attrs: hyper-parameters other than the learning rate.
         learning_rate: learning rate, which may change between steps.
-        schedule: determines the learning rate instead, if there is one.
-        clipping: limits of the gradients; needs those of a whole step.
+        schedule: learning rate schedule; overrides learning_rate if there is one.
+        clipping: gradient clipping; needs the gradients of a whole step.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Optimizer:
         return slots
 
     def rate(self, step: int) -> float:
-        """The learning rate of update number `step`; 1 is the first."""
+        """Returns the learning rate of update number `step`, counted from 1."""
         return self.schedule(step - 1) if self.schedule else self.learning_rate
 
 
@@ -61,8 +61,8 @@ class Parameters:
 
     Attributes:
         tensors: tensor index → weights.
-        trained: tensor index → the array that updates change: the weights themselves, or a copy
-            of the rows that train.
+        trained: tensor index → the array that updates change: the weights, or a copy of the trained
+            rows.
         slots: slot name → tensor index → optimizer state of the array in `trained`.
         step: number of updates made.
         mask_seed: random seed of the masks of dropout.
@@ -84,7 +84,7 @@ class Parameters:
             graph: graph of the constants.
             trained: tensor indices of the constants that train.
             optimizer: optimizer whose state to allocate.
-            sparse: tensors of which only the given rows train.
+            sparse: rows that train, for tensors trained in part.
             rates: factors of the learning rate, by tensor.
             ema: decay of a moving average of the weights; 0 for none.
         """
@@ -113,7 +113,7 @@ class Parameters:
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
 
     def scratch(self) -> Array:
-        """Allocates one thread's scratch for updates: the rule's, and a tile of a gradient."""
+        """Allocates a thread's scratch memory for updates: the rule's, and a tile of a gradient."""
         rows = self.optimizer.rule.work + 1 if self.optimizer else 0
         dtypes = {a.dtype for a in self.tensors.values()} or {np.dtype(np.float32)}
         return np.empty((rows, TILE), max(dtypes, key=lambda d: d.itemsize))
@@ -123,9 +123,9 @@ class Parameters:
 
         Args:
             i: tensor index.
-            gradient: gradient of the parameter, or of the rows that train.
+            gradient: gradient of the parameter, or of its trained rows.
             owned: whether the gradient may be destroyed.
-            work: scratch from `scratch`.
+            work: scratch memory from `scratch`.
         """
         rows = self._rows.get(i)
         if rows is None:
@@ -148,13 +148,13 @@ class Parameters:
             np.add(e, change, out=e)
 
     def reset_average(self) -> None:
-        """Begins the moving average at the weights as they are."""
+        """Sets the moving average to the current weights."""
         for i, a in self.average.items():
             np.copyto(a, self.tensors[i])
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Exchanges the weights with their moving average, if there is one, and back at the end."""
+        """Exchanges the weights with their moving average, if any, during a `with` block."""
         self._exchange()
         try:
             yield
@@ -196,7 +196,7 @@ class Parameters:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trained weights, copies of rows included."""
+        """Bytes of the trained weights, including copies of rows."""
         copies = sum(self.trained[i].nbytes for i in self._rows)
         return sum(a.nbytes for a in self.tensors.values()) + copies
 
@@ -215,7 +215,7 @@ def optimizer_of(info: TrainingInfo) -> Optimizer:
 
 
 def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
-    """Arrays by name of their tensor; a repeated name gets the tensor index as a suffix."""
+    """Returns arrays by name of their tensor; a repeated name gets the tensor index as a suffix."""
     names: dict[str, Array] = {}
     for i, a in arrays.items():
         name = graph.tensors[i].name or str(i)

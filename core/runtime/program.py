@@ -1,4 +1,4 @@
-"""A program: a plan bound to memory. Running it is a loop over calls that allocates nothing."""
+"""A program: a plan bound to memory. To run it is a loop over calls that allocates nothing."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -37,10 +37,10 @@ class Program:
 
         Args:
             plan: the plan.
-            memory: its memory plan.
+            memory: memory plan of the plan.
             arena: memory.nbytes bytes, aligned.
             tensors: parameters by tensor index; other constants come from the graph.
-            deliver: takes the gradients; required if the plan has any.
+            deliver: receives the gradients; required if the plan has any.
         """
         self.plan = plan
         self._memory = memory
@@ -63,7 +63,7 @@ class Program:
         self._backward = [r for r in runs[plan.forward_entries :] if r is not None]
 
     def __str__(self) -> str:
-        """One line per call: compiled or NumPy, the arrays, and their offsets in the arena."""
+        """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""
         done = {after for after, _ in self._fused.values()}
         lines = []
         for k, entry in enumerate(self.plan.entries):
@@ -135,7 +135,7 @@ class Program:
         self, k: int, entry: Call | Delivery, deliver: Deliver | None
     ) -> Callable[[], None]:
         if isinstance(entry, Delivery):
-            assert deliver is not None, "a plan with gradients needs somewhere to deliver them"
+            assert deliver is not None, "a plan with gradients needs `deliver`"
             gradient = self._arrays[entry.gradient]
             return partial(deliver, entry.parameter, gradient, self.plan.owns(k))
         arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}

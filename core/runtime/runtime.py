@@ -18,7 +18,7 @@ class Runtime(Closing):
 
     Attributes:
         schedule: micro-batches and workers.
-        engines: one for each computation, in order.
+        engines: engines of the computations, in order.
         input_specs, output_specs, losses, target_specs: as in SampleSpecs, of the first
             computation.
         arena_nbytes: bytes of the arenas of all workers.
@@ -61,10 +61,10 @@ class Runtime(Closing):
         micro_batch: int | None = None,
         keep_gradients: bool = False,
     ) -> Engine:
-        """A further engine on the same memory; arguments are those of an Engine.
+        """Makes another engine on the same memory; arguments are those of an Engine.
 
         Args:
-            computation: what is computed.
+            computation: the computation.
             micro_batch: samples that a program runs at once; None for those of the schedule.
             keep_gradients: keep gradients until `apply`.
         """

@@ -68,7 +68,7 @@ class Team(Closing):
             raise error
 
     def close(self) -> None:
-        """Ends the threads; those of a team that is garbage-collected end as well."""
+        """Ends the threads. They also end when the team is garbage-collected."""
         self._closed = True
         threads = [helper.thread for helper in self._helpers]
         _end(self._helpers, self._process)
@@ -79,7 +79,7 @@ class Team(Closing):
 
 
 def _end(helpers: list["_Helper"], process: int) -> None:
-    """Ends the threads without waiting, since one of them may run this; does nothing in a fork."""
+    """Ends the threads without waiting, as one may run this function; does nothing in a fork."""
     if os.getpid() == process:
         for helper in helpers:
             helper.start(None)
@@ -87,7 +87,7 @@ def _end(helpers: list["_Helper"], process: int) -> None:
 
 
 class _Helper:
-    """A thread that runs one task after the other.
+    """A thread that runs tasks one after the other.
 
     Attributes:
         thread: the thread.
@@ -118,7 +118,7 @@ class _Helper:
                 return
             try:
                 self._task()
-            except BaseException as e:  # handed to the thread that waits
+            except BaseException as e:  # passed to the waiting thread
                 self._error = e
             self._task = None
             self._done.release()

@@ -20,16 +20,16 @@ UNFINISHED = ".odt-"  # prefix of the names of temporary files
 class AtomicFile:
     """A file that appears under its name when it is complete.
 
-    Bytes go to a temporary file in the same folder, which is synchronised with the disk and then
-    renamed; a process that has the old file open or mapped keeps the old bytes. A symbolic link
-    stays a link. At the end of a `with` block the file is committed; an exception discards it.
+    Bytes go to a temporary file in the same folder, which is flushed to disk and then renamed; a
+    process that has the old file open or mapped keeps the old bytes. A symbolic link stays a link.
+    At the end of a `with` block the file is committed; an exception discards it.
 
     Args:
-        path: name of the file; may be changed to another name in the same folder until commit.
+        path: name of the file; until commit, may be changed to another name in the same folder.
         error: class of the exceptions to raise.
 
     Raises:
-        OdtError: of the given class, if the file cannot be written.
+        OdtError: an exception of the given class, if the file cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
@@ -41,7 +41,7 @@ class AtomicFile:
         target = self._target()
         try:
             if os.path.exists(target) and not os.path.isfile(target):
-                raise OSError("it is there and is no file")
+                raise OSError("the path exists and is not a file")
             handle, name = tempfile.mkstemp(prefix=UNFINISHED, dir=os.path.dirname(target))
         except OSError as e:
             raise self._refuse(e) from e
@@ -66,12 +66,12 @@ class AtomicFile:
         return self.temporary
 
     def begin_sync(self) -> None:
-        """Lets the system start writing to disk, so that commit waits less."""
+        """Makes the system start writing to disk, so that commit waits less."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def commit(self) -> None:
-        """Synchronises the file with the disk and gives it its name."""
+        """Flushes the file to disk and gives it its name."""
         assert self.temporary is not None
         target = self._target()
         try:
@@ -88,7 +88,7 @@ class AtomicFile:
 
     def discard(self) -> None:
         """Removes the temporary file; does nothing after commit."""
-        with contextlib.suppress(OSError):  # a full disk shows again when a buffer is flushed
+        with contextlib.suppress(OSError):  # on a full disk, flushing the buffer fails again
             self._file.close()
         if self.temporary is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -126,16 +126,16 @@ def write_atomically(
     error: type[OdtError] = ModelError,
     check: Callable[[str], None] | None = None,
 ) -> None:
-    """Writes a file atomically; if that fails, an old file stays as it was.
+    """Writes a file atomically; on failure, an existing file is unchanged.
 
     Args:
         path: name of the file.
         chunks: bytes-like objects, in order.
         error: class of the exceptions to raise.
-        check: called with the temporary file before it takes its name; an exception discards it.
+        check: called with the temporary file before it is renamed; an exception discards it.
 
     Raises:
-        OdtError: of the given class, if the file cannot be written.
+        OdtError: an exception of the given class, if the file cannot be written.
     """
     with AtomicFile(path, error) as file:
         for chunk in chunks:
@@ -167,7 +167,7 @@ def _lock(handle: int) -> bool:
 
 
 def _mode(target: str) -> int:
-    """Permissions of the old file, or of a new file: mkstemp grants them to the owner alone."""
+    """Returns the permissions of the old file, or of a new file: mkstemp's are the owner's only."""
     if os.path.exists(target):
         return os.stat(target).st_mode & 0o777
     mask = os.umask(0)
@@ -180,7 +180,7 @@ def _reason(e: OSError | ValueError) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """Makes a rename durable across power failures, where the system can."""
+    """Makes a rename durable across power failures, if the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

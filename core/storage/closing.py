@@ -5,10 +5,10 @@ from typing import Self
 
 
 class Closing:
-    """Base class of what holds threads, memory or files: `with` calls `close` at its end."""
+    """Base class of objects that hold threads, memory or files: `with` calls `close` at its end."""
 
     def close(self) -> None:
-        """Releases what the object holds; may be called more than once."""
+        """Releases the resources; may be called more than once."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Reads HDF5 data sets whose bytes lie in the file itself.
+"""Reads HDF5 data sets whose bytes are in the file itself.
 
-A file can refer to others: by external and soft links, virtual data sets and external storage.
-Such data sets are rejected, because the user gave one file and no other.
+A file can refer to other files: by external and soft links, virtual data sets and external storage.
+Such data sets are refused, because the user gave only this file.
 """
 
 import math
@@ -14,18 +14,18 @@ from odt.errors import DataError, OdtError
 
 # A global heap: signature, version, size; objects: index, references, size, bytes padded to 8.
 HEAP = b"GCOL"
-HEAP_FRONT = 16  # bytes of the heap's header, and of an object's
+HEAP_FRONT = 16  # bytes of the headers of the heap and of an object
 
 
 def load_h5py(where: str, error: type[OdtError] = DataError) -> Any:
     """Imports h5py.
 
     Args:
-        where: name of the HDF5 file, with which the message begins.
+        where: name of the HDF5 file in messages.
         error: exception class of the message.
 
     Raises:
-        OdtError: of the given class, if h5py is not installed.
+        OdtError: an exception of the given class, if h5py is not installed.
     """
     try:
         import h5py
@@ -48,7 +48,7 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
 
     Raises:
         KeyError: if nothing has this name.
-        ValueError: if the name is not that of a data set in this file.
+        ValueError: if the name does not belong to a data set in this file.
     """
     h5py = load_h5py(where, error)
     item = root
@@ -68,7 +68,7 @@ def data_set(root: Any, name: str, where: str, error: type[OdtError] = DataError
 def text_of(item: Any, data: bytes, where: str) -> bytes:
     """Reads the string of a scalar data set.
 
-    Strings of variable length are read without the HDF5 library, which may hang or crash over a
+    Strings of variable length are read without the HDF5 library, which may hang or crash on a
     damaged heap.
 
     Args:
@@ -80,10 +80,10 @@ def text_of(item: Any, data: bytes, where: str) -> bytes:
         ValueError: if the data set holds no string, or is damaged.
         struct.error: if the data set is damaged.
     """
-    found = load_h5py(where).check_string_dtype(item.dtype)
-    if item.shape or found is None:
+    string_type = load_h5py(where).check_string_dtype(item.dtype)
+    if item.shape or string_type is None:
         raise ValueError(f"no text at {printable(item.name)}")
-    if found.length is not None:
+    if string_type.length is not None:
         return bytes(item[()])
     length, heap, number = struct.unpack_from("<IQI", data, item.id.get_offset() or len(data))
     signature, size = struct.unpack_from("<4s4xQ", data, heap)
@@ -99,22 +99,22 @@ def text_of(item: Any, data: bytes, where: str) -> bytes:
 
 
 def data_sets(root: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """All data sets of a file with their names, also those in groups; links are not followed.
+    """Returns all data sets of a file by name, also those in groups; does not follow links.
 
     Raises:
-        ValueError: if a data set lies in another file.
+        ValueError: if a data set is in another file.
     """
     h5py = load_h5py(where)
-    found: list[tuple[str, Any]] = []
-    root.visititems(lambda name, item: found.append((name, item)))
-    for name, item in found:
+    items: list[tuple[str, Any]] = []
+    root.visititems(lambda name, item: items.append((name, item)))
+    for name, item in items:
         if isinstance(item, h5py.Dataset):
             check_storage(item, where)
             yield name, item
 
 
 def check_storage(item: Any, where: str, error: type[OdtError] = DataError) -> None:
-    """Raises unless a data set's bytes lie in its file and are not a decompression bomb."""
+    """Raises an exception unless a data set's bytes are in its file and no decompression bomb."""
     if item.is_virtual or item.external:
         raise ValueError(f"the bytes of another file at {printable(item.name)}")
     elements = max(math.prod(item.shape or ()), math.prod(item.chunks or ()))

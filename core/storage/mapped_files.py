@@ -1,8 +1,8 @@
-"""Memory-mapped files that notice when they become shorter.
+"""Memory-mapped files that detect truncation.
 
 Reading a mapping beyond the end of its file raises SIGBUS, which ends the process. The compiled
-module handles the signal: it maps zeros there and marks the file. Without the module, only the
-file's size can be checked.
+module handles the signal: it maps zeros there and marks the file. Without the compiled module, only
+the file's size can be checked.
 """
 
 import ctypes
@@ -47,11 +47,11 @@ class MappedFile(mmap.mmap):
 
     @property
     def has_hole(self) -> bool:
-        """Whether zeros were read in place of bytes that the file has lost."""
+        """Whether zeros were read instead of bytes that the file has lost."""
         return self._mark is not None and self._mark.value != 0
 
     def check(self) -> None:
-        """Checks that the bytes read so far were the file's.
+        """Checks that the bytes read so far came from the file.
 
         Raises:
             LostFileError: if the file is or was shorter than its mapping.
@@ -69,7 +69,7 @@ class MappedFile(mmap.mmap):
 
 
 def map_or_read(handle: int, name: str | os.PathLike[str]) -> MappedFile | bytes:
-    """Maps a file, or reads it where a mapped file could not be replaced.
+    """Maps a file, or reads it on systems where a mapped file cannot be replaced.
 
     Args:
         handle: file descriptor of a file that is not empty; may be closed afterwards.
@@ -82,8 +82,8 @@ def map_or_read(handle: int, name: str | os.PathLike[str]) -> MappedFile | bytes
 
 
 def mapped_file(a: Any) -> MappedFile | None:
-    """The file of a mapped array, memoryview or HDF5 data set; None for other arrays."""
-    if hasattr(a, "read_direct"):  # HDF5 gives zeros for what is past the end of its file
+    """Returns the file of a mapped array, memoryview or HDF5 data set; None for other arrays."""
+    if hasattr(a, "read_direct"):  # HDF5 reads zeros beyond the end of its file
         with open(a.file.filename, "rb") as f:
             return MappedFile(f.fileno(), a.file.filename)
     while a is not None and not isinstance(a, MappedFile):
@@ -92,5 +92,5 @@ def mapped_file(a: Any) -> MappedFile | None:
 
 
 def mapped_files(arrays: Iterable[Array | None]) -> tuple[MappedFile, ...]:
-    """The files of all mapped arrays among `arrays`."""
+    """Returns the files of all mapped arrays among `arrays`."""
     return tuple({file for file in map(mapped_file, arrays) if file is not None})

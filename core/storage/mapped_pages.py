@@ -1,7 +1,7 @@
-"""Gives pages of mapped data files back to the system, so that they do not fill memory.
+"""Releases pages of mapped data files, so that they do not fill memory.
 
-Mapped pages count as this process's memory. Pages that were given back (madvise) stay in the
-system's page cache; reading them again costs a page fault.
+Mapped pages count as memory of the process. Released pages (madvise) stay in the system's page
+cache; reading them again costs a page fault.
 """
 
 import mmap
@@ -18,25 +18,25 @@ class Pages:
     """The pages of one file.
 
     Attributes:
-        max_mapped: bytes that may be mapped before all pages are given back.
+        max_mapped: bytes that may be mapped before all pages are released.
     """
 
     def __init__(self, rows: Array) -> None:
         """Starts counting.
 
         Args:
-            rows: an array of a mapped file; the memory of other arrays is never given back.
+            rows: an array of a mapped file; the memory of other arrays is never released.
         """
-        found: Any = rows
-        while found is not None and not isinstance(found, mmap.mmap):
-            found = getattr(found, "base", None)
-        self._map = found if hasattr(mmap, "MADV_DONTNEED") else None
+        base: Any = rows
+        while base is not None and not isinstance(base, mmap.mmap):
+            base = getattr(base, "base", None)
+        self._map = base if hasattr(mmap, "MADV_DONTNEED") else None
         self._sample = max(rows[:1].nbytes, AROUND)
         self._read = 0
         self.max_mapped = MAX_MAPPED if self._sample == AROUND else MAX_MAPPED_OF_LARGE
 
     def count(self, samples: int) -> None:
-        """Counts samples that were read, and gives pages back when `max_mapped` is exceeded."""
+        """Counts samples that were read, and releases pages when `max_mapped` is exceeded."""
         self._read += samples * self._sample
         if self._map is not None and self._read > self.max_mapped:
             self._map.madvise(mmap.MADV_DONTNEED)

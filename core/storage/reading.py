@@ -29,12 +29,8 @@ MOST_AXES = 64  # of a NumPy array
 MOST_BYTES = 2**63 - 1  # likewise
 
 ADDRESS = re.compile(r" ?<[^<>]* at 0x[0-9a-f]+>")  # of an object in memory
-KNOWN = (
-    OSError,
-    ValueError,
-    RuntimeError,
-    struct.error,
-)  # exceptions whose text is clear without the name of their class
+# Exceptions whose text is clear without the name of their class.
+KNOWN = (OSError, ValueError, RuntimeError, struct.error)
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
@@ -64,11 +60,12 @@ def open_input(
 
     Args:
         path: the file.
-        what: what the file must be, for the message.
+        what: description of the required file, for the message.
         error: class of the exception to raise.
 
     Raises:
-        OdtError: of the given class, if the file cannot be opened or is not a regular file.
+        OdtError: an exception of the given class, if the file cannot be opened or is not a regular
+            file.
     """
     try:
         return open_regular(path)
@@ -81,24 +78,24 @@ def read_input(
     what: str = "a readable file",
     error: type[OdtError] = DataError,
 ) -> bytes:
-    """Reads all bytes of a file that the user named; arguments and errors as of `open_input`."""
+    """Reads all bytes of a file that the user named; arguments and errors as for `open_input`."""
     with open_input(path, what, error) as file, reading(os.fspath(path), f"must be {what}", error):
         return file.read()
 
 
 @contextmanager
 def reading(where: str, rule: str, error: type[OdtError] = DataError) -> Iterator[None]:
-    """Turns every exception inside a `with` block into an error about the file.
+    """Converts every exception inside a `with` block to an error about the file.
 
-    Libraries raise more kinds of exceptions for damaged bytes than any list of them has.
+    Libraries raise more kinds of exceptions for damaged bytes than a list could hold.
 
     Args:
         where: the file's name in messages; empty if the caller adds it.
-        rule: the rule that the file breaks, such as "must be a sound archive".
+        rule: the rule that the file breaks, such as "must be a valid archive".
         error: class of the exception to raise.
 
     Raises:
-        OdtError: unchanged, or of the given class for any other exception.
+        OdtError: unchanged, or an error of the given class for any other exception.
     """
     try:
         yield
@@ -113,7 +110,7 @@ def reading(where: str, rule: str, error: type[OdtError] = DataError) -> Iterato
 def without_warnings() -> Iterator[None]:
     """Suppresses warnings of Python and NumPy about the text of a header.
 
-    Not for code that runs in several threads.
+    Must not be used for code that runs in several threads.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -121,7 +118,7 @@ def without_warnings() -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """The text of an exception, on one line and without a full stop."""
+    """Returns the text of an exception, on one line and without a full stop."""
     text = getattr(error, "strerror", None) or ADDRESS.sub("", str(error))
     text = printable(" ".join(text.split()).removesuffix("."), 160)
     if isinstance(error, OSError) and error.strerror:
@@ -132,7 +129,7 @@ def reason(error: BaseException) -> str:
 
 
 def printable(text: object, most: int = MOST_SHOWN) -> str:
-    """Text from a file for messages and tables: escaped, on one line, shortened.
+    """Returns text from a file for messages and tables: escaped, on one line, shortened.
 
     Args:
         text: the text.
@@ -142,7 +139,7 @@ def printable(text: object, most: int = MOST_SHOWN) -> str:
 
 
 def listed(texts: Collection[object], most: int = 160) -> str:
-    """The first texts of a file's list, separated by commas, and the number of further ones.
+    """Returns the first texts of a file's list, separated by commas, and the number of others.
 
     Args:
         texts: all texts.
@@ -158,14 +155,14 @@ def listed(texts: Collection[object], most: int = 160) -> str:
 
 
 def check_shape(shape: Sequence[Any], itemsize: int) -> None:
-    """Raises ValueError unless NumPy can make an array of this shape, memory aside."""
+    """Raises ValueError unless NumPy can make an array of this shape, given enough memory."""
     whole = all(type(n) is int and n >= 0 for n in shape)
     if len(shape) > MOST_AXES or not whole or _nbytes(shape, itemsize) > MOST_BYTES:
         raise ValueError(f"a shape of {len(shape)} axes: {listed(shape, 60)}")
 
 
 def _nbytes(shape: Sequence[int], itemsize: int) -> int:
-    """Bytes as NumPy counts them: axes of length 0 are ignored."""
+    """Returns the bytes as NumPy counts them: axes of length 0 are ignored."""
     return math.prod(n for n in shape if n) * itemsize
 
 
@@ -183,7 +180,7 @@ def guard(
         packed: bytes of the file.
         unpacked: bytes of the unpacked data.
         error: class of the exception to raise.
-        most: bytes that any file may unpack to; None for BOMB_BYTES.
+        most: bytes to which any file may unpack; None for BOMB_BYTES.
     """
     most = BOMB_BYTES if most is None else most
     if unpacked > most and unpacked > BOMB_RATIO * packed:

@@ -61,7 +61,7 @@ class StageTimer:
 
     def __init__(self, poll_memory: bool = False) -> None:
         if poll_memory:
-            usage()  # raises now rather than after the model is loaded
+            usage()  # raises an error now, not after the model is loaded
         self.poll_memory = poll_memory
         self.times_ms: dict[str, float] = {}
         self.usages: dict[str, Usage] = {}
@@ -83,7 +83,7 @@ class StageTimer:
                 poll.join()
 
     def _poll(self, name: str, done: threading.Event) -> None:
-        """Polls until the stage is done, and once more at its end."""
+        """Polls until the stage ends, and once more at its end."""
         most = usage()
         ended = False
         while not ended:

@@ -10,7 +10,7 @@ from odt.kernels.opdef import Array
 
 
 class Best:
-    """The epoch with the best monitored value, the first of equal ones.
+    """The epoch with the best monitored value; the first if values are equal.
 
     Attributes:
         epoch: number of the best epoch; 0 before the first validation.
@@ -19,7 +19,7 @@ class Best:
         copies: weights of the best epoch by tensor; empty if they are not kept.
 
     Args:
-        tensors: weights to copy in the best epoch; empty to store its number only.
+        tensors: weights to copy in the best epoch; empty to store only its number.
         monitor: name of the monitored value.
     """
 
@@ -51,7 +51,7 @@ class Best:
 
         Args:
             epoch: number of the epoch.
-            logs: its values by name.
+            logs: values of the epoch by name.
         """
         self.waited += 1
         if self.monitor.improves(logs):

@@ -1,9 +1,9 @@
 """Caches the outputs of a model's frozen part for each sample.
 
 Training then begins at these values. The value of a sample is computed when it is first read,
-together with those of its neighbours in the file. BLAS rounds a row of a product depending on its
-position in the matrix; with fixed neighbours, a value does not depend on the order of an epoch, so
-that resumed training gives the same bits.
+together with the values of its neighbours in the file. BLAS rounds a row of a product depending on
+its position in the matrix. Because neighbours are fixed, a value does not depend on the order of an
+epoch, and resumed training computes the same bits.
 """
 
 import os
@@ -54,11 +54,12 @@ def split_frozen(
     if not trained or set(end) <= set(plan.graph.inputs):
         raise OptionError(
             "cache_frozen",
-            "something must train, and operators before it stay as they are",
-            "none before it" if trained else "nothing that trains",
+            "some operators must train, and operators before them must be frozen",
+            "none before them" if trained else "nothing that trains",
             "Leave it out, or give `last=`.",
         )
-    # Which tensors train must not depend on nodes that the cut drops because nothing reads them.
+    # The selection of trained tensors must not depend on nodes that are dropped because nothing
+    # reads them.
     users = frozenset(origin for origin, _ in trainable_by_operator(plan.graph, only=trained))
     training = replace(runs[0], begin=end, trainable=users, only=tuple(trained))
     return training, replace(runs[1], begin=end)
@@ -71,8 +72,8 @@ class CachePolicy:
     Attributes:
         samples: number of samples to cache.
         dtype: dtype of cached floats; None for the model's, which keeps every bit.
-        on_disk: cache in an unnamed temporary file, which disappears with the process; otherwise
-            in memory.
+        on_disk: whether to cache in an unnamed temporary file, which disappears with the process,
+            instead of in memory.
     """
 
     samples: int
@@ -91,7 +92,7 @@ def needs_samples() -> OptionError:
 
 
 def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> CachePolicy | None:
-    """The policy of a cache by its options; None for no cache.
+    """Returns the policy of a cache from its options; None for no cache.
 
     Args:
         where: ram or disk; None for no cache.
@@ -115,7 +116,7 @@ def cache_policy(where: str | None, dtype: str | None, samples: int = 0) -> Cach
 
 
 def _plan_of_several(plans: Plans, computation: Computation) -> Plan:
-    """The plan for several samples, which shows the nodes that mix samples; else for the file's."""
+    """Returns the plan for several samples, which shows nodes that mix samples, if there is one."""
     size = plans.graphs.file_batch
     try:
         return plans.at(computation, 2 * size)[0]
@@ -135,10 +136,10 @@ class FrozenCache(Closing):
         computation: the frozen part, forward only.
         policy: options of the cache.
         schedule: schedule of training, whose workers compute the frozen part in parallel.
-        data: inputs of the whole model; a sample must have the same values each time.
+        data: inputs of the whole model; a sample must have the same values each time it is read.
         targets: targets of the same samples.
-        parts: ranges of samples whose batches are computed together: those for training and for
-            validation, or all samples.
+        parts: ranges of samples whose batches are computed together: the training and the
+            validation samples, or all samples.
 
     Raises:
         OptionError: if memory or disk is too small.
@@ -171,7 +172,7 @@ class FrozenCache(Closing):
         self._plans = plans
         self._computation = computation
         self._idle: list[_Runner] = []
-        self._found = 0  # samples in a row that were there
+        self._found = 0  # consecutive samples that were cached
 
     @property
     def arena_nbytes(self) -> int:
@@ -198,23 +199,23 @@ class FrozenCache(Closing):
         for kept, pages, out in zip(self._kept, self._pages, inputs, strict=True):
             pages.count(len(numbers))
             if kept.dtype == out.dtype:
-                np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer out
+                np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer `out`
             else:
                 np.copyto(out, kept[numbers])
 
     def _neighbours(self, number: int) -> range:
-        """The samples that are computed together with a sample."""
-        found = next(p for p in self._parts if number in p)
+        """Returns the samples that are computed together with a sample."""
+        part = next(p for p in self._parts if number in p)
         for size in (self._schedule.batch, self._schedule.micro_batch, self._size):
-            first = number - (number - found.start) % size
-            found = range(first, min(first + size, found.stop))
-        return found
+            first = number - (number - part.start) % size
+            part = range(first, min(first + size, part.stop))
+        return part
 
     def _compute(self, samples: range) -> None:
         here = slice(samples.start, samples.stop)
         try:
             runner = self._idle.pop()
-        except IndexError:  # all that there are compute for other threads
+        except IndexError:  # all workers compute for other threads
             runner = _Runner(self._plans, self._computation, self._memory)
         try:
             program = runner.program(len(samples))
@@ -253,7 +254,7 @@ def cached(
     batch: int,
     policy: CachePolicy,
 ) -> list[TensorSpec]:
-    """Specs of the cached values of each tensor in which the frozen part ends, one row per sample.
+    """Returns the specs of the cached values: a row per sample, for each tensor of `end`.
 
     Args:
         lowered: the graph lowered for `batch` samples.
@@ -333,14 +334,14 @@ def _allocate(rows: Sequence[TensorSpec], nbytes: int, on_disk: bool) -> list[Ar
 
         reason = str(getattr(e, "strerror", None) or e).lower()
         where = _folder() or tempfile.gettempdir() if on_disk else "memory"
-        hint = "Let TMPDIR name another folder." if on_disk else 'Give `cache_frozen="disk"`.'
+        hint = "Set TMPDIR to another folder." if on_disk else 'Give `cache_frozen="disk"`.'
         raise OptionError(
             "cache_frozen", f"{where} must have room for {nbytes:,} bytes", reason, hint
         ) from e
 
 
 def _folder() -> str | None:
-    """The folder in TMPDIR; tempfile would silently use another one if it is not usable."""
+    """Returns the folder in TMPDIR; tempfile would silently use another one if it is unusable."""
     return os.environ.get("TMPDIR") or None
 
 
@@ -348,6 +349,6 @@ def _mapped(spec: TensorSpec) -> Array:
     import tempfile
 
     with tempfile.TemporaryFile(prefix="odt-cache-", dir=_folder()) as file:
-        if hasattr(os, "posix_fallocate"):  # a hole that the disk cannot fill would be a SIGBUS
+        if hasattr(os, "posix_fallocate"):  # writing to a hole on a full disk would raise SIGBUS
             os.posix_fallocate(file.fileno(), 0, spec.nbytes)
         return np.asarray(np.memmap(file, spec.dtype, "w+", shape=spec.shape))

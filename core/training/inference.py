@@ -1,4 +1,4 @@
-"""Evaluates a model and predicts with it: forward only, without training."""
+"""Evaluation and prediction: forward passes without training."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +27,7 @@ from odt.kernels.opdef import Array
 
 
 class Evaluator(Closing):
-    """Evaluates a model on data, which has weights only if `weighted`.
+    """Evaluates a model on data, which may have sample weights only if `weighted`.
 
     Attributes:
         loss: name of the first loss.

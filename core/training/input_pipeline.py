@@ -1,7 +1,7 @@
-"""Prepares augmented batches in a thread of its own, while the step before runs.
+"""Prepares augmented batches in a separate thread while the previous step runs.
 
-A sample's augmentation is a function of seed, epoch and sample: results depend neither on the batch
-size nor on the workers, and training resumes within an epoch with the same bits.
+A sample's augmentation is a function of seed, epoch and sample. Results therefore depend neither on
+the batch size nor on the workers, and training that resumes within an epoch computes the same bits.
 """
 
 import threading
@@ -23,7 +23,7 @@ MIXING = 1  # stream of random numbers
 
 
 class InputPipeline(Closing):
-    """Training data of one epoch after the other, read by position in the epoch's order.
+    """Training data of successive epochs, read by position in the epoch's order.
 
     Attributes:
         waited: seconds in which steps waited for a batch.
@@ -32,9 +32,9 @@ class InputPipeline(Closing):
         data: source of the samples.
         samples: numbers of all training samples.
         inputs, targets: specs of one sample of each input and target.
-        shapes: shapes of a sample of each input in the data, which say more than those of a model
-            with flat inputs.
-        batch: samples of a batch.
+        shapes: shapes of a sample of each input in the data; a model with flat inputs does not have
+            them.
+        batch: number of samples in a batch.
         augmentations: changes of a sample, in order; those of mixup come last.
         seed: seed of the random numbers.
 
@@ -78,7 +78,7 @@ class InputPipeline(Closing):
     def epoch(self, number: int, order: SampleOrder, first: int, end: int) -> "InputPipeline":
         """Begins an epoch: positions `first` to `end` of the order are read next, in batches."""
         if self._next is not None:
-            self._next.exception()  # of an epoch that was stopped: nobody reads it
+            self._next.exception()  # left over from an epoch that was stopped
         weights = self._data.weights
         self.weights = None if weights is None else weights[np.asarray(order)]
         self._order, self._epoch, self._end = order, number, end
@@ -100,7 +100,7 @@ class InputPipeline(Closing):
             np.copyto(out, ready[row : row + len(samples)].reshape(out.shape, copy=False))
 
     def _advance(self, number: int) -> None:
-        """Waits for a batch, and begins to prepare the one after it."""
+        """Waits for a batch, and begins to prepare the next one."""
         start = time.perf_counter()
         assert self._next is not None
         self._next.result()
@@ -159,7 +159,7 @@ class InputPipeline(Closing):
 
 
 def prepared_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: object) -> int:
-    """Bytes of the batches that a pipeline allocates."""
+    """Returns the bytes of the batches that a pipeline allocates."""
     slots = 2 + any(isinstance(a, Mixup) for a in augmentations)  # type: ignore[attr-defined]
     return slots * batch * sum(spec.nbytes for spec in specs)
 
@@ -169,13 +169,13 @@ def _allocate(specs: Sequence[TensorSpec], batch: int) -> list[Array]:
 
 
 def _without_ones(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape with the most axes, without axes of length 1."""
+    """Returns the shape with the most axes, without axes of length 1."""
     found = [tuple(n for n in shape if n != 1) for shape in shapes]
     return max(found, key=len) or (1,)
 
 
 def _input_for(augmentations: Sequence[Augmentation], shapes: Sequence[tuple[int, ...]]) -> int:
-    """Position of the one input that all augmentations fit.
+    """Returns the position of the only input that all augmentations fit.
 
     Raises:
         OptionError: if there is none, or several.

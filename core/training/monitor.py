@@ -1,4 +1,4 @@
-"""Compares epochs by one of their values: for the best epoch, early stopping and plateaus."""
+"""Compares epochs by a monitored value, for the best epoch, early stopping and plateaus."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,8 @@ from odt.kernels.schedule import Schedule
 if TYPE_CHECKING:
     from odt.kernels.schedules import ReduceOnPlateau
 
-LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")  # suffixes of names of such values
+# Suffixes of the names of values that should fall.
+LOWER_IS_BETTER = ("loss", "error", "mae", "mse", "rmse")
 
 
 class Monitor:
@@ -30,7 +31,7 @@ class Monitor:
         min_delta: float = 0.0,
         best: float | None = None,
     ) -> None:
-        """Begins without a value.
+        """Makes a monitor without a value.
 
         Args:
             name: name of the value, such as val_loss.
@@ -47,14 +48,14 @@ class Monitor:
         """Whether the value in logs is better than the best so far; updates the best.
 
         Raises:
-            OptionError: if logs have no value of that name.
+            OptionError: if logs do not have a value of that name.
         """
         if self.name not in logs:
             raise OptionError(
                 "monitor",
                 f"must be one of {', '.join(logs)}",
                 self.name,
-                "Values of validation need validation data.",
+                "Validation values need validation data.",
             )
         value = logs[self.name]
         change = 0.0 if self.best is None else value - self.best
@@ -74,8 +75,8 @@ class Plateau:
     """Reduces the learning rate when the monitored value stops improving; see ReduceOnPlateau.
 
     Attributes:
-        state: what a resume needs: the best value, epochs since, epochs of cooldown left; empty
-            before the first epoch.
+        state: state for a resume: the best value, the epochs since, the epochs of cooldown left;
+            empty before the first epoch.
     """
 
     def __init__(self, schedule: "ReduceOnPlateau", monitor: str) -> None:
@@ -95,7 +96,7 @@ class Plateau:
             self._waited, self._cooldown = int(value[1]), int(value[2])
 
     def see(self, logs: Mapping[str, float], optimizer: Optimizer) -> None:
-        """Compares an epoch with those before it, and reduces the learning rate after a plateau."""
+        """Compares an epoch with earlier ones, and reduces the learning rate after a plateau."""
         self._waited = 0 if self._monitor.improves(logs) else self._waited + 1
         if self._cooldown:
             self._cooldown -= 1
@@ -116,5 +117,5 @@ def check_monitor(monitor: str, metrics: Iterable[str]) -> None:
             "monitor",
             f"must be one of {', '.join(known)}",
             monitor,
-            "Further values are those of `metrics=`.",
+            "`metrics=` adds further values.",
         )

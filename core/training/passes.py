@@ -40,7 +40,7 @@ class Result:
         loss: mean of the losses of the batches, weighted by samples.
         metrics: name → value.
         steps: number of batches.
-        seconds: time of the batches, reading included.
+        seconds: time of the batches, including reading.
     """
 
     loss: float
@@ -50,7 +50,7 @@ class Result:
 
 
 class Pass:
-    """One pass of an engine over data, which adds up losses and metrics batch by batch.
+    """One pass of an engine over data, which accumulates losses and metrics batch by batch.
 
     Args:
         engine: the engine.
@@ -143,7 +143,7 @@ class Pass:
         return Result(loss, values, len(self.losses), self.seconds)
 
     def _mean(self) -> float:
-        """Mean loss of the batches; of the samples if the last batch is smaller."""
+        """Returns the mean loss of the batches, or of the samples if the last batch is smaller."""
         if self.reduction == "sum" or self.samples[-1] == self.samples[0]:
             return float(np.mean(self.losses))
         *_, rest = self.samples
@@ -151,7 +151,7 @@ class Pass:
         return (sum(self.losses[:-1]) * batch + self.losses[-1] * rest) / sum(self.samples)
 
     def _scales(self, samples: int) -> list[float]:
-        """Factors of the losses: a mean is over the whole batch, however it is split, and rows."""
+        """Returns the factors of the losses: a mean is over the batch, not over a micro-batch."""
         plan, m = self.engine.plan, self.engine.schedule.micro_batch
         weights = [loss.weight for loss in self.engine.computation.losses]
         if self.reduction == "sum":
@@ -203,7 +203,8 @@ def evaluate(
         order: numbers of the samples, in order.
         reduction: sum_over_batch_size or sum.
         metrics: metrics of the first output that has a loss.
-        rest: include a last batch that is not full; batches are then weighted by samples.
+        rest: whether to include a last batch that is not full; batches are then weighted by
+            samples.
         seen: called after each batch with the number of samples done, and of all.
         totals: further metrics, of several passes together.
         each: called for each sample; the engine must then run single samples.
@@ -254,7 +255,7 @@ def predict(
 
 
 def _filler(data: Data, order: SampleOrder, first: int) -> Fill:
-    """A function that fills programs with the samples of the batch that begins at `first`."""
+    """Returns a function that fills programs with the batch that begins at `first`."""
 
     def fill(program: Program, at: int, count: int) -> None:
         inputs = [a.reshape(count, -1, copy=False) for a in program.inputs]

@@ -1,4 +1,4 @@
-"""Random samples in the shapes of a model, reproducible by a seed."""
+"""Random samples with the shapes of a model, reproducible by a seed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from odt.kernels.lossdef import Draw
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
-# What inputs of floats may be: most models take numbers near 0, some pixels, or numbers of words.
+# Distributions of float inputs: most models take numbers near 0, some take pixels or word numbers.
 FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "small": lambda rng, shape: rng.normal(size=shape) / 10,
@@ -22,7 +22,7 @@ FLOATS: Mapping[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = 
 
 
 def random_data(runtime: Runtime, seed: int) -> "RandomData":
-    """Random samples for a runtime that computes losses."""
+    """Makes random samples for a runtime that computes losses."""
     draws = [LOSSES[name].draw for name, _ in runtime.losses]
     return RandomData(runtime.input_specs, runtime.target_specs, draws, seed)
 
@@ -32,7 +32,7 @@ class RandomData:
     """Random inputs, and targets that a loss can use.
 
     Integers are 0 and 1, valid as token indices and as flags; 8-bit integers have any value, as in
-    images. The values of a sample depend on its number and the seed alone.
+    images. The values of a sample depend only on its number and the seed.
 
     Attributes:
         inputs, targets: specs of one sample.

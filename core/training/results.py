@@ -1,4 +1,4 @@
-"""What a trainer reports: memory, and the results of epochs."""
+"""Reports of a trainer: memory, and the results of epochs."""
 
 from odt.core.training.passes import Result
 from odt.dataclass import dataclass
@@ -11,7 +11,7 @@ class MemoryReport:
     Attributes:
         parameters: copies of the weights that train.
         slots: optimizer state.
-        gradients: arrays in which micro-batches add gradients up; 0 for immediate updates.
+        gradients: sums of the gradients of micro-batches; 0 for immediate updates.
         arena: arenas of all workers.
         separate: bytes of the arenas' values without reuse of memory.
         best: copy of the best epoch's weights.
@@ -46,9 +46,9 @@ class Epoch:
 
     @property
     def logs(self) -> dict[str, float]:
-        """Loss and metrics by name; those of validation begin with `val_`."""
-        found = {"loss": self.training.loss, **self.training.metrics}
+        """Returns loss and metrics by name; names of validation values begin with `val_`."""
+        values = {"loss": self.training.loss, **self.training.metrics}
         if self.validation:
             held = {"loss": self.validation.loss, **self.validation.metrics}
-            found |= {f"val_{name}": value for name, value in held.items()}
-        return found
+            values |= {f"val_{name}": value for name, value in held.items()}
+        return values

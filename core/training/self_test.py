@@ -18,7 +18,7 @@ from odt.dataclass import dataclass
 from odt.errors import DataError, OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 
-TESTED = 8  # samples at most: in float64, and once for each weight that is moved
+TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
 FLOAT64 = np.dtype(np.float64)
 # Steps of central differences by itemsize, relative to the weights' size: the larger step suffers
 # less from rounding, the smaller one less from the kinks of a RELU; the better result counts.
@@ -28,7 +28,7 @@ MOVES = 3  # random moves of a tensor that show whether the loss depends on it
 TOLERANCE = {8: 1e-3, 4: 5e-2}  # relative, between gradient and difference
 TINY = 1e-300  # in place of a size of zero
 DIFFERENCES = "finite differences"
-# Limits of a test: operations, more of them in float32, which is faster, and bytes of memory.
+# Limits of a test: operations (more in float32, which is faster) and bytes of memory.
 MOST_WORK, MOST_WORK_IN_FLOAT32 = 10**10, 10**11
 MOST_MEMORY = 400 << 20
 MOST_SECONDS = 10  # of the processor: some calls take far longer than their arithmetic says
@@ -88,8 +88,8 @@ def self_test(
 ) -> list[Finding]:
     """Tests one training step on the first batch, in float64 if operators and time permit.
 
-    A large model is tested with fewer samples and weights. Random data are drawn again if they
-    leave units dead or saturated, or if the model rejects them.
+    A large model is tested with fewer samples and weights. Random data are drawn again if units are
+    dead or saturated, or if the model rejects the data.
 
     Args:
         graphs: the lowered graphs of the file.
@@ -117,11 +117,11 @@ def self_test(
                         left = most // max(work, 1)
                         return _Test(trainer, tested.graph, count, seed, left).run(data)
             samples = samples // 2 // unit * unit
-    return [Finding("test", None, f"cannot tell: too large, {work:.2g} FLOP for a forward pass")]
+    return [Finding("test", None, f"unknown: too large, {work:.2g} FLOP for a forward pass")]
 
 
 def _work(trainer: Trainer) -> int:
-    """Operations of a forward pass of a batch, with the overhead of calls and data."""
+    """Returns the operations of a forward pass, including the overhead of calls and data."""
     plan = trainer.plan
     parts = -(-trainer.info.batch_size // trainer.runtime.schedule.micro_batch)
     calls = [step for step in plan.entries if isinstance(step, Call)]
@@ -130,7 +130,7 @@ def _work(trainer: Trainer) -> int:
 
 
 def verdict(findings: Sequence[Finding]) -> bool | None:
-    """Whether all tests passed; None if one is undecided, other than the finite differences."""
+    """Whether all tests passed; None if a test other than the finite differences is undecided."""
     if any(f.passed is False for f in findings):
         return False
     return True if all(f.passed for f in findings if f.what != DIFFERENCES) else None
@@ -159,27 +159,27 @@ class _Test:
         self.free: set[int] = set()
 
     def run(self, data: Data) -> list[Finding]:
-        """The findings for data, or for the random data that leave the fewest undecided."""
-        found: list[list[Finding]] = []
+        """Returns findings for data, or for the random data with the fewest undecided findings."""
+        attempts: list[list[Finding]] = []
         refusal: DataError | None = None
         for draw in (data, *data.others()) if isinstance(data, RandomData) else (data,):
             self.data = draw
             try:
-                found.append(self._look(np.random.default_rng(self.seed)))
+                attempts.append(self._look(np.random.default_rng(self.seed)))
             except TrainingError as e:
-                found.append([Finding("loss", False, str(e))])
+                attempts.append([Finding("loss", False, str(e))])
             except DataError as e:
                 refusal = refusal or e
                 continue
             except _OutOfTimeError:
                 break
-            wrong = any(f.what == DIFFERENCES and f.passed is False for f in found[-1])
-            if wrong or all(f.passed for f in found[-1]):
-                return found[-1]
-        if refusal and not found:
+            wrong = any(f.what == DIFFERENCES and f.passed is False for f in attempts[-1])
+            if wrong or all(f.passed for f in attempts[-1]):
+                return attempts[-1]
+        if refusal and not attempts:
             raise refusal
-        late = [Finding("test", None, "cannot tell: the test would take too long")]
-        return min(found, key=_open, default=late)
+        late = [Finding("test", None, "unknown: the test would take too long")]
+        return min(attempts, key=_open, default=late)
 
     def _look(self, rng: np.random.Generator) -> list[Finding]:
         loss = self._loss(self.start)
@@ -207,13 +207,13 @@ class _Test:
             raise _OutOfTimeError
         self._set(values)
         begin = time.process_time()
-        found = self.trainer.evaluate(self.data, range(self.trainer.info.batch_size)).loss
+        loss = self.trainer.evaluate(self.data, range(self.trainer.info.batch_size)).loss
         seconds = max(time.process_time() - begin, 1e-6)
         self.left = min(self.left - 1, int(MOST_SECONDS / seconds))
-        return found
+        return loss
 
     def _gradient(self) -> dict[int, Array]:
-        """The gradient: the change of the weights by one SGD step with learning rate 1."""
+        """Returns the gradient: the change of the weights by one SGD step with learning rate 1."""
         self._set(self.start)
         list(self.trainer.fit(self.data, _OneBatch(self.trainer.info.batch_size), epochs=1))
         tensors = self.trainer.parameters.tensors
@@ -230,13 +230,13 @@ class _Test:
         bad += [f"{name} is zero" for name in zero if name not in free]
         detail = f"{len(gradient)} tensors, each finite and not zero"
         if free:
-            detail += f" but for {', '.join(free)}, which the loss does not depend on"
+            detail += f" except {', '.join(free)}, on which the loss does not depend"
         return Finding("gradients", not bad, "; ".join(bad) or detail)
 
     def _is_free(self, i: int, loss: float, rng: np.random.Generator) -> bool:
         """Whether the loss does not depend on a tensor, such as the bias of attention's keys.
 
-        The moves are large, since dead units stay dead under small ones.
+        The changes are large, because dead units stay dead under small ones.
         """
         if i in self.free:
             return True
@@ -255,15 +255,15 @@ class _Test:
         return True
 
     def _noise(self, loss: float, rng: np.random.Generator) -> float:
-        """Change of the loss if all weights change by their last bit."""
-        found = [float(np.finfo(next(iter(self.start.values())).dtype).eps) * abs(loss)]
+        """Returns the change of the loss if all weights change by their last bit."""
+        changes = [float(np.finfo(next(iter(self.start.values())).dtype).eps) * abs(loss)]
         for _ in range(MOVES):
             moved = {
                 i: np.nextafter(a, rng.choice((-np.inf, np.inf), a.shape).astype(a.dtype))
                 for i, a in self.start.items()
             }
-            found.append(abs(self._loss(moved) - loss))
-        return max(found)
+            changes.append(abs(self._loss(moved) - loss))
+        return max(changes)
 
     def _differences(self, gradient: dict[int, Array], rng: np.random.Generator) -> Finding:
         """Compares gradients with central differences, at weights with large gradients."""
@@ -285,11 +285,11 @@ class _Test:
         if bad:
             return Finding(DIFFERENCES, False, "; ".join(bad))
         if not told:
-            return Finding(DIFFERENCES, None, "cannot tell: rounding of the loss hides them")
+            return Finding(DIFFERENCES, None, "unknown: rounding of the loss hides them")
         return Finding(DIFFERENCES, True, f"{told} weights within {worst:.0e} in {flat.dtype}")
 
     def _error(self, i: int, at: int, gradient: Array, step: float) -> tuple[float, float, bool]:
-        """Relative error of a gradient against the central difference.
+        """Returns the relative error of a gradient against the central difference.
 
         Returns:
             The error, the difference, and whether the difference exceeds the rounding error. A
@@ -297,10 +297,10 @@ class _Test:
         """
         h = step * max(float(abs(self.start[i]).mean()), 1e-3)
         above, below = (self._loss(self._moved(i, at, sign * h)) for sign in (1, -1))
-        measured, found = (above - below) / (2 * h), float(gradient[at])
+        measured, expected = (above - below) / (2 * h), float(gradient[at])
         least = 4 * self.noise / h / TOLERANCE[gradient.itemsize]
-        size = max(abs(measured), abs(found), 1e-30)
-        return abs(measured - found) / max(size, least, TINY), measured, size > least
+        size = max(abs(measured), abs(expected), 1e-30)
+        return abs(measured - expected) / max(size, least, TINY), measured, size > least
 
     def _moved(self, i: int, at: int, by: float) -> dict[int, Array]:
         moved = self.start[i].copy()
@@ -320,7 +320,7 @@ class _Test:
                 return Finding("one step", True, f"the loss falls from {loss:.6g} to {after:.6g}")
         seen = sum(rate * size * slope**2 > self.noise for rate in RATES)
         if seen < len(RATES) // 2:
-            return Finding("one step", None, "cannot tell: rounding of the loss hides it")
+            return Finding("one step", None, "unknown: rounding of the loss hides it")
         return Finding("one step", False, f"no step against the gradient lowers {loss:.6g}")
 
 

@@ -34,19 +34,18 @@ class Trainer(Closing):
     """Trains a model: plans, memory and optimizer state for a training run.
 
     Attributes:
-        graph: as in the file.
+        graph: graph as in the file.
         info: resolved training info, with the loss that the output determines.
         loss: name of the first loss.
         parameters: weights and optimizer state.
         runtime: schedule, and specs of a sample.
         best: the best epoch so far, if there is validation.
-        schedule_steps: updates over which a schedule without steps of its own extends; 0 if not
-            known.
+        schedule_steps: updates over which a schedule without its own length extends; 0 if unknown.
         weighted: whether samples may have weights.
         weighting: identifies the weights of the samples, for checkpoints.
         seen: called after each batch of `evaluate`.
         augment: text of the augmentations, for checkpoints.
-        predicted: bytes by which the process grows at most, if a budget was given.
+        predicted: largest growth of the process in bytes, if a budget was given.
     """
 
     def __init__(
@@ -65,21 +64,21 @@ class Trainer(Closing):
         weighted: bool = False,
         reserves: Mapping[str, int] | None = None,
     ) -> None:
-        """Plans and allocates.
+        """Makes plans and allocates memory.
 
         Args:
-            graph: as in the file, or the lowered graphs of a recipe.
+            graph: graph as in the file, or the lowered graphs of a recipe.
             info: resolved training info.
-            micro_batch: samples that a program runs at once; None to choose.
+            micro_batch: samples that a worker computes at once; None to choose.
             workers: number of threads; None to choose.
             budget: bytes that training may take; None for no limit.
             metrics: metrics of training and validation.
-            outputs: compute the outputs of training steps too, for `look`.
+            outputs: whether to compute the outputs of training steps too, for `look`.
             keep: policy of the cache of the frozen part, whose data come from `frozen`; None for
                 no cache.
-            keep_best: keep the best epoch's weights.
+            keep_best: whether to keep the best epoch's weights.
             monitor: name of the value by which epochs are compared.
-            weighted: plan for samples with weights.
+            weighted: whether to plan for samples with weights.
             reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
 
         Raises:
@@ -137,7 +136,7 @@ class Trainer(Closing):
         self._weighing: Engine | None = None  # validates samples with weights, or not cached
 
     def weigh(self) -> None:
-        """Plans for samples with weights; the parameters stay.
+        """Plans again for samples with weights; parameters are not changed.
 
         Raises:
             OptionError: if gradients are accumulated.
@@ -146,7 +145,7 @@ class Trainer(Closing):
             return
         if self.gradients:
             raise OptionError(
-                "sample_weight", "must be given when no gradients are accumulated", "some"
+                "sample_weight", "must be given while no gradients are accumulated", "some"
             )
         schedule = self.runtime.schedule
         self.runtime.close()
@@ -178,11 +177,11 @@ class Trainer(Closing):
             validate_rest: validates on a last batch that is not full even with `drop_last`.
             watch: callbacks.
             start: number of the first epoch.
-            skip: batches of the first epoch to skip, since they were done before a resume.
+            skip: batches of the first epoch to skip, because they were completed before a resume.
             patience: epochs without improvement after which training stops early.
-            drop_last: leaves out a last batch that is not full, in training and validation, as
-                onert_train does. Otherwise its loss is the mean of its samples, and an epoch's
-                loss the mean of all samples.
+            drop_last: whether to leave out a last batch that is not full, in training and
+                validation, as onert_train does. Otherwise its loss is the mean over its samples,
+                and an epoch's loss is the mean over all samples.
             feed: prepares the training samples; None to read them from `data`.
 
         Raises:
@@ -222,7 +221,7 @@ class Trainer(Closing):
                 return
 
     def _compare(self, epoch: Epoch, *, complete: bool) -> None:
-        """Compares the epoch with those before, if the monitored value is there."""
+        """Compares the epoch with earlier ones, if it has the monitored value."""
         if self.plateau and complete:
             assert self.parameters.optimizer is not None
             self.plateau.see(epoch.logs, self.parameters.optimizer)
@@ -234,7 +233,7 @@ class Trainer(Closing):
         """Resolves the schedule of the learning rate.
 
         Args:
-            steps: updates that are to come.
+            steps: number of remaining updates.
         """
         optimizer = self.parameters.optimizer
         assert optimizer is not None
@@ -249,7 +248,7 @@ class Trainer(Closing):
         return self._policy is not None
 
     def frozen(self, data: Data, targets: Data, parts: Sequence[range]) -> FrozenCache:
-        """Makes the data of a trainer with a cache; arguments as of FrozenCache.
+        """Makes the data of a trainer with a cache; arguments as for FrozenCache.
 
         Raises:
             OptionError: if memory or disk is too small.
@@ -274,7 +273,7 @@ class Trainer(Closing):
         Args:
             data: source of the samples.
             samples: numbers of the samples, at most those of a step; or how many, from the first.
-            update: update the weights; False computes the loss only.
+            update: whether to update the weights; False only computes the loss.
             look: sees the outputs of each micro-batch.
 
         Raises:
@@ -285,7 +284,7 @@ class Trainer(Closing):
         return Pass(engine, data, order, self.info.reduction, {}, look).step(0, len(order))
 
     def batch(self, data: Data, samples: int, totals: Totals = NONE, *, update: bool) -> Result:
-        """Loss and metrics of the first samples of data, and a training step if `update`.
+        """Returns loss and metrics of the first samples of data; runs a training step if `update`.
 
         The samples are also added to metrics of several batches, `totals`.
         """
@@ -336,13 +335,13 @@ class Trainer(Closing):
             yield from predict(self._predicting, data, order, self.runtime.output_specs)
 
     def evaluate(self, data: Data, order: SampleOrder, *, rest: bool = False) -> Result:
-        """Loss and metrics on samples, without training.
+        """Returns loss and metrics on samples, without training.
 
         Args:
             data: source of the samples.
             order: numbers of the samples.
-            rest: include a last batch that is not full; otherwise it is left out, as in onert,
-                unless it is the only one.
+            rest: whether to include a last batch that is not full; otherwise it is left out, as in
+                onert, unless it is the only one.
         """
         rest = rest or len(order) < self.info.batch_size
         engine, reduction = self._evaluating(data), self.info.reduction
@@ -365,7 +364,7 @@ class Trainer(Closing):
         return self._training.plan
 
     def weights(self) -> dict[int, Array]:
-        """The trained weights by tensor index; their moving average, if there is one."""
+        """The trained weights by tensor index, or their moving average if there is one."""
         return dict(self.parameters.average or self.parameters.tensors)
 
     def restore_best(self) -> None:
@@ -375,7 +374,7 @@ class Trainer(Closing):
             self.parameters.reset_average()
 
     def memory(self) -> MemoryReport:
-        """The memory allocated for training."""
+        """Returns the memory allocated for training."""
         schedule, plan = self.runtime.schedule, self._training.memory
         return MemoryReport(
             parameters=self.parameters.nbytes,

@@ -1,4 +1,4 @@
-"""What the training loop is given: callbacks and limits, and a feed of batches."""
+"""Arguments of the training loop: callbacks, limits, and a feed of batches."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,8 @@ class Watch:
     """Callbacks and limits of a training run.
 
     Attributes:
-        step: called after each step with the number of the epoch, of the step in it, and the loss.
+        step: called after each step with the number of the epoch, the step's number in it, and the
+            loss.
         stop: called after each step; True ends training.
         max_steps: number of updates, from the first epoch, after which training ends.
         max_seconds: time after which training ends.

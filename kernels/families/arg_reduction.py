@@ -24,10 +24,10 @@ class ArgumentAttrs:
 
     def place(self, x: TensorSpec) -> int:
         rank = len(x.shape)
-        found = self.axis + rank if self.axis < 0 else self.axis
-        if not 0 <= found < rank or not x.shape[found]:
+        axis = self.axis + rank if self.axis < 0 else self.axis
+        if not 0 <= axis < rank or not x.shape[axis]:
             raise ShapeError(f"axis must be one of x's, not empty, but got {self.axis}, x {x}")
-        return found
+        return axis
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> ArgumentAttrs:

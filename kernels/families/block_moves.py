@@ -1,6 +1,6 @@
 """Operators that move blocks of values: each value of y is a value of x, or 0.
 
-A row says which parts of x and y are equal. Forward copies from x to y, the gradient from dy to dx.
+A row lists pairs of equal parts of x and y. Forward copies x to y; the gradient copies dy to dx.
 """
 
 from collections.abc import Callable, Iterator, Mapping

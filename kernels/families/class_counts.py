@@ -1,7 +1,7 @@
 """Counts of predicted and true classes, from which precision, recall and F1 are computed.
 
-Of rows with one value for each class, and of labels, the class with the largest output is
-predicted. Independent flags are predicted one by one, by the threshold.
+For targets with one class per row, the class with the largest output is predicted. Independent
+flags are predicted separately: each is true if its output is above the threshold.
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ class ClassCounts(Metric):
     """Base class of metrics of classes.
 
     Attributes:
-        correct: positions of each class that are predicted as it; true positives.
+        correct: correctly predicted positions of each class (true positives).
         predicted: positions predicted as each class.
-        actual: positions of each class; its support.
+        actual: positions of each class (its support).
     """
 
     def __init__(self, form: OutputForm) -> None:
@@ -28,9 +28,9 @@ class ClassCounts(Metric):
         for a, b in blocks(y, t, classes):
             if self.form.targets == FLAGS:
                 check_flags(b, "precision, recall and F1")
-                found, true = a > self.form.threshold, b > 0
-                self.correct += np.count_nonzero(found & true, axis=0)
-                self.predicted += np.count_nonzero(found, axis=0)
+                predicted, true = a > self.form.threshold, b > 0
+                self.correct += np.count_nonzero(predicted & true, axis=0)
+                self.predicted += np.count_nonzero(predicted, axis=0)
                 self.actual += np.count_nonzero(true, axis=0)
             else:
                 best, labels = a.argmax(axis=1), labels_of(b, self.form)
@@ -40,12 +40,12 @@ class ClassCounts(Metric):
 
     @property
     def precision(self) -> Array:
-        """Of the positions predicted as each class, the fraction that is right; 0 if none is."""
+        """Fraction of the positions predicted as each class that are correct; 0 without any."""
         return _ratio(self.correct, self.predicted)
 
     @property
     def recall(self) -> Array:
-        """Of the positions of each class, the fraction that is predicted; 0 if there is none."""
+        """Fraction of the positions of each class that are predicted; 0 without positions."""
         return _ratio(self.correct, self.actual)
 
     @property
@@ -54,7 +54,7 @@ class ClassCounts(Metric):
         return _ratio(2 * self.correct, self.predicted + self.actual)
 
     def summary(self, figure: str) -> float:
-        """A figure of all classes: the macro average, for flags the figure of all flags together.
+        """Averages a figure over classes (macro average); for flags, returns that of all flags.
 
         The macro average is over the classes that are true or predicted anywhere.
 

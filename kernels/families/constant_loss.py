@@ -1,8 +1,8 @@
-"""Losses of the best prediction that is the same for all samples, from the targets of some.
+"""Losses of the best constant prediction, estimated from the targets of some samples.
 
 targets (N, size)    output: spec of one sample of the output, whose last axis counts classes
 
-A model whose loss is well below has learned something already.
+A model whose loss is well below this loss is already trained.
 """
 
 import numpy as np

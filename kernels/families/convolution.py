@@ -35,10 +35,10 @@ def window_scratch(axes: Axes, source: PaddedImages, dtype: np.dtype[Any]) -> di
     """Returns the workspace of `correlate`: the columns of a tile, and its padded images."""
     h, v = (a.reading for a in axes)
     size = column_size(source, h, v, dtype.itemsize)
-    found = {"columns": TensorSpec((size,), dtype)}
+    specs = {"columns": TensorSpec((size,), dtype)}
     if source.is_padded:
-        found["padded"] = source.padded(tiling(source, h, v, dtype.itemsize).images, dtype)
-    return found
+        specs["padded"] = source.padded(tiling(source, h, v, dtype.itemsize).images, dtype)
+    return specs
 
 
 def correlate(
@@ -114,14 +114,14 @@ def phase_scratch(
         images = max(images, tile.images)
         results = max(results, tile.images * tile.rows * b.reading.count)
         taps = max(taps, len(a.taps) * len(b.taps))
-    found = {
+    specs = {
         "columns": TensorSpec((size,), dtype),
         "filters": TensorSpec((taps * units * channels,), dtype),
         "result": TensorSpec((results * channels,), dtype),
     }
     if source.is_padded:
-        found["padded"] = source.padded(images, dtype)
-    return found
+        specs["padded"] = source.padded(images, dtype)
+    return specs
 
 
 def sum_phases(

@@ -23,7 +23,7 @@ def difference_loss(
     workspace: Callable[[Attrs, Specs], Specs] = difference,
     attrs: Callable[[Options, Mapping[str, Array]], Attrs] = no_attrs,
 ) -> OpDef:
-    """The operator of such a loss, whose gradient may take the place of x or t."""
+    """Makes the operator of such a loss; its gradient may overwrite x or t."""
     reads = ("x", "t", "scale")
     aliases = frozenset({("dx", "x"), ("dx", "t")})
     return OpDef(
@@ -39,5 +39,5 @@ def difference_loss(
 
 
 def elements(x: Array) -> int:
-    """Elements of a sample."""
+    """Returns the number of elements of a sample."""
     return int(x.size // x.shape[0])

@@ -65,10 +65,10 @@ def _images(attrs: PoolAttrs, s: Specs) -> tuple[PaddedImages, int]:
 
 def _make_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     source, images = _images(attrs, s)
-    found = {"is_max": TensorSpec((images, *s["y"].shape[1:]), BOOL)}
+    specs = {"is_max": TensorSpec((images, *s["y"].shape[1:]), BOOL)}
     if source.is_padded:
-        found["padded"] = source.padded(images, s["x"].dtype)
-    return found
+        specs["padded"] = source.padded(images, s["x"].dtype)
+    return specs
 
 
 def _tiles(
@@ -110,10 +110,10 @@ def _make_argmax(
 def _back_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     source, images = _images(attrs, s)
     part = (images, *s["y"].shape[1:])
-    found = {"is_max": TensorSpec(part, BOOL), "gradient": TensorSpec(part, s["x"].dtype)}
+    specs = {"is_max": TensorSpec(part, BOOL), "gradient": TensorSpec(part, s["x"].dtype)}
     if source.is_padded:
-        found["dpadded"] = source.padded(images, s["x"].dtype)
-    return found
+        specs["dpadded"] = source.padded(images, s["x"].dtype)
+    return specs
 
 
 def _geometry(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
@@ -157,7 +157,7 @@ def _do_not_overlap(attrs: PoolAttrs, s: Specs) -> bool:
     return h <= step_h and v <= step_v and h * v < NO_TAP
 
 
-# Digest of MAX_POOL_2D: the position of the maximum in each window, in one byte.
+# Digest of MAX_POOL_2D: one byte per window, the position of the maximum.
 POOL_ARGMAX: Digest = Digest(
     make=Kernel(
         _make_argmax,

@@ -1,7 +1,7 @@
 """The error function erf, which NumPy does not have.
 
-Rational approximations: erf x = x R(x²) near 0, else erf x = 1 − exp(−x²) S(x). The error is about
-1e-15. Source: the coefficients of W. J. Cody, "Rational Chebyshev approximations for the
+Rational approximations: erf x = x R(x²) near 0, else erf x = 1 − exp(−x²) S(x), with an error of
+about 1e-15. Source: the coefficients of W. J. Cody, "Rational Chebyshev approximations for the
 error function", Mathematics of Computation 23 (1969).
 """
 

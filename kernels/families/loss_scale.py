@@ -1,6 +1,6 @@
-"""Scales of losses: one for all samples, or one for each, where samples have weights.
+"""Scales of losses: one scale for all samples, or one per sample if samples have weights.
 
-A loss is the sum of its terms times the scale; terms and gradients have the samples along axis 0.
+A loss is the sum of its terms times the scale. Axis 0 of terms and gradients is the samples.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ from odt.kernels.opdef import Array
 
 
 def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:
-    """Σ scale · terms / divisor.
+    """Computes Σ scale · terms / divisor.
 
     Args:
         terms: terms of the loss; a scale for each sample overwrites them.
         scale: (1,), or (R,) for R runs of equally many terms.
-        divisor: such as the number of terms of a sample.
+        divisor: divisor of the sum, such as the number of terms of a sample.
     """
     if scale.size == 1:
         return np.sum(terms) * (scale[0] / divisor)  # type: ignore[no-any-return]
@@ -23,7 +23,7 @@ def scaled_sum(terms: Array, scale: Array, divisor: float) -> float:
 
 
 def scale_gradient(dx: Array, scale: Array, divisor: float, factor: float = 1.0) -> None:
-    """dx ← factor · scale · dx / divisor; arguments are those of `scaled_sum`."""
+    """Computes dx ← factor · scale · dx / divisor; arguments as for `scaled_sum`."""
     if scale.size == 1:
         np.multiply(dx, scale[0] / divisor * factor, out=dx)
         return

@@ -97,10 +97,10 @@ def _complete(s: Specs) -> None:
 
 
 def _together(s: Specs, *names: str) -> None:
-    found = [n for n in names if n in s]
-    if found and len(found) < len(names):
+    present = [n for n in names if n in s]
+    if present and len(present) < len(names):
         raise ShapeError(
-            f"must have all or none of {', '.join(names)}, but got only {', '.join(found)}"
+            f"must have all or none of {', '.join(names)}, but got only {', '.join(present)}"
         )
 
 

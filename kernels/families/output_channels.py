@@ -28,8 +28,8 @@ def of_channels(kernel: Kernel, channels: Array) -> Kernel:
 
     def workspace(of: Kernel | Compiled) -> Callable[[Attrs, Specs], Specs]:
         def workspace(attrs: Attrs, specs: Specs) -> Specs:
-            found = narrow(specs)
-            return {CHOSEN: found["dy"], **of.workspace(attrs, found)}
+            narrowed = narrow(specs)
+            return {CHOSEN: narrowed["dy"], **of.workspace(attrs, narrowed)}
 
         return workspace
 

@@ -35,10 +35,10 @@ def back_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
     """Returns the workspace for a tile: the gradient of each window, and dx with its border."""
     source, dtype = source_of(attrs, s["x"]), s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
-    found = {"part": TensorSpec((images, *s["y"].shape[1:]), dtype)}
+    specs = {"part": TensorSpec((images, *s["y"].shape[1:]), dtype)}
     if source.is_padded:
-        found["dpadded"] = source.padded(images, dtype)
-    return found
+        specs["dpadded"] = source.padded(images, dtype)
+    return specs
 
 
 def add_to_windows(

@@ -1,8 +1,8 @@
 """Image resizing by products with one matrix for each axis.
 
 y = rows · x · colsᵀ for each image and channel, where a row of a matrix holds the weights of the
-inputs for one output. The gradient is the same with transposed matrices: long products instead of a
-scatter. A drawback: an infinite input makes its whole row and column NaN.
+inputs for one output. The gradient uses the transposed matrices: long products instead of a
+scatter. However, an infinite input makes its whole row and column NaN.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +51,7 @@ def infer(attrs: ResizeAttrs, s: Specs) -> Specs:
 
 
 def step(attrs: ResizeAttrs, size: int, out: int) -> float:
-    """Returns the distance of neighbouring outputs, in inputs."""
+    """Returns the distance between neighbouring outputs, in input pixels."""
     if attrs.align_corners and out > 1:
         return (size - 1) / (out - 1)
     return size / out

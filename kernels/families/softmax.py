@@ -27,7 +27,7 @@ def softmax(x: Array, beta: float, p: Array, row: Array) -> None:
 
 
 def log_softmax(x: Array, beta: float, p: Array, logs: Array, row: Array) -> None:
-    """p = softmax(beta · x) and its logarithms, for arrays (R, K) with row (R, 1) as scratch."""
+    """Computes p = softmax(beta · x) and log p, for arrays (R, K) with row (R, 1) as scratch."""
     shift_by_max(x, beta, logs, row)
     np.exp(logs, out=p)
     np.sum(p, axis=1, keepdims=True, out=row)

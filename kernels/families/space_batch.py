@@ -1,7 +1,7 @@
 """SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND.
 
-Pixels of an image at a distance of one block form a smaller image in a larger batch, and back. Old
-files contain dilated convolutions in this form.
+Pixels of an image that are one block apart form a smaller image in a larger batch, or the reverse.
+Old files contain dilated convolutions in this form.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

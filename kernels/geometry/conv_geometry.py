@@ -48,7 +48,7 @@ def geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
 
 
 def back_geometry(attrs: ConvAttrs, s: Specs) -> Mapping[str, Any]:
-    """Prepares those of input gradients: both axes, the padded images of dy, the stride phases."""
+    """Prepares the arguments of input gradients: both axes, padded images of dy, stride phases."""
     h, v = attrs.axes(s["dx"], s["w"])
     h_lo, h_hi, h_phases = phases(h)
     v_lo, v_hi, v_phases = phases(v)

@@ -12,7 +12,7 @@ from odt.dataclass import dataclass
 from odt.kernels.geometry.window import Reading, clear_border, fill_inside, windows
 from odt.kernels.opdef import Array, TensorSpec
 
-TILE_BYTES = 2**21  # of columns; with smaller tiles, workers wait for each other's many calls
+TILE_BYTES = 2**21  # bytes of columns; with smaller tiles, workers wait for each other's many calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Treats each row of windows as one window, for depthwise sums.
 
 With stride 1 and filters that do not mix channels, neighbouring windows of a row read neighbouring
-values: a row of W windows of C channels is one window of W · C channels, if the filters are
-repeated W times. NumPy's inner loops are then W times longer.
+values. A row of W windows with C channels is therefore one window with W · C channels, if the
+filters are repeated W times. This makes NumPy's inner loops W times longer.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from odt.kernels.geometry.window import Reading
 from odt.kernels.opdef import Array
 
-LONG = 256  # number of channels for which a loop over channels is long enough
+LONG = 256  # channels from which a loop over channels is long enough
 
 
 def joins(w: Reading, channels: int, units: int) -> bool:

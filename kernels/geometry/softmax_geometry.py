@@ -12,11 +12,11 @@ class CrossEntropyAttrs:
     """Attributes of a cross-entropy.
 
     Attributes:
-        from_logits: x is logits, and p = softmax(beta · x); else x is p.
-        beta: of the SOFTMAX that the loss took in.
-        mean_over_positions: a sample with several distributions (rank above 2) counts with their
-            mean, as in Keras; else with their sum.
-        label_smoothing: part of each target that is spread evenly over the classes.
+        from_logits: whether x is logits and p = softmax(beta · x); otherwise x is p.
+        beta: β of the SOFTMAX that is fused with the loss.
+        mean_over_positions: whether the loss of a sample with several distributions (rank above 2)
+            is their mean, as in Keras, instead of their sum.
+        label_smoothing: fraction of each target that is spread evenly over the classes.
     """
 
     from_logits: bool = True

@@ -114,15 +114,15 @@ def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
         Zeros to add before and after the output gradient, and the stride phases.
     """
     step = a.stride // gcd(a.stride, a.dilation)  # distance between the taps of one phase
-    found = []
+    result = []
     for first in range(min(a.stride, a.size)):
         count = -(-(a.size - first) // a.stride)
         taps = [k for k in range(a.kernel) if (first + a.lo - k * a.dilation) % a.stride == 0]
         taps.reverse()
         start = (first + a.lo - taps[0] * a.dilation) // a.stride if taps else 0
         dilation = step * a.dilation // a.stride
-        found.append((first, tuple(taps), Reading(start, count, 1, len(taps), dilation)))
-    used = [r for _, taps, r in found if taps]
+        result.append((first, tuple(taps), Reading(start, count, 1, len(taps), dilation)))
+    used = [r for _, taps, r in result if taps]
     lo = max((-r.start for r in used), default=0)
     ends = (r.start + r.count + (r.taps - 1) * r.dilation for r in used)
     lo, hi = max(lo, 0), max(max(ends, default=0) - a.out, 0)
@@ -131,7 +131,7 @@ def phases(a: Axis) -> tuple[int, int, tuple[StridePhase, ...]]:
         hi,
         tuple(
             StridePhase(f, t, Reading(r.start + lo, r.count, 1, r.taps, r.dilation))
-            for f, t, r in found
+            for f, t, r in result
         ),
     )
 

@@ -7,8 +7,8 @@ From logits: p = 1 / (1 + e⁻ˣ), and the loss is max(x, 0) − x t + log(1 + e
     dx = scale (p − t)
 From probabilities: p = x, but at least 1e-7 and at most 1 − 1e-7;
     dx = scale (p − t) / (p (1 − p)), and 0 where x is not p
-Both divided by the K units, and by the number of such rows a sample has unless rows are summed.
-Label smoothing first draws t towards 1/2.
+Both are divided by K, and by the number of rows of a sample unless rows are summed. Label smoothing
+first moves t towards 1/2.
 
 Source: Keras' binary_crossentropy and its epsilon.
 """
@@ -35,10 +35,10 @@ class BinaryCrossEntropyAttrs:
     """Attributes of the binary cross-entropy.
 
     Attributes:
-        from_logits: x is logits; else x is p.
-        mean_over_positions: a sample with several rows of units (rank above 2) counts with their
-            mean, as in Keras; else with their sum.
-        label_smoothing: part of each target that is spread evenly over true and false.
+        from_logits: whether x is logits; otherwise x is p.
+        mean_over_positions: whether the loss of a sample with several rows of units (rank above 2)
+            is their mean, as in Keras, instead of their sum.
+        label_smoothing: fraction of each target that is spread evenly over true and false.
     """
 
     from_logits: bool = True
@@ -92,7 +92,7 @@ def forward(
 
 
 def cross_entropies(from_logits: bool, x: Array, t: Array, terms: Array, part: Array) -> None:
-    """terms = the binary cross-entropy of each unit, with `part` as scratch."""
+    """Computes terms, the binary cross-entropy of each unit, with `part` as scratch."""
     if from_logits:
         np.maximum(x, 0, out=terms)
         np.multiply(x, t, out=part)

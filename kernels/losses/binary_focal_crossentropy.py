@@ -7,8 +7,8 @@ From logits: p = 1 / (1 + e⁻ˣ), finite for any finite x;
     dx = scale a m^γ (γ (1 − 2t) p (1 − p) b / m + p − t)
 From probabilities: p = x, but at least 1e-7 and at most 1 − 1e-7;
     dx = scale a m^γ (γ (1 − 2t) b / m + (p − t) / (p (1 − p))), and 0 where x is not p
-a = t α + (1 − t)(1 − α) with class balancing, else 1. Divided as the binary cross-entropy. Label
-smoothing first draws t towards 1/2.
+a = t α + (1 − t)(1 − α) with class balancing, else 1. Both are divided as in the binary
+cross-entropy. Label smoothing first moves t towards 1/2.
 
 Source: Lin et al. (2017), Focal Loss for Dense Object Detection; defaults and epsilon of Keras'
 BinaryFocalCrossentropy.
@@ -94,7 +94,7 @@ def forward(
 def _probabilities(
     attrs: BinaryFocalAttrs, x: Array, t: Array, p: Array, q: Array, m: Array, part: Array
 ) -> None:
-    """p, q = 1 − p and m = p (1 − t) + q t, each with all its digits."""
+    """Computes p, q = 1 − p and m = p (1 − t) + q t without loss of digits."""
     if attrs.from_logits:
         logistic.forward(None, x=x, y=p)
         np.negative(x, out=part)
@@ -134,7 +134,7 @@ def grad_x(
     outside: Array | None = None,
     smooth: Array | None = None,
 ) -> None:
-    """The product p (1 − p) of the logistic function is taken in, or divided by."""
+    """Computes dx; from logits, the factor p (1 − p) of the logistic function cancels."""
     t = smoothed(t, attrs.label_smoothing, 2, smooth)
     _probabilities(attrs, x, t, p, q, m, part)
     cross_entropies(attrs.from_logits, x, t, dx, part)

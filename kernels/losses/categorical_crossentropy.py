@@ -6,7 +6,7 @@ From logits: p = softmax(β x), log p = β x − logsumexp(β x), stable for any
     dx = scale β (p Σₖ tₖ − t)
 From probabilities: p = x, log max(p, 1e-20);
     dx = −scale t / max(p, 1e-20)
-Both divided by the number of distributions a sample has, unless they are to be summed. Label
+Both are divided by the number of distributions of a sample, unless distributions are summed. Label
 smoothing first spreads a part of t evenly over the K classes.
 
 Source: onert's CCE (the lower limit 1e-20), Keras' categorical_crossentropy.

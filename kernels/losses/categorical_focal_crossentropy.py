@@ -5,9 +5,9 @@ x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions 
 From logits: p = softmax(β x);  dx = scale α β (h − p Σₖ hₖ)
 From probabilities: p = x, but at least 1e-7 and at most 1 − 1e-7;
     dx = scale α h / p, and 0 where x is not p
-with hₖ = tₖ (1 − pₖ)^γ (γ pₖ log pₖ / (1 − pₖ) − 1). Both divided by the number of distributions a
-sample has, unless they are to be summed. Label smoothing first spreads a part of t evenly over the
-K classes.
+with hₖ = tₖ (1 − pₖ)^γ (γ pₖ log pₖ / (1 − pₖ) − 1). Both are divided by the number of
+distributions of a sample, unless distributions are summed. Label smoothing first spreads a part of
+t evenly over the K classes.
 
 Source: Lin et al. (2017), Focal Loss for Dense Object Detection; defaults and epsilon of Keras'
 CategoricalFocalCrossentropy.
@@ -76,7 +76,7 @@ def forward(
     p: Array | None = None,
     smooth: Array | None = None,
 ) -> None:
-    """With rest = 1 − p, from the logarithm so that it keeps its digits where p is almost 1."""
+    """Computes rest = 1 − p from log p, so that it keeps its digits if p is almost 1."""
     if p is None:
         np.clip(x, LEAST, MOST, out=logs)
         np.log(logs, out=logs)

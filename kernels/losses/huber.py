@@ -50,7 +50,7 @@ def forward(
     difference: Array,
     inner: Array,
 ) -> None:
-    """With c = min(|e|, δ), h(e) = c (|e| − c / 2)."""
+    """Computes h(e) = c (|e| − c / 2) with c = min(|e|, δ)."""
     np.subtract(x, t, out=difference)
     np.abs(difference, out=difference)
     np.minimum(difference, attrs.delta, out=inner)

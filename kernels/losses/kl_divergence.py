@@ -2,8 +2,9 @@
 
 x (N, …, K)    t like x    scale (1,) or (R,), R runs of samples or positions    loss (1,)
 
-The categorical cross-entropy is greater by the entropy of t, which is constant: p, the gradient and
-the mean over the distributions of a sample are computed as there. A class with tₖ = 0 adds nothing.
+The loss is the categorical cross-entropy minus the entropy of t, which is constant. Therefore p,
+the gradient and the mean over the distributions of a sample are those of the categorical
+cross-entropy. A class with tₖ = 0 contributes 0.
 
 Source: Kullback, Leibler (1951); as torch.nn.KLDivLoss with reduction batchmean. Keras
 differs: it clips tₖ to at least 1e-7.

@@ -4,8 +4,8 @@ x (N, …)    t like x    scale (1,) or (N,)    loss (1,)
 
 loss = Σₙ scale · meanᵢ (xₙᵢ − tₙᵢ)²        dx = 2 scale (x − t) / D for D elements per sample
 
-Source: onert's MSE, which equals Keras' for sum_over_batch_size (scale = 1/N). With sum
-(scale = 1), the means of the samples are added up.
+Source: onert's MSE, which equals Keras' for sum_over_batch_size (scale = 1/N). With sum (scale =
+    1), the loss is the sum of the samples' means.
 """
 
 import numpy as np

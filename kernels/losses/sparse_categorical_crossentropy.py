@@ -4,12 +4,12 @@ x (N, …, K)    t (N, …) int32    scale (1,) or (R,), R runs of samples or po
 
 From logits: p = softmax(β x);  dx = scale β (p − onehot(t))
 From probabilities: p = x;      dx = −scale onehot(t) / max(p, 1e-20)
-Both divided by the number of distributions a sample has, unless they are to be summed. Label
+Both are divided by the number of distributions of a sample, unless distributions are summed. Label
 smoothing takes a part ε from onehot(t) and adds ε / K to each class.
 
 Source: Keras' sparse_categorical_crossentropy; the floor 1e-20 is onert's. Label smoothing is that
-of torch.nn.CrossEntropyLoss. Class numbers are
-checked where the data is read: here one out of range is wrapped into it.
+of torch.nn.CrossEntropyLoss. Class numbers are checked when data is read; here, a number out of
+range is wrapped.
 """
 
 import numpy as np
@@ -47,11 +47,11 @@ def scratch(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
 
 def scratch_forward(attrs: CrossEntropyAttrs, s: Specs) -> Specs:
     """Workspace of forward: with label smoothing, also the mean of the logarithms."""
-    found = scratch(attrs, s)
+    specs = scratch(attrs, s)
     if not attrs.label_smoothing:
-        return found
+        return specs
     logs = {} if attrs.from_logits else {"logs": s["x"]}
-    return {**found, "mean": found["picked"], **logs}
+    return {**specs, "mean": specs["picked"], **logs}
 
 
 def find(t: Array, classes: int, at: Array, first: Array) -> None:

@@ -2,8 +2,9 @@
 
 (Σ over pairs of a positive and a negative: 1 if the positive is larger, ½ if both are equal) /
 number of pairs. Exact, from all outputs: they stay in memory, 4 bytes each, until the pass ends.
-For classes, each class against all others, and the mean over the classes that have positives and
-negatives (macro average); for independent flags, all flags together. NaN if no class has both.
+For classes, it is computed for each class against all others and averaged over the classes with
+positives and negatives (macro average); for independent flags, over all flags together. NaN if no
+class has both.
 
 Source: scikit-learn's roc_auc_score with multi_class="ovr", average="macro"; for flags
 average="micro". Probabilities of logits are those of softmax.
@@ -61,7 +62,7 @@ class Auc(Metric):
 
 
 def area(outputs: Array, positive: Array) -> float:
-    """Area under the ROC curve of outputs; NaN without positives or without negatives."""
+    """Computes the area under the ROC curve of outputs; NaN without positives or negatives."""
     order = np.argsort(outputs)
     outputs, positive = outputs[order], positive[order]
     ends = np.flatnonzero(np.append(outputs[1:] != outputs[:-1], True))  # of equal outputs
@@ -75,7 +76,7 @@ def area(outputs: Array, positive: Array) -> float:
 
 
 def softmax(x: Array) -> Array:
-    """Probabilities of rows of logits."""
+    """Computes the probabilities of rows of logits."""
     p = np.exp(x - x.max(axis=1, keepdims=True))
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 

@@ -1,6 +1,6 @@
 """Binary accuracy: fraction of values on the same side of the threshold as their target.
 
-The threshold is the probability 0.5, for logits 0.
+The threshold is the probability 0.5, or the logit 0.
 
 Source: Keras' BinaryAccuracy.
 """

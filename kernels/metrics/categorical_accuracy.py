@@ -1,6 +1,6 @@
 """Categorical accuracy: fraction of positions whose class with the largest output is right.
 
-Along the last axis; of equal values the first counts.
+Both are along the last axis; the first counts if values are equal.
 
 Source: Keras' CategoricalAccuracy.
 """

@@ -1,4 +1,4 @@
-"""Precision: of the positions predicted as a class, the fraction that has it.
+"""Precision: fraction of the positions predicted as a class that have this class.
 
 correct / predicted; 0 for a class that is never predicted. The value is the mean over the classes
 that are true or predicted anywhere (macro average); for independent flags, that of all flags

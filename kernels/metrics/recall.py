@@ -1,4 +1,4 @@
-"""Recall: of the positions of a class, the fraction that is predicted as it.
+"""Recall: fraction of the positions of a class that are predicted as this class.
 
 correct / actual. The value is the mean over the classes that are true or predicted anywhere (macro
 average); for independent flags, that of all flags together, predicted by the threshold 0.5 (micro

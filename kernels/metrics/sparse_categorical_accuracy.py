@@ -1,6 +1,6 @@
 """Sparse categorical accuracy: fraction of positions whose largest output is at the label.
 
-Along the last axis; of equal values the first counts.
+Both are along the last axis; the first counts if values are equal.
 
 Source: Keras' SparseCategoricalAccuracy.
 """

@@ -61,11 +61,13 @@ def of(made: str, geometry: Prepare) -> Compiled:
     """
 
     def shapes(attrs: Attrs, s: Specs) -> Shapes:
-        found = {n: s[n].shape for n in "aby"}
+        shapes_by_name = {n: s[n].shape for n in "aby"}
         if geometry(attrs, s)["long"]:
-            found |= {n: (prod(found[n][:-1]), found[n][-1]) for n in "ay"}
-            found["b"] = found["b"][-2:]
-        return found | {f"d{n}": shape for n, shape in found.items()}
+            shapes_by_name |= {
+                n: (prod(shapes_by_name[n][:-1]), shapes_by_name[n][-1]) for n in "ay"
+            }
+            shapes_by_name["b"] = shapes_by_name["b"][-2:]
+        return shapes_by_name | {f"d{n}": shape for n, shape in shapes_by_name.items()}
 
     def sums_rows(attrs: Attrs, s: Specs) -> bool:
         return made == "db" and bool(geometry(attrs, s)["long"])

@@ -59,9 +59,9 @@ def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
 
 def function(name: str) -> Callable[..., None]:
     """Returns a compiled kernel for the instruction set in use; it checks its arguments."""
-    found: Any = getattr(load(), f"{name}_{kernels_in_use()}")
-    found.argtypes, found.restype = argument_types(name), None
-    return found  # type: ignore[no-any-return]  # ctypes' own
+    kernel: Any = getattr(load(), f"{name}_{kernels_in_use()}")
+    kernel.argtypes, kernel.restype = argument_types(name), None
+    return kernel  # type: ignore[no-any-return]  # ctypes' own
 
 
 def bind(name: str, *arguments: Any) -> Callable[[], None]:

@@ -56,14 +56,14 @@ def _open() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _mismatch(library: ctypes.CDLL) -> str:
-    """Describes how the library's structs differ from this package's; empty if they agree."""
+    """Describes how the library's structs differ from the package's; empty if they agree."""
     if not hasattr(library, "exports"):
         return "it has no table of its kernels"
-    found = read_exports(library).structs
+    actual = read_exports(library).structs
     wanted = {name: ctypes.sizeof(struct) for name, struct in STRUCTS.items()}
-    wrong = [n for n in {*found, *wanted} if found.get(n) != wanted.get(n)]
+    wrong = [n for n in {*actual, *wanted} if actual.get(n) != wanted.get(n)]
     return "; ".join(
-        f"{n} has {found.get(n, 0)} bytes, not {wanted.get(n, 0)}" for n in sorted(wrong)
+        f"{n} has {actual.get(n, 0)} bytes, not {wanted.get(n, 0)}" for n in sorted(wrong)
     )
 
 
@@ -71,14 +71,14 @@ def read_exports(library: ctypes.CDLL) -> Exports:
     """Reads the table in src/module.c."""
     library.exports.restype = ctypes.POINTER(_Entry)
     entries = library.exports()
-    found: dict[str, dict[str, int | str]] = {"limit": {}, "struct": {}, "kernel": {}}
+    table: dict[str, dict[str, int | str]] = {"limit": {}, "struct": {}, "kernel": {}}
     k = 0
     while entries[k].name:
         entry = entries[k]
         value = entry.arguments.decode() if entry.arguments else entry.value
-        found[entry.kind.decode()][entry.name.decode()] = value
+        table[entry.kind.decode()][entry.name.decode()] = value
         k += 1
-    return Exports(*(MappingProxyType(d) for d in found.values()))  # type: ignore[arg-type]
+    return Exports(*(MappingProxyType(d) for d in table.values()))  # type: ignore[arg-type]
 
 
 def load() -> ctypes.CDLL | None:
@@ -86,7 +86,8 @@ def load() -> ctypes.CDLL | None:
 
     Raises:
         LibraryError: if it was not compiled from this package's sources, unless ODT_KERNELS=numpy.
-            NumPy kernels are no substitute: they compute other bits and are several times slower.
+            There is no fallback to NumPy kernels, whose results differ in rounding and which are
+            several times slower.
     """
     library, wrong = _open()
     if not wrong:

@@ -27,7 +27,7 @@ def watch_mapped(memory: Array) -> ctypes.c_int | None:
 
 
 def forget_mapped(mark: ctypes.c_int) -> None:
-    """Ends the watch; to be called before the memory is unmapped."""
+    """Ends the watch; must be called before the memory is unmapped."""
     library = load()
     assert library is not None, "there is a mark"
     library.forget_mapped(ctypes.byref(mark))

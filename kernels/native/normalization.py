@@ -8,8 +8,8 @@ from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
-    found = [s[n] for n in ("x", "gamma", "beta") if n in s]
-    return all(spec.dtype == FLOAT and spec.size for spec in found)
+    specs = [s[n] for n in ("x", "gamma", "beta") if n in s]
+    return all(spec.dtype == FLOAT and spec.size for spec in specs)
 
 
 def l2(smallest: float) -> tuple[Compiled, Compiled]:

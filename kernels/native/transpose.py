@@ -16,7 +16,7 @@ def transpose_shape(shape: tuple[int, ...], axes: Sequence[int]) -> TransposeSha
     if outer:
         inner = next((k for k, (_, x, _) in enumerate(outer) if x == 1), -1)
         lines, x_line_stride, y_line_stride = outer.pop(inner)
-    found = TransposeShape(
+    shape_struct = TransposeShape(
         rank=len(outer),
         lines=lines,
         length=length,
@@ -25,8 +25,8 @@ def transpose_shape(shape: tuple[int, ...], axes: Sequence[int]) -> TransposeSha
         y_line_stride=y_line_stride,
     )
     for k, (size, x, y) in enumerate(outer):
-        found.sizes[k], found.x[k], found.y[k] = size, x, y
-    return found
+        shape_struct.sizes[k], shape_struct.x[k], shape_struct.y[k] = size, x, y
+    return shape_struct
 
 
 def remaining(shape: tuple[int, ...], axes: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -34,16 +34,16 @@ def remaining(shape: tuple[int, ...], axes: Sequence[int]) -> list[tuple[int, in
 
     Axes of length 1 are removed, and neighbouring axes of x that stay neighbours are merged.
     """
-    found: list[tuple[int, int, int]] = []
+    merged: list[tuple[int, int, int]] = []
     for k, axis in enumerate(axes):
         size, x = shape[axis], prod(shape[axis + 1 :])
         y = prod(shape[a] for a in axes[k + 1 :])
         if size == 1:
             continue
-        if found and found[-1][1] == size * x:
-            size *= found.pop()[0]
-        found.append((size, x, y))
-    return found
+        if merged and merged[-1][1] == size * x:
+            size *= merged.pop()[0]
+        merged.append((size, x, y))
+    return merged
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:

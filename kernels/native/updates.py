@@ -19,7 +19,7 @@ def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:
     run = function(name)
     p, *slots = map(argument, arrays)
     size = arrays[0].size
-    known: list[Any] = [None, None]  # gradients come from the same array each time
+    known: list[Any] = [None, None]  # gradients are passed in the same array each time
 
     def update(gradient: Array, *numbers: float) -> None:
         if known[0] is not gradient:

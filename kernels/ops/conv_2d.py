@@ -79,8 +79,8 @@ def forward(
 
 
 def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
-    found = window_workspace(attrs, s)
-    return {**found, "part": s["w"]} if found else found
+    specs = window_workspace(attrs, s)
+    return {**specs, "part": s["w"]} if specs else specs
 
 
 def grad_w(

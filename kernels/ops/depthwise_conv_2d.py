@@ -66,10 +66,10 @@ def by_filter(a: Array, channels: int) -> Array:
 def scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """Workspace: padded images, and the filters of a joined row."""
     (_, v), source = geometry(attrs, s).values()
-    found = padded_images(source, s["x"].dtype)
+    specs = padded_images(source, s["x"].dtype)
     if joins(v.reading, source.channels, s["w"].shape[3]):
-        found["filters"] = TensorSpec((s["w"].size * v.out,), s["w"].dtype)
-    return found
+        specs["filters"] = TensorSpec((s["w"].size * v.out,), s["w"].dtype)
+    return specs
 
 
 def forward(
@@ -103,10 +103,10 @@ def filter_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """Workspace: padded images, and the sums of one tap over a tile and over a joined row."""
     (_, v), source = geometry(attrs, s).values()
     units, dtype = s["w"].shape[3], s["w"].dtype
-    found = {**padded_images(source, dtype), "part": TensorSpec((units,), dtype)}
+    specs = {**padded_images(source, dtype), "part": TensorSpec((units,), dtype)}
     if joins(v.reading, source.channels, units):
-        found["row"] = TensorSpec((v.out * units,), dtype)
-    return found
+        specs["row"] = TensorSpec((v.out * units,), dtype)
+    return specs
 
 
 def grad_w(
@@ -145,18 +145,18 @@ def back_scratch(attrs: ConvAttrs, s: Specs) -> Specs:
     """Workspace: padded images, the filters of a joined row, and results that are not adjacent."""
     _, source, pairs = back_geometry(attrs, s).values()
     dtype, channels = s["dy"].dtype, s["dx"].shape[3]
-    found = padded_images(source, dtype)
+    specs = padded_images(source, dtype)
     is_strided = max(attrs.stride) > 1
-    if is_strided and "padded" not in found:
-        return found  # one tile of all images: results would grow with the batch
+    if is_strided and "padded" not in specs:
+        return specs  # one tile of all images: results would grow with the batch
     joined_pairs = [(a, b) for a, b in pairs if joins(b.reading, channels, s["w"].shape[3])]
     if joined_pairs:
         cols = max(b.reading.count for _, b in joined_pairs)
-        found["filters"] = TensorSpec((s["w"].size * cols,), dtype)
+        specs["filters"] = TensorSpec((s["w"].size * cols,), dtype)
     if joined_pairs and is_strided:
         size = max(a.reading.count * b.reading.count for a, b in joined_pairs) * channels
-        found["result"] = TensorSpec((found["padded"].shape[0] * size,), dtype)
-    return found
+        specs["result"] = TensorSpec((specs["padded"].shape[0] * size,), dtype)
+    return specs
 
 
 def grad_x(

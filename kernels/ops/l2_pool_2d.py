@@ -35,8 +35,8 @@ def forward(
 
 
 def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
-    found = back_workspace(attrs, s)
-    return {**found, "positive": TensorSpec(found["part"].shape, np.dtype(bool))}
+    specs = back_workspace(attrs, s)
+    return {**specs, "positive": TensorSpec(specs["part"].shape, np.dtype(bool))}
 
 
 def grad_x(

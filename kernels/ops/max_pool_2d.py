@@ -60,14 +60,14 @@ def back_scratch(attrs: PoolAttrs, s: Specs) -> Specs:
     source, y, dtype = source_of(attrs, s["x"]), s["y"], s["x"].dtype
     images = fitting_images(source, dtype.itemsize)
     part = (images, *y.shape[1:])
-    found = {
+    specs = {
         "is_max": TensorSpec(part, BOOL),
         "assigned": TensorSpec(part, BOOL),
         "gradient": TensorSpec(part, dtype),
     }
     if source.is_padded:
-        found["padded"] = found["dpadded"] = source.padded(images, dtype)
-    return found
+        specs["padded"] = specs["dpadded"] = source.padded(images, dtype)
+    return specs
 
 
 def grad_x(

@@ -34,7 +34,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> MirrorAttrs:
 
 
 def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
-    found = infer_pad(attrs.pad, s)
+    padded = infer_pad(attrs.pad, s)
     x = s["x"]
     most = [n - 1 + (attrs.mode == 1) for n in x.shape]
     if any(max(pair) > m for pair, m in zip(attrs.pad.pads, most, strict=True)):
@@ -42,7 +42,7 @@ def infer(attrs: MirrorAttrs, s: Specs) -> Specs:
             f"paddings must be at most the values that can be mirrored, {tuple(most)}, "
             f"but got {attrs.pad.pads}, x {x}"
         )
-    return found
+    return padded
 
 
 def mixes_samples(attrs: MirrorAttrs, s: Specs, batched: Names) -> bool:

@@ -24,10 +24,10 @@ class OneHotAttrs:
 
     def place(self, rank: int) -> int:
         """Returns the position of the new axis in y."""
-        found = self.axis + rank + 1 if self.axis < 0 else self.axis
-        if not 0 <= found <= rank:
+        axis = self.axis + rank + 1 if self.axis < 0 else self.axis
+        if not 0 <= axis <= rank:
             raise ShapeError(f"axis must be −1 … {rank}, but got {self.axis}")
-        return found
+        return axis
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> OneHotAttrs:

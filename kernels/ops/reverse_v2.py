@@ -20,10 +20,10 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> Axes:
 
 
 def resolved(axes: Axes, rank: int) -> set[int]:
-    found = [a + rank if a < 0 else a for a in axes]
-    if len(set(found)) != len(found) or not all(0 <= a < rank for a in found):
+    positive = [a + rank if a < 0 else a for a in axes]
+    if len(set(positive)) != len(positive) or not all(0 <= a < rank for a in positive):
         raise ShapeError(f"axes must be different ones of x, but got {axes}, x of rank {rank}")
-    return set(found)
+    return set(positive)
 
 
 def infer(axes: Axes, s: Specs) -> Specs:

@@ -20,17 +20,17 @@ class SliceAttrs:
 
     def at(self, x: TensorSpec) -> tuple[slice, ...]:
         """Returns the index of the slice in x."""
-        found = []
+        slices = []
         if len(self.begin) == len(self.size) == len(x.shape):
             for b, n, length in zip(self.begin, self.size, x.shape, strict=True):
                 end = length if n == -1 else b + n
                 if 0 <= b <= end <= length:
-                    found.append(slice(b, end))
-        if len(found) != len(x.shape):
+                    slices.append(slice(b, end))
+        if len(slices) != len(x.shape):
             raise ShapeError(
                 f"begin and size must stay inside x, but got {self.begin}, {self.size}, x {x}"
             )
-        return tuple(found)
+        return tuple(slices)
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> SliceAttrs:

@@ -31,10 +31,10 @@ def lengths(attrs: SplitVAttrs, x: TensorSpec) -> tuple[int, ...]:
     """Returns the lengths of the parts, with −1 replaced."""
     length = x.shape[place(attrs.axis, len(x.shape))]
     left = length - sum(n for n in attrs.sizes if n != -1)
-    found = tuple(left if n == -1 else n for n in attrs.sizes)
-    if not found or attrs.sizes.count(-1) > 1 or min(found) < 0 or sum(found) != length:
+    resolved = tuple(left if n == -1 else n for n in attrs.sizes)
+    if not resolved or attrs.sizes.count(-1) > 1 or min(resolved) < 0 or sum(resolved) != length:
         raise ShapeError(f"sizes must make up axis {attrs.axis} of x, but got {attrs.sizes}, x {x}")
-    return found
+    return resolved
 
 
 def infer(attrs: SplitVAttrs, s: Specs) -> Specs:

@@ -22,10 +22,10 @@ class TransposeAttrs:
     def axes(self, x: TensorSpec) -> tuple[int, ...]:
         """Returns the permutation with axes counted from 0."""
         rank = len(x.shape)
-        found = tuple(p + rank if p < 0 else p for p in self.perm)
-        if sorted(found) != list(range(rank)):
+        axes = tuple(p + rank if p < 0 else p for p in self.perm)
+        if sorted(axes) != list(range(rank)):
             raise ShapeError(f"perm must hold each axis of x once, but got {self.perm}, x {x}")
-        return found
+        return axes
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> TransposeAttrs:

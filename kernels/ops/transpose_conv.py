@@ -87,8 +87,8 @@ def window_workspace(attrs: TransposeConvAttrs, s: Specs) -> Specs:
 
 
 def filter_workspace(attrs: TransposeConvAttrs, s: Specs) -> Specs:
-    found = window_workspace(attrs, s)
-    return {**found, "part": found["filters"]}
+    specs = window_workspace(attrs, s)
+    return {**specs, "part": specs["filters"]}
 
 
 def forward(

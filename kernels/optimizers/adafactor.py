@@ -61,7 +61,7 @@ def slot_specs(attrs: AdafactorAttrs, p: TensorSpec) -> Specs:
 
 
 def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
-    """Slices of the rows and columns of a matrix, each of at most TILE elements."""
+    """Yields slices of the rows and columns of a matrix, each of at most TILE elements."""
     height, width = shape
     some = max(TILE // width, 1)
     for row in range(0, height, some):
@@ -70,7 +70,7 @@ def blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 
 
 def scratch(work: Array, a: Array) -> Array:
-    """Scratch memory of an array's shape, and its contents as a vector."""
+    """Returns scratch memory with an array's shape, and its contents as a vector."""
     return work[: a.size].reshape(a.shape)
 
 
@@ -103,7 +103,7 @@ def run(
         average(v.reshape(shape, copy=False), g, rate, work[0])
 
     def update(block: Block) -> Array:
-        """The update u of a block, in scratch memory."""
+        """Computes the update u of a block, in scratch memory."""
         u = scratch(work[0], g[block])
         if rows is not None and columns is not None:
             np.multiply(rows[block[0], None], columns[None, block[1]], out=u)
@@ -127,14 +127,14 @@ def run(
 
 
 def scratch_copy(work: Array, a: Array) -> Array:
-    """A copy in scratch memory."""
+    """Copies an array to scratch memory."""
     copy = scratch(work, a)
     np.copyto(copy, a)
     return copy
 
 
 def average(v: Array, g: Array, rate: float, work: Array) -> None:
-    """v ← v + rate (g² − v), block by block."""
+    """Computes v ← v + rate (g² − v), block by block."""
     for block in blocks(v.shape):
         squares = scratch(work, g[block])
         np.multiply(g[block], g[block], out=squares)
@@ -144,7 +144,7 @@ def average(v: Array, g: Array, rate: float, work: Array) -> None:
 
 
 def average_factors(rows: Array, columns: Array, g: Array, rate: float, work: Array) -> None:
-    """Moves the moments of rows and columns by the rate towards those of g²."""
+    """Moves the moments of rows and columns towards those of g², by a rate."""
     np.multiply(rows, 1 - rate, out=rows)
     np.multiply(columns, 1 - rate, out=columns)
     for block in blocks(g.shape):

@@ -39,7 +39,7 @@ def slot_specs(attrs: AdamAttrs, p: TensorSpec) -> Specs:
 
 @cache
 def table(signed: bool, dtype: np.dtype[Any]) -> Array:
-    """The 256 values of a code, ascending."""
+    """Returns the 256 values of a code, ascending."""
     values = [0.0, 1.0]
     for i in range(7):
         edges = np.linspace(0.1, 1.0, 2 ** (i + (not signed)) + 1)
@@ -50,7 +50,7 @@ def table(signed: bool, dtype: np.dtype[Any]) -> Array:
 
 @cache
 def borders(signed: bool, dtype: np.dtype[Any]) -> Array:
-    """The midpoints between the values of a code."""
+    """Returns the midpoints between the values of a code."""
     values = table(signed, dtype)
     return (values[1:] + values[:-1]) / 2
 

@@ -4,7 +4,7 @@ u = sign(β₁ m + (1 − β₁) g)
 p ← p − lr (u + λ p)                 decoupled weight decay λ
 m ← β₂ m + (1 − β₂) g
 
-Every weight moves by lr in a step: take a learning rate 3 to 10 times smaller than Adam's.
+Every weight changes by lr in a step: use a learning rate 3 to 10 times smaller than Adam's.
 
 Source: Chen et al., Symbolic Discovery of Optimization Algorithms, 2023, with its defaults.
 """

@@ -1,4 +1,4 @@
-"""Augmentation on the fly: random changes of the training samples, made anew in each epoch."""
+"""Augmentation on the fly: random changes of the training samples, different in each epoch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,13 +43,13 @@ __all__ = [
 
 
 def chosen(augment: Any) -> tuple[Augmentation, ...]:
-    """The augmentations that an argument of `fit` names.
+    """Returns the augmentations that an argument of `fit` selects.
 
     Args:
-        augment: as in `fit`.
+        augment: argument of `fit`.
 
     Raises:
-        OptionError: if a name or a value is not known.
+        OptionError: if a name is unknown or a value is invalid.
     """
     return parse_augmentations(augment)
 
@@ -80,7 +80,7 @@ def pipeline(
 
 
 def batches_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: Any) -> int:
-    """Bytes of the batches that a pipeline prepares.
+    """Returns the bytes of the batches that a pipeline prepares.
 
     Args:
         specs: specs of one sample of each input and target.

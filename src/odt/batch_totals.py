@@ -6,7 +6,7 @@ from odt.core.training.trainer import Trainer
 
 
 class BatchTotals:
-    """Loss and metrics of the batches of an iterable, as those of all samples together.
+    """Loss and metrics over all samples of an iterable of batches.
 
     Attributes:
         samples: number of samples so far.
@@ -18,7 +18,7 @@ class BatchTotals:
         self._loss, self._steps, self._seconds = 0.0, 0, 0.0
 
     def add(self, batch: DataSet, *, update: bool) -> Result:
-        """Loss and metrics of a batch alone, with a training step if `update`."""
+        """Returns loss and metrics of one batch; runs a training step if `update`."""
         result = self._core.batch(batch, batch.length, self._metrics, update=update)
         self.samples += batch.length
         self._loss += result.loss * batch.length
@@ -28,6 +28,6 @@ class BatchTotals:
 
     @property
     def result(self) -> Result:
-        """Loss and metrics of all batches; the loss is the mean of their losses by samples."""
+        """Returns loss and metrics of all batches; the loss is the mean over samples."""
         values = {name: metric.value() for name, metric in self._metrics.items()}
         return Result(self._loss / self.samples, values, self._steps, self._seconds)

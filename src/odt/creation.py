@@ -29,7 +29,7 @@ STANDARDIZED = "mean and std"  # a step of gen-datafile
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a model for some data must look like.
+    """Form of a model for given data.
 
     Attributes:
         inputs: the inputs, as float32.
@@ -37,7 +37,7 @@ class Form:
         path, target_path: files of inputs and targets; empty for arrays.
         output_shape: shape of a sample of the output; empty without targets.
         activation: softmax, sigmoid or linear.
-        loss: the loss that fits the targets.
+        loss: default loss for the targets.
         classes: names of the classes; empty if they are not known.
         standardized: whether the inputs were standardized when the file was made.
     """
@@ -58,8 +58,8 @@ def form_of(like: Path | tuple[Any, Any]) -> Form:
 
     Args:
         like: path of a data file, of a folder of gen-datafile with the part train, or a pair of
-            arrays (inputs, targets). The targets of a file are in the file that its JSON names, or
-            has the same name with "output" for "input".
+            arrays (inputs, targets). The targets of a file are in the file that its JSON file
+            names, or in the file with "output" for "input" in its name.
 
     Raises:
         DataError: if the data cannot be read, or have several inputs or targets.
@@ -99,27 +99,27 @@ def new_model(
     seed: int = 0,
     file_format: Literal["tflite", "circle"] = "tflite",
 ) -> Model:
-    """Makes a small model with random weights, to train from nothing.
+    """Makes a small model with random weights, to train from scratch.
 
     Args:
         kind: mlp: fully connected layers; cnn: convolutions of 3×3, each with max pooling; ds-cnn:
             depthwise-separable convolutions; autoencoder: fully connected layers whose target is
-            the input; lstm: recurrent layers over the time axis, the first of a sample.
+            the input; lstm: recurrent layers over time, the first axis of a sample.
         like: data for which the model is: path of a data file or of a folder of gen-datafile, or
             a pair of arrays (x, y). Input shape, outputs and activation follow from it.
-        input_shape: shape of a sample, without `like`.
+        input_shape: shape of a sample, if `like` is left out.
         outputs: number of classes or values of the output, or the shape of a sample of it.
-        activation: softmax for classes of which each sample has one, sigmoid for classes that do
-            not exclude each other, linear for values. Default: that which fits `like`, else
-            softmax.
+        activation: softmax if each sample has one class, sigmoid if classes do not exclude each
+            other, linear for regression. Default: as in `like`, else softmax.
         hidden: units of the hidden layers. Default: 128 for an mlp, 64 for a cnn, none for an
             lstm, 64 and 16 for the encoder of an autoencoder, whose decoder mirrors it.
         filters: output channels of the convolutions. Default: 16, 32, 64, 64, … for a cnn, at
             least two, until height or width is at most 8; 64 for a ds-cnn.
         blocks: number of depthwise-separable convolutions. Default: 4.
         units: units of the LSTM layers. Default: one layer of 32.
-        normalize: begin with layers that subtract the mean and divide by the standard deviation of
-            each feature or channel of `like`; linear outputs end with the inverse for the targets.
+        normalize: whether the first layers subtract the mean and divide by the standard deviation
+            of each feature or channel of `like`; for linear outputs, the last layers invert this
+            for the targets.
         seed: random seed of the weights.
         file_format: "tflite" or "circle".
 
@@ -145,7 +145,7 @@ def new_model(
     elif form and form.output_shape:
         wanted = form.output_shape
     else:
-        rule = "must be the number of classes or values where no targets show it"
+        rule = "must be given if there are no targets"
         raise OptionError("outputs", rule, "none")
     if kind != "autoencoder":
         fits = form is not None and form.output_shape == wanted
@@ -164,11 +164,11 @@ def new_model(
 
 
 def _normalized(new: NewModel, form: Form | None) -> NewModel:
-    """The model with layers that scale inputs and linear outputs as the data are."""
+    """Returns the model with layers that normalize inputs and scale linear outputs to the data."""
     if form is None:
         raise OptionError("normalize", "must be given with `like=`", "no data")
     if form.standardized:
-        rule = "must not be given for data that gen-datafile has standardized"
+        rule = "must be left out for data that gen-datafile has standardized"
         raise OptionError("normalize", rule, form.inputs.name)
     inputs = scaling_of(form.inputs)
     outputs: Scaling | None = inputs
@@ -181,7 +181,7 @@ def _normalized(new: NewModel, form: Form | None) -> NewModel:
 
 
 def scaling_of(column: Column) -> Scaling:
-    """Mean and standard deviation of the entries of the last axis; a deviation of 0 becomes 1.
+    """Returns mean and standard deviation along the last axis; a deviation of 0 becomes 1.
 
     Args:
         column: float32 samples.
@@ -199,7 +199,9 @@ def scaling_of(column: Column) -> Scaling:
         moments.append(total / (column.length * max(1, column.spec.size // features)))
     mean, std = moments[0], np.sqrt(moments[1])
     if not np.isfinite(std).all():
-        raise DataError(f"{column.name}: must hold finite values to normalize, but got others.")
+        raise DataError(
+            f"{column.name}: must hold only finite values to normalize, but got others."
+        )
     return Scaling(mean, np.where(std > 1e-6 * np.maximum(1, abs(mean)), std, 1.0))
 
 
@@ -241,7 +243,7 @@ def _open_one(path: str) -> tuple[Column, Sidecar | None]:
 
 
 def _as_float(column: Column, path: str | None) -> Column:
-    """The column as a model reads it: float32, scaled as the JSON of the file says."""
+    """Returns the column as a model reads it: float32, scaled as the file's JSON file says."""
     spec = TensorSpec(column.spec.shape, FLOAT32)
     if path is None:
         return replace(column, spec=spec)
@@ -249,7 +251,7 @@ def _as_float(column: Column, path: str | None) -> Column:
 
 
 def _target_path(path: str, sidecar: Sidecar | None) -> str:
-    """The file of the targets beside a file of inputs; empty if there is none."""
+    """Returns the file of targets next to a file of inputs; empty if there is none."""
     files = sidecar.recipe.get("files", {}) if sidecar else {}
     folder, own = os.path.split(path)
     name = File(str(files.get("output", ""))).name or own.replace("input", "output")
@@ -261,14 +263,14 @@ def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: st
     """Finds output shape, activation and loss from the values of the targets."""
     spec = targets.spec
     shape = spec.shape or (1,)
-    found = replace(form, targets=targets, target_path=path, output_shape=shape)
+    updated = replace(form, targets=targets, target_path=path, output_shape=shape)
     names = sidecar.classes or tuple(sidecar.recipe.get("tags", ())) if sidecar else ()
-    found = replace(found, classes=names if len(names) == shape[-1] else ())
+    updated = replace(updated, classes=names if len(names) == shape[-1] else ())
     if spec.dtype.kind in "iub" and spec.size == 1:
         most = max(int(rows.max()) for _, rows in targets.blocks())
         count = max(len(names), most + 1, 2)
         return replace(
-            found,
+            updated,
             output_shape=(count,),
             classes=names if len(names) == count else (),
             activation="softmax",
@@ -279,7 +281,7 @@ def _with_targets(form: Form, targets: Column, sidecar: Sidecar | None, path: st
         is_binary = bool(np.isin(rows, (0, 1)).all())
         is_one_hot = is_one_hot and bool((rows.sum(axis=1) == 1).all())
         if not is_binary:
-            return found
+            return updated
     if is_one_hot and len(shape) == 1 and math.prod(shape) > 1:
-        return replace(found, activation="softmax", loss="categorical_crossentropy")
-    return replace(found, activation="sigmoid", loss="binary_crossentropy")
+        return replace(updated, activation="softmax", loss="categorical_crossentropy")
+    return replace(updated, activation="sigmoid", loss="binary_crossentropy")

@@ -47,7 +47,7 @@ class DataSet:
 
 
 def recorded(x: Any) -> Record | None:
-    """The preprocessing record beside the data file with the inputs; None if there is none.
+    """Reads the preprocessing record next to the data file of the inputs; None if there is none.
 
     Args:
         x: a DataSet, or inputs; arrays have no record.

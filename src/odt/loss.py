@@ -34,14 +34,14 @@ def load_loss(text: str) -> str:
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
         for name in path.split("."):
-            found = getattr(found, name)
+            value = getattr(value, name)
     except Exception as e:  # code of the user may raise any exception
         raise OptionError("loss", f"{text} must be a Python object, module:object", e) from e
     finally:
         sys.path.remove(here)
-    return add_loss(found, text)
+    return add_loss(value, text)
 
 
 def add_loss(loss: Any, name: str = "") -> str:

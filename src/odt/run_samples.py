@@ -22,10 +22,10 @@ class Samples:
         count: number of these samples.
         order: order of the training samples in each epoch.
         validation: numbers of the validation samples in `all`.
-        labels: class of each training sample; None if the targets are no classes, or there is no
+        labels: class of each training sample; None if the targets are not classes, or without
             validation.
         judged: class of each validation sample, or None.
-        held: validation samples of their own; None for those that are split off.
+        held: separate validation samples; None if they are split off.
     """
 
     data: DataSet
@@ -88,11 +88,11 @@ def arrange(
         shuffle: whether to shuffle the samples in each epoch.
         seed: random seed of the order and of the split.
         drop_last: whether to leave out a last batch that is not full.
-        held: validation samples of their own.
+        held: separate validation samples.
 
     Raises:
-        OptionError: if samples are split off beside `held`, or the data has fewer samples than
-            wanted, or too few to train.
+        OptionError: if samples are split off although `held` is given, or the data has fewer
+            samples than wanted, or too few to train.
     """
     if length is not None and length > data.length:
         raise OptionError(

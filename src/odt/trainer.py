@@ -205,7 +205,7 @@ class Trainer(InferenceTrainer):
         """Bytes of the batches that an augmentation prepares.
 
         Args:
-            augment: as in `fit`.
+            augment: argument of `fit`.
         """
         if not augment:
             return 0

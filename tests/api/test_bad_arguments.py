@@ -76,8 +76,11 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a decay above 1": ({"hyper_parameters": {"beta_1": 5}}, "`beta_1=`: must be a number, 0 or"),
     "an epsilon that is NaN": ({"optimizer": odt.Adam(epsilon=np.nan)}, "`epsilon=`: must be"),
     "momentum of a word": ({"optimizer": odt.SGD(momentum="a")}, "`momentum=`: must be a number"),  # type: ignore[arg-type]
-    "more than all channels": ({"sparse": {"*": 2}}, "`sparse=`: must be fractions above 0, up"),
-    "no channels": ({"sparse": {"*": np.nan}}, "`sparse=`: must be fractions above 0, up to 1"),
+    "more than all channels": ({"sparse": {"*": 2}}, "`sparse=`: must be fractions above 0 and"),
+    "no channels": (
+        {"sparse": {"*": np.nan}},
+        "`sparse=`: must be fractions above 0 and at most 1",
+    ),
     "no metric": ({"metrics": ["f2"]}, "`metrics=`: must be one of `accuracy`"),
     "no selection": ({"trainable": "fc*"}, "`trainable=`: must be last(…)"),
     "a broken number of operators": ({"trainable": odt.last(1.5)}, "`last=`: must be a whole"),  # type: ignore[arg-type]

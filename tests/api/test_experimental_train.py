@@ -269,7 +269,7 @@ def test_an_array_is_a_list_along_its_first_axis(tmp_path: Path) -> None:
         ("a.txt", (2, 6), "must be a .npy, .bin or .raw file"),
         ([1, 2], None, "must be arrays"),
         ([], None, "must be arrays"),
-        ([np.zeros(3), np.zeros(4)], None, "one length, but got"),
+        ([np.zeros(3), np.zeros(4)], None, "the same length, but got"),
     ],
 )
 def test_data_that_does_not_fit_is_refused(

@@ -253,7 +253,7 @@ def test_gradients_that_are_kept_are_planned() -> None:
     [
         ({"clip_norm": 1.0, "clip_value": 1.0}, "must not be given together"),
         ({"clip_norm": float("nan")}, "`clip_norm=`: must be a number above 0"),
-        ({"ema": 1.0}, "`ema=`: must be from 0, for none, to less than 1, but got 1"),
+        ({"ema": 1.0}, "`ema=`: must be 0 for none, or a number below 1, but got 1"),
         ({"accumulate": 0}, "`accumulate=`: must be a whole number of at least 1, but got 0"),
     ],
 )

@@ -170,7 +170,7 @@ def test_defaults_learn_classes_and_series() -> None:
     ("words", "message"),
     [
         (["mlp", "-o", "m.tflite"], "one of them must be given, but got none"),
-        (["mlp", "--input-shape", "3", "-o", "m.tflite"], "--outputs: must be the number"),
+        (["mlp", "--input-shape", "3", "-o", "m.tflite"], "--outputs: must be given if"),
         (["mlp", "--input-shape", "3", "--outputs", "2", "-o", "m.h5"], "must end in .circle"),
         (["mlp", "--input-shape", "3", "--outputs", "2", "-o", "no/m.tflite"], "no such file or"),
         (

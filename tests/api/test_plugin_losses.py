@@ -106,5 +106,7 @@ def test_a_checkpoint_imports_nothing(tmp_path: Path) -> None:
     from odt.kernels.registry import LOSSES
 
     del LOSSES._added[name]
-    with pytest.raises(odt.ModelError, match="is a loss of a Python module and must be given"):
+    with pytest.raises(
+        odt.ModelError, match="is a custom loss of a Python module and must be given"
+    ):
         odt.Trainer(MODEL, checkpoint=tmp_path / "c.odt")

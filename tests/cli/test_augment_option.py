@@ -68,7 +68,7 @@ def test_a_checkpoint_holds_the_augmentation(tmp_path: Path) -> None:
         ),
         (
             ("--augment", "mixup", "--memory-budget", "4MB"),
-            "beside prepared batches of 0.4MB",
+            "with prepared batches of 0.4MB",
         ),
     ],
 )

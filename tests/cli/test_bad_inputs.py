@@ -170,7 +170,7 @@ ROWS = {
     "a batch larger than the data": Bad(TRAIN + " --batch-size 65 --drop-last", "at most 64"),
     "a batch of none": Bad(TRAIN + " --batch-size 0", "batch-size", status=2),
     "nothing left to train": Bad(
-        TRAIN + " --validation-split 1", "must leave some of 64 samples to train"
+        TRAIN + " --validation-split 1", "must leave some of the 64 samples for training"
     ),
     "a split above 1": Bad(TRAIN + " --validation-split 1.5", "must be 0 … 1, but got 1.5"),
     "a micro-batch above the batch": Bad(TRAIN + " --micro-batch 33", "at most the batch size"),
@@ -189,7 +189,7 @@ ROWS = {
         use(SOFTMAX.parents[1] / "mnist" / "model.circle"),
     ),
     "an export into no folder": Bad(TRAIN + " --export-circle {d}/no/out.circle", "out.circle"),
-    "an export onto a folder": Bad(TRAIN + " --export-circle {d}", "is no file"),
+    "an export onto a folder": Bad(TRAIN + " --export-circle {d}", "is not a file"),
     "an array of another shape": Bad(
         "train {d}/model.circle --load-input {d}/x.npy --load-expected {d}/t.bin",
         "a sample must have 784 elements",

@@ -145,7 +145,7 @@ def test_a_model_too_large_to_test_is_unknown(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(f"odt.core.training.self_test.{name}", 1000)
     result = check(MLP_SM / "model.circle")
     assert result.exit_code == 0
-    assert "?    test: cannot tell: too large, " in result.stdout
+    assert "?    test: unknown: too large, " in result.stdout
     assert result.stdout.endswith("Unknown whether the model can be trained.\n")
 
 
@@ -153,7 +153,7 @@ def test_a_test_that_takes_too_long_is_unknown(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("odt.core.training.self_test.MOST_SECONDS", 1e-5)
     result = check(MODELS / "tflm-magic-wand-float.tflite")
     assert result.exit_code == 0
-    assert "?    test: cannot tell: the test would take too long" in result.stdout
+    assert "?    test: unknown: the test would take too long" in result.stdout
 
 
 @pytest.mark.parametrize(("work", "samples", "weights"), [(10**12, 8, 8), (2 * 10**7, 2, 2)])
@@ -211,7 +211,7 @@ def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
     begin = model.add_operator("ABS", (y,), (1, 4))
     z = model.add_dense(model.add_dense(begin, 3), 2)
     assert blocked(model, tmp_path, z) == [
-        'blocked: node 1 (CUSTOM:FlexErf), tensor 4 ("tensor_4"): is TensorFlow\'s own (Flex), '
+        'blocked: node 1 (CUSTOM:FlexErf), tensor 4 ("tensor_4"): is a TensorFlow operator (Flex), '
         "which only TensorFlow computes",
         'blocked: node 2 (CUSTOM:Magic), tensor 5 ("tensor_5"): is a custom operator, which only '
         "its own library computes",

@@ -54,9 +54,9 @@ def test_training_prints_the_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
-        ("", "must be a file of JSON"),
-        ("{", "must be a file of JSON"),
-        ("[" * 100_000, "must be a file of JSON"),
+        ("", "must be a JSON file"),
+        ("{", "must be a JSON file"),
+        ("[" * 100_000, "must be a JSON file"),
         ([], "must be an object, but got []"),
         ({**LEAST, "major-version": "2"}, 'major-version must be 1, but got "2"'),
         ({"model-types": ["circle"]}, "models must be a list of one text, but got nothing"),
@@ -71,7 +71,7 @@ def test_training_prints_the_package(tmp_path: Path) -> None:
         ({**LEAST, "models": ["none.circle"]}, "none.circle: must be a readable file"),
         ({"models": ["m.circle"]}, "model-types must be a list of one text, but got nothing"),
         ({**LEAST, "model-types": ["tvn"]}, 'must be circle or tflite, but got "tvn"'),
-        ({**LEAST, "model-types": ["tflite"]}, "what the model is, circle, but got tflite"),
+        ({**LEAST, "model-types": ["tflite"]}, "the model's type, circle, but got tflite"),
     ],
 )
 def test_a_bad_manifest_is_one_line(manifest: Any, words: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("package", MODEL, "-o", tmp_path / "file")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "must become a package, but got: Not a directory at " in result.stderr
+    assert "must be a folder that can be written, but got: Not a directory at " in result.stderr
     assert "Give another --out-dir." in result.stderr
 
 

@@ -70,7 +70,7 @@ def test_a_model_for_one_sample_only_is_planned(tmp_path: Path) -> None:
     builder.write(tmp_path / "m.circle", y, builder.add_constant([[1.0, 2.0]]))
     result = plan(tmp_path / "m.circle", "--loss", "mean-squared-error", "--batch-size", 8)
     assert result.exit_code == 0, result.output
-    assert "not split: the model's shapes hold for one sample only" in result.stdout
+    assert "not split: the model's shapes are only for one sample" in result.stdout
     assert rows(result.stdout)["peak"] > 0
 
 

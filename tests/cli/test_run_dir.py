@@ -174,8 +174,8 @@ def test_data_that_changed_since_is_warned_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--export-checkpoint", "c.odt"], "--export-checkpoint: must not be given with --run-dir"),
-        ([], "must be a new folder, but it has a run. Continue that run with odt train --run-dir"),
+        (["--export-checkpoint", "c.odt"], "--export-checkpoint: must be given without --run-dir"),
+        ([], "must be a new folder, but it has a run. Resume that run with odt train --run-dir"),
         (["--epoch", "1"], "must be given with odt's own option names"),
     ],
 )

@@ -176,7 +176,7 @@ def test_validation_samples_are_drawn_from_each_class(tmp_path: Path) -> None:
         values.tofile(tmp_path / f"{name}.bin")
     files = ("--load-input", tmp_path / "x.bin", "--load-expected", tmp_path / "t.bin")
     assert notes(*files, "--validation-split", 0.25) == ""
-    words = "its loss and metrics do not judge the training"
+    words = "its loss and metrics do not measure what is trained"
     assert words in notes(*files, "--validation-split", 0.05, "--no-stratify")
     assert words in notes(*files, "--validation_split", 0.05, "--epoch", 1)  # ONE's spelling
 
@@ -207,7 +207,8 @@ def test_swapped_files_are_recognised() -> None:
 
 def test_a_loss_of_independent_outputs_on_softmax_warns() -> None:
     words = (
-        "ends in SOFTMAX, whose values add up to 1, but binary-crossentropy takes each by itself"
+        "ends in SOFTMAX, whose values add up to 1, but binary-crossentropy treats each value "
+        "independently"
     )
     assert words in notes("--loss", "binary-crossentropy")
 

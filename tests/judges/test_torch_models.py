@@ -50,7 +50,7 @@ def train(case: dict[str, Any], optimizer: str, rate: float, steps: int, **optio
     """Trains what torch trained.
 
     Args:
-        options: the trainer's: micro_batch, workers.
+        options: options of the trainer: micro_batch, workers.
     """
     graph = read_model(str(GOLDEN_TORCH / f"{case['name']}.circle")).graph
     arrays, _ = recorded(case)
@@ -106,7 +106,7 @@ def test_check_knows_the_bias_that_no_loss_depends_on() -> None:
         main, ["check", model, "--loss", "mean-squared-error", "--batch-size", "4"]
     )
     assert result.exit_code == 0, result.output
-    assert "_keys_bias_bias_fused, which the loss does not depend on" in result.stdout
+    assert "_keys_bias_bias_fused, on which the loss does not depend" in result.stdout
     assert "weight_weight_fused, which" not in result.stdout
 
 

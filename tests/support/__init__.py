@@ -1,1 +1,1 @@
-"""What several tests use; it holds no tests."""
+"""Helpers that several tests use; contains no tests."""

@@ -1,9 +1,9 @@
-"""Where the complete data is, for the runs of `make accept DATA=…`."""
+"""Paths of the complete data sets, for `make accept DATA=…`."""
 
 import os
 from pathlib import Path
 
 
 def complete(*parts: str) -> Path:
-    """A path in the folder that ODT_ACCEPT_DATA names."""
+    """Returns a path in the folder ODT_ACCEPT_DATA."""
     return Path(os.environ.get("ODT_ACCEPT_DATA", "")).joinpath(*parts)

@@ -1,4 +1,4 @@
-"""Additions to the project, as CONTRIBUTING.md says: files, and edits of files."""
+"""Example additions to the project, as in CONTRIBUTING.md: new files, and edits of files."""
 
 LOSS = '''"""Log-cosh: a sample's loss is the mean of log(cosh(x − t)) over its elements.
 

@@ -14,7 +14,7 @@ BASE = {"odt", "numpy", "click", "flatbuffers", "tqdm", "threadpoolctl"}
 
 
 class OnlyBase(importlib.abc.MetaPathFinder):
-    """Finds nothing, and refuses what is neither a base package nor Python's own."""
+    """Import finder that refuses packages other than the base packages and the standard library."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

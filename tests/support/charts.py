@@ -1,4 +1,4 @@
-"""Reads values back from a chart in SVG, by the numbers at its axes."""
+"""Reads values from an SVG chart, using the numbers at its axes."""
 
 import math
 import re
@@ -9,7 +9,7 @@ Point = tuple[float, float]
 
 
 def _scale(ticks: list[tuple[float, float]]) -> Callable[[float], float]:
-    """Pixel → value, from two or more numbers at an axis; a logarithmic axis has uneven numbers."""
+    """Returns pixel → value, from two or more numbers at an axis; handles logarithmic axes."""
     (p0, v0), (p1, v1), *rest = ticks
     even = all(abs((v - v0) - (p - p0) * (v1 - v0) / (p1 - p0)) < 0.02 * abs(v - v0)
                for p, v in rest)  # fmt: skip
@@ -20,7 +20,7 @@ def _scale(ticks: list[tuple[float, float]]) -> Callable[[float], float]:
 
 
 def values_of(svg: str) -> dict[str, list[Point]]:
-    """The points of each line of a picture with one chart."""
+    """Returns the points of each line of an SVG with one chart."""
     xs = re.findall(r'<text class="x" x="([-\d.]+)"[^>]*>([^<]*)</text>', svg)
     ys = re.findall(r'<text class="y" x="[-\d.]+" y="([-\d.]+)"[^>]*>([^<]*)</text>', svg)
     x = _scale([(float(p), float(v)) for p, v in xs])

@@ -1,4 +1,4 @@
-"""Helpers for tests of gen-datafile: run it, read what it wrote, make small sources."""
+"""Helpers for tests of gen-datafile: run it, read its files, make small sources."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from odt.kernels.opdef import Array
 
 
 def odt(*args: object) -> Result:
-    """Runs a command; anything but an orderly end is an error of the test."""
+    """Runs a command; the test fails if it raises an exception."""
     result = CliRunner().invoke(main, [str(a) for a in args])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -29,7 +29,7 @@ def made(*args: object) -> Result:
 
 
 def refused(*args: object) -> str:
-    """The one line that gen-datafile ends with."""
+    """Runs gen-datafile, which must fail; returns its error line."""
     result = odt("gen-datafile", *args)
     assert result.exit_code == 1, result.output
     lines = result.stderr.strip().splitlines()
@@ -48,7 +48,7 @@ def sidecar(path: Path) -> dict[str, Any]:
 
 
 def samples(path: Path) -> Array:
-    """A raw file of one tensor, by its sidecar."""
+    """Reads a raw file of one tensor, using its sidecar."""
     (tensor,) = sidecar(path)["tensors"]
     return np.fromfile(path, tensor["dtype"]).reshape(-1, *tensor["shape"])
 
@@ -60,12 +60,12 @@ def jpeg(pixels: Array, kind: str = "PNG") -> bytes:
 
 
 def plain_picture(value: int, size: tuple[int, int] = (8, 6)) -> bytes:
-    """A PNG of one grey."""
+    """Returns a PNG with one gray value."""
     return jpeg(np.full((*size, 3), value, np.uint8))
 
 
 def picture_folder(root: Path, per_class: int = 5, classes: str = "ab") -> Path:
-    """One folder a class; the grey of a picture is 100 × its class + its number."""
+    """Makes one folder per class; the gray value of an image is 100 × its class + its number."""
     for c, name in enumerate(classes):
         (root / name).mkdir(parents=True)
         for k in range(per_class):
@@ -74,7 +74,7 @@ def picture_folder(root: Path, per_class: int = 5, classes: str = "ab") -> Path:
 
 
 def wav(x: Array, rate: int = 16000, width: int = 2) -> bytes:
-    """Samples −1 … 1, one channel or (n, channels)."""
+    """Encodes samples −1 … 1 as WAV; x has one channel or the shape (n, channels)."""
     data = io.BytesIO()
     with wave.open(data, "wb") as file:
         file.setnchannels(1 if x.ndim == 1 else x.shape[1])

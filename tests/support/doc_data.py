@@ -1,4 +1,4 @@
-"""Makes small stand-ins for the data that docs/data.md names, so that its commands run.
+"""Makes small replacements for the data in docs/data.md, so that its commands run.
 
 Run in a folder: PYTHONPATH=tests python -m support.doc_data
 """

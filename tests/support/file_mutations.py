@@ -1,7 +1,7 @@
-"""Damages data files and checkpoints where their structure is: in headers, sizes, names, JSON.
+"""Damages data files and checkpoints in their structure: headers, sizes, names, JSON.
 
-Each kind of file has damage of its own kind, after which its checksums are right again, so that
-readers get past them; mutations.py damages bytes wherever they are.
+Each kind of file is damaged in its own way and gets correct checksums, so that readers accept
+those; mutations.py damages bytes anywhere.
 """
 
 import io
@@ -46,12 +46,12 @@ def pick(choices: Any, rng: Random) -> Any:
 
 
 def any_bytes(data: bytes, rng: Random) -> bytes:
-    """Bytes changed anywhere."""
+    """Changes bytes anywhere."""
     return next(mutations(data, 1, int(rng.integers(2**31)))) if len(data) > 8 else data[:-1]
 
 
 def fields(size: int) -> Damage:
-    """Extreme numbers among the first bytes, where a header is."""
+    """Puts extreme numbers into the first bytes, where the header is."""
 
     def damage(data: bytes, rng: Random) -> bytes:
         changed = bytearray(data)
@@ -66,7 +66,7 @@ def fields(size: int) -> Damage:
 
 
 def json_tree(value: Any, rng: Random) -> Any:
-    """The same with one value replaced, removed, doubled or put somewhere else."""
+    """Returns JSON with one value replaced, removed, duplicated or moved."""
     if not isinstance(value, dict | list) or not value or rng.random() < 0.1:
         return pick(VALUES, rng)
     key = pick(list(value) if isinstance(value, dict) else range(len(value)), rng)
@@ -87,7 +87,7 @@ def json_text(data: bytes, rng: Random) -> bytes:
 
 
 def own_checkpoint(data: bytes, rng: Random) -> bytes:
-    """The header's JSON, with the checksum that belongs to it."""
+    """Damages the header's JSON, and corrects the checksum."""
     magic, version, length = struct.unpack_from("<8sII", data)
     text = json_text(data[16 : 16 + length], rng)
     text += b" " * (-(16 + len(text)) % 64)
@@ -96,7 +96,7 @@ def own_checkpoint(data: bytes, rng: Random) -> bytes:
 
 
 def npy_header(data: bytes, rng: Random) -> bytes:
-    """Pieces of the header's text replaced; its length is right."""
+    """Replaces pieces of the header's text; its length stays correct."""
     (size,) = struct.unpack_from("<H", data, 8)
     text = data[10 : 10 + size].decode().rstrip()
     for _ in range(int(rng.integers(1, 4))):
@@ -107,7 +107,7 @@ def npy_header(data: bytes, rng: Random) -> bytes:
 
 
 def zip_of(inner: Damage) -> Damage:
-    """A member's bytes or name changed, and packed again; or the directory's numbers."""
+    """Changes a member's bytes or name and packs it again; or changes the directory's numbers."""
 
     def damage(data: bytes, rng: Random) -> bytes:
         if rng.random() < 0.4:
@@ -131,7 +131,7 @@ def zip_of(inner: Damage) -> Damage:
 
 
 def tar_of(inner: Damage) -> Damage:
-    """The fields of a member's header, with its checksum right, or a member's bytes."""
+    """Changes the fields of a member's header and corrects its checksum; or a member's bytes."""
 
     def damage(data: bytes, rng: Random) -> bytes:
         changed = bytearray(data)
@@ -154,7 +154,7 @@ def tar_of(inner: Damage) -> Damage:
 
 
 def png_chunk(data: bytes, rng: Random) -> bytes:
-    """A chunk's bytes, with its checksum right."""
+    """Changes a chunk's bytes, and corrects its checksum."""
     at, chunks = 8, []
     while at < len(data):
         (size,) = struct.unpack_from(">I", data, at)
@@ -171,7 +171,7 @@ def png_chunk(data: bytes, rng: Random) -> bytes:
 
 
 def pickle_operations(data: bytes, rng: Random) -> bytes:
-    """Operations put among the others, or in their place."""
+    """Inserts or replaces operations."""
     changed = data
     for _ in range(int(rng.integers(1, 4))):
         near_end = rng.random() < 0.5
@@ -183,7 +183,7 @@ def pickle_operations(data: bytes, rng: Random) -> bytes:
 
 
 def cells(data: bytes, rng: Random) -> bytes:
-    """Cells of a table."""
+    """Changes cells of a table."""
     lines = [line.split(",") for line in data.decode().splitlines()]
     for _ in range(int(rng.integers(1, 30))):
         line = pick(lines, rng)
@@ -196,5 +196,5 @@ def cells(data: bytes, rng: Random) -> bytes:
 
 
 def either(*damages: Damage) -> Damage:
-    """One of several kinds of damage."""
+    """Combines kinds of damage: each call applies one of them."""
     return lambda data, rng: pick(damages, rng)(data, rng)

@@ -1,4 +1,4 @@
-"""Networks of which a part is frozen: a graph and the positions of the operators that train."""
+"""Networks with a frozen part: a graph, and the positions of the operators that train."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def chain() -> tuple[Graph, tuple[int, ...]]:
 
 
 def convolutions() -> tuple[Graph, tuple[int, ...]]:
-    """The trained bias is in the middle; below it stays what the filter before it makes."""
+    """The trained bias is in the middle; the output of the filter before it is frozen."""
     net = Net()
     x = net.input(1, 6)
     image = net.add("RESHAPE", (x, net.constant([-1, 2, 3, 1], np.int32)), (1, 2, 3, 1))
@@ -30,7 +30,7 @@ def convolutions() -> tuple[Graph, tuple[int, ...]]:
 
 
 def branches() -> tuple[Graph, tuple[int, ...]]:
-    """Two tensors and an input go from the frozen part to the other."""
+    """The trained part reads two tensors and an input of the frozen part."""
     net = Net()
     x = net.input(1, 6)
     a = net.dense(x, 6)
@@ -41,7 +41,7 @@ def branches() -> tuple[Graph, tuple[int, ...]]:
 
 
 def mixing() -> tuple[Graph, tuple[int, ...]]:
-    """What depends on the other samples of a batch is computed anew."""
+    """Values that depend on other samples of a batch are computed in each step."""
     net = Net()
     a = net.dense(net.input(1, 6), 6)
     mean = net.add("MEAN", (a, net.constant([0], np.int32)), (1, 6), keep_dims=True)
@@ -49,7 +49,7 @@ def mixing() -> tuple[Graph, tuple[int, ...]]:
 
 
 def unrolled() -> tuple[Graph, tuple[int, ...]]:
-    """A converter has written the batch, 1, behind another axis."""
+    """A converter has put the batch axis, 1, after another axis."""
     net = Net()
     x = net.add("RESHAPE", (net.input(1, 6), net.constant([3, 1, 2], np.int32)), (3, 1, 2))
     x = net.add("ADD", (net.add("TANH", [x], (3, 1, 2)), net.weight(3, 1, 2)), (3, 1, 2))
@@ -59,7 +59,7 @@ def unrolled() -> tuple[Graph, tuple[int, ...]]:
 
 
 def dead_reader() -> tuple[Graph, tuple[int, ...]]:
-    """Of the operators that train, the one that reads a tied weight has an output nobody reads."""
+    """The trained operator that reads a tied weight has an unused output."""
     net = Net()
     x, w = net.input(1, 6), net.weight(6)
     h = net.add("MUL", (net.add("TANH", (x,), (1, 6)), w), (1, 6))

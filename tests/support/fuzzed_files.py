@@ -1,4 +1,4 @@
-"""A small sound file of each kind that odt reads, how it is damaged, and what reads it then."""
+"""Small valid files of all kinds that odt reads, with functions that damage and read them."""
 
 import gzip
 import io
@@ -65,12 +65,12 @@ class Kind:
     """A kind of file.
 
     Attributes:
-        file: its name.
-        make: the bytes of a sound one.
-        damage: what is done to them.
+        file: name of the file.
+        make: returns the bytes of a valid file.
+        damage: damages the bytes.
         beside: other files that are read with it.
-        read: several ways of reading it, each by itself.
-        commands: the same as command lines; {f} is the file, {d} its folder, {m} a model.
+        read: independent ways of reading the file.
+        commands: command lines that read the file; {f} is the file, {d} its folder, {m} a model.
     """
 
     file: str
@@ -174,7 +174,7 @@ def mnist_files() -> dict[str, bytes]:
 
 @cache
 def trainer() -> Trainer:
-    """One for all; what is restored into it is overwritten by what is restored next."""
+    """Returns a shared trainer; each restore overwrites the state of the previous one."""
     path = Path("fuzzed-model.circle")
     build_model(path)
     model = read_model(path)
@@ -220,7 +220,7 @@ def read_column(path: Path) -> object:
 
 
 def described(read: Read) -> Read:
-    """Reads the file that a sidecar is of."""
+    """Reads the file that a sidecar describes."""
     return lambda path: read(path.with_suffix(""))
 
 
@@ -244,7 +244,7 @@ def regression(path: Path) -> object:
 
 
 def paired(path: Path) -> object:
-    """Its arrays as inputs and as targets."""
+    """Reads the arrays of a file as inputs and as targets."""
     return read_samples(open_source(Opening(str(path), targets=path)))
 
 
@@ -347,7 +347,7 @@ KINDS = dict(kinds())
 
 
 def prepare(folder: Path, kind: Kind) -> Path:
-    """Everything that is read with a file of a kind, and the place of the file itself."""
+    """Writes all files that are read with a file of a kind; returns the path of the file."""
     for name, data in (kind.beside() | {kind.file: kind.make()}).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

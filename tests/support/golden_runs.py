@@ -1,4 +1,4 @@
-"""Runs the recorded training trajectories, committed or complete."""
+"""Runs the recorded training trajectories."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Case = dict[str, Any]
 
 @dataclass
 class Run:
-    """What odt computed where the case recorded it."""
+    """Results of odt for the recorded steps of a case."""
 
     losses: list[float]
     before: dict[str, Array]
@@ -29,7 +29,7 @@ class Run:
 
 
 def cases(folder: Path) -> list[tuple[Path, Case]]:
-    """Every case of every model in a folder of golden data."""
+    """Returns all cases of all models in a folder of golden data."""
     return [
         (path.parent, case)
         for path in sorted(folder.glob("*/cases.json"))
@@ -44,10 +44,10 @@ def title(item: tuple[Path, Case]) -> str:
 
 
 def run(folder: Path, case: Case, **options: int) -> Run:
-    """Trains as the case says.
+    """Trains a model as recorded in a case.
 
     Args:
-        options: the trainer's: micro_batch, workers.
+        options: options of the trainer: micro_batch, workers.
     """
     graph = read_model(str(folder / "model.circle")).graph
     samples = case["steps"] * case["batch_size"]
@@ -82,7 +82,7 @@ def run(folder: Path, case: Case, **options: int) -> Run:
 
 
 def update_error(run: Run, recorded: dict[str, Array], after: dict[str, Array]) -> float:
-    """The norm of the weights' difference over the norm of the update, over all tensors."""
+    """Returns the norm of the weights' difference relative to the norm of the update."""
     difference = update = 0.0
     for name, theirs in recorded.items():
         if name in after:

@@ -1,4 +1,4 @@
-"""How much memory a command takes, seen from a process of its own."""
+"""Measures the memory of a command in a separate process."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ print([line.split()[1] for line in open("/proc/self/status") if line.startswith(
 
 
 def grown(*arguments: object) -> tuple[str, int]:
-    """What a process of its own prints, and the most that was resident, in bytes."""
+    """Runs a command in a separate process; returns its output and its peak resident bytes."""
     line = [sys.executable, "-c", MEASURED, *map(str, arguments)]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     return done.stdout, int(done.stdout.split()[-1]) * 1024
@@ -39,9 +39,9 @@ def grown(*arguments: object) -> tuple[str, int]:
 def grows_as_predicted(
     arguments: Sequence[object], predicted: Callable[[str], int], tolerance: float
 ) -> bool:
-    """Whether the process takes what it prints, above one that has imported the same modules.
+    """Whether a process grows by the memory that it predicts, compared with one that only imports.
 
-    Three tries, since workers that wait for a core on a busy machine touch fewer pages at once.
+    Makes three attempts, because on a busy machine waiting workers touch fewer pages at once.
     """
     for _ in range(3):
         _, before = grown("train", "--help")

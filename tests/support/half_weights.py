@@ -12,7 +12,7 @@ HYBRID = MODELS / "mlperf-tiny-kws-dscnn-hybrid.tflite"
 
 
 def half_model(path: Path) -> Model:
-    """A FULLY_CONNECTED whose weight is a float16 constant behind a DEQUANTIZE."""
+    """Makes a FULLY_CONNECTED whose weight is a float16 constant read by a DEQUANTIZE."""
     model = ModelBuilder("tflite", seed=0)
     x = model.add_input((1, 6))
     w16 = model.add_constant(model.rng.normal(size=(4, 6)).astype(np.float16), "w16")

@@ -1,4 +1,4 @@
-"""Writes IDX files as the MNIST page defines them, for tests of what reads them."""
+"""Writes IDX files in the format of the MNIST page."""
 
 import gzip
 import struct
@@ -14,7 +14,7 @@ def idx(a: Array) -> bytes:
 
 
 def write_mnist(folder: Path, train: int = 20, test: int = 10, classes: int = 10) -> Array:
-    """A small set of random pictures in MNIST's four files; gives the training pictures."""
+    """Writes a small set of random images as MNIST's four files; returns the training images."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(0)
     kept = None

@@ -1,4 +1,4 @@
-"""Other runtimes, asked what they make of our files."""
+"""Runs odt's files in other runtimes."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from support.networks import ArrayData
 
 
 def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]:
-    """LiteRT's outputs for samples, as many at a time as the file has, usually 1."""
+    """Returns LiteRT's outputs for samples, computed in batches of the file's size, usually 1."""
     interpreter = Interpreter(str(path), num_threads=1)
     interpreter.allocate_tensors()
     results: list[list[Array]] = []
@@ -51,10 +51,10 @@ for i in range(len(results[0])):
 
 
 def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -> list[Array]:
-    """onert's outputs for samples, one at a time.
+    """Returns onert's outputs for samples, computed one at a time.
 
     Args:
-        folder: to work in; onert takes paths of 15 bytes at most.
+        folder: working folder; onert accepts paths of at most 15 bytes.
     """
     shutil.copyfile(path, folder / "m.circle")
     for k, a in enumerate(inputs):
@@ -67,7 +67,7 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
 
 
 def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
-    """Our outputs for the same samples."""
+    """Returns odt's outputs for the same samples."""
     with Predictor(dequantize_weights(read_model(str(path))).graph, batch) as predictor:
         data = ArrayData(inputs, ())
         batches = [
@@ -77,14 +77,14 @@ def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -
 
 
 def difference(ours: Array, theirs: Array) -> float:
-    """The greatest difference, as a share of the range of the other's output."""
+    """Returns the largest difference, as a fraction of the range of the other output."""
     theirs = theirs.reshape(ours.shape)
     spread = float(theirs.max() - theirs.min()) or 1.0
     return float(np.abs(ours - theirs).max()) / spread
 
 
 def random_inputs(path: Path, samples: int, seed: int = 0) -> list[Array]:
-    """Random samples for a model's inputs: standard normal, integers 0 … 9."""
+    """Returns random samples for a model's inputs: standard normal, integers 0 … 9."""
     graphs = lower_model(read_model(str(path))).graphs
     graph = graphs.at_file_batch
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Bounds on time, for what once took quadratic or unbounded time, or could wait for ever.
+"""Time limits for operations that once took quadratic or unbounded time, or could wait forever.
 
 Speed is never tested: `make test` passes on a machine ten times slower than the one these
 bounds were written on, while others use it too. `make accept` holds what the documentation

@@ -1,4 +1,4 @@
-"""Damages files as disks, networks and attackers do, from a seed."""
+"""Damages files as disks, networks and attackers do, with a seed."""
 
 import struct
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ EXTREMES = (0, 1, 2, 4, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0x80000000
 
 
 def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Damaged copies: bytes changed, numbers made extreme, lengths inflated, ends cut off.
+    """Yields damaged copies: changed bytes, extreme numbers, inflated lengths, truncation.
 
-    Flatbuffers keep their tables apart from the weights; half of all changes go where small
-    numbers stand, which is where the tables are.
+    In a flatbuffer, tables and weights are in separate regions. Half of all changes are made where
+    small numbers are, which is in the tables.
     """
     rng = np.random.default_rng(seed)
     words = np.frombuffer(data[: len(data) // 4 * 4], "<u4")
@@ -42,9 +42,9 @@ def mutations(data: bytes, count: int, seed: int) -> Iterator[bytes]:
 
 
 def structures(data: bytes, count: int, seed: int) -> Iterator[bytes]:
-    """Models whose tables are sound and say something else.
+    """Yields models with valid tables but other contents.
 
-    Shapes, types, buffers, scales, operands, options, signatures and ends are changed.
+    Changes shapes, types, buffers, scales, operands, options, signatures, inputs and outputs.
     """
     rng = np.random.default_rng(seed)
     made = 0
@@ -67,7 +67,7 @@ def _one(items: Any, rng: np.random.Generator) -> Any:
 
 
 def _change_numbers(values: Any, rng: np.random.Generator, choices: Any) -> list[int]:
-    """A list with an entry changed, added, taken away, or said over and over."""
+    """Changes, adds, removes or repeats an entry of a list."""
     changed = [] if values is None else [int(v) for v in values]
     at, kind = int(rng.integers(len(changed) + 1)), int(rng.integers(6))
     new = int(_one(choices, rng))
@@ -154,7 +154,7 @@ def _change_operator(model: Any, rng: np.random.Generator) -> None:
 
 
 def _change_code(model: Any, rng: np.random.Generator) -> None:
-    """Another operator on the same operands."""
+    """Replaces an operator, with the same operands."""
     code = _one(model.operatorCodes, rng)
     code.builtinCode = int(rng.integers(0, 210))
     code.deprecatedBuiltinCode = min(code.builtinCode, 127)
@@ -165,7 +165,7 @@ def _change_code(model: Any, rng: np.random.Generator) -> None:
 
 
 def _change_order(model: Any, rng: np.random.Generator) -> None:
-    """Operators, signatures, the graph's ends."""
+    """Changes the order of operators, signatures, or the graph's inputs and outputs."""
     graph = model.subgraphs[0]
     tensors, kind = range(-1, len(graph.tensors) + 1), int(rng.integers(5))
     if kind == 0:

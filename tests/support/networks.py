@@ -10,7 +10,7 @@ from odt.kernels.opdef import Array, TensorSpec
 
 
 class Net:
-    """A graph that grows; tensors are named by their index, constants are drawn from a seed."""
+    """Builds a graph; tensors are named by index, constants are random with a seed."""
 
     def __init__(self, dtype: Any = np.float32, seed: int = 0) -> None:
         self.dtype = np.dtype(dtype)
@@ -26,7 +26,7 @@ class Net:
         return i
 
     def input(self, *shape: int) -> int:
-        """A model input; the first entry of the shape is the batch, 1."""
+        """Adds a model input; the first entry of the shape is the batch, 1."""
         i = self._tensor(shape)
         self.inputs.append(i)
         return i
@@ -40,7 +40,7 @@ class Net:
         return self.constant(self.rng.normal(0, 0.4, shape))
 
     def add(self, op: str, inputs: Sequence[int], shape: Sequence[int], **options: Any) -> int:
-        """A node with one output of this shape at batch 1."""
+        """Adds a node with one output of this shape at batch 1."""
         y = self._tensor(shape)
         self.nodes.append(Node(op, tuple(inputs), (y,), options, len(self.nodes)))
         return y
@@ -74,7 +74,7 @@ class ArrayData:
 
 
 class InOrder:
-    """The same samples in the same order each epoch."""
+    """An order with the same samples in each epoch."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples

@@ -1,4 +1,4 @@
-"""Models with a new head, made by the command, and what they should compute."""
+"""Models with a new head, made by the command, and their expected outputs."""
 
 from pathlib import Path
 
@@ -30,14 +30,14 @@ def head(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def expected(features: np.ndarray, model: Model) -> np.ndarray:
-    """Probabilities from features of one sample, with the new layer's weights."""
+    """Computes probabilities from the features of one sample, with the new layer's weights."""
     w, b = head(model)
     e = np.exp(features.reshape(1, -1).astype(float) @ w.T + b)
     return np.asarray(e / e.sum())
 
 
 def classifier() -> tuple[ModelBuilder, int, int]:
-    """A builder; inputs (1, 6, 5, 3), features (1, 6, 5, 8) of a convolution with PRELU."""
+    """Returns a builder: inputs (1, 6, 5, 3), features (1, 6, 5, 8) of a convolution with PRELU."""
     model = ModelBuilder("tflite", seed=1)
     x = model.add_input((1, 6, 5, 3), signature=(-1, 6, 5, 3))
     w = model.add_weight((8, 1, 1, 3), 3, "conv")

@@ -1,4 +1,4 @@
-"""onert as the other party in training: it loads a circle+, trains, and writes what it has."""
+"""Trains a circle+ in onert, and returns its losses, training info and files."""
 
 import importlib.util
 import json
@@ -74,10 +74,10 @@ def onert_trains(
     update: bool = True,
     **files: str,
 ) -> tuple[list[float], dict[str, Any]]:
-    """Losses of its steps, and what it says of the model's training info.
+    """Returns the losses of onert's steps, and the training info that onert reads from the model.
 
     Args:
-        folder: to work in; files are names in it.
+        folder: working folder; files are names in it.
         model: a circle+.
         inputs: of each model input, steps × batch × …
         targets: the same of the output.

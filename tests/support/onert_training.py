@@ -1,4 +1,4 @@
-"""onert training beside odt: the same steps, each going on from the other's checkpoint."""
+"""Trains the same steps in onert and odt; each resumes from the other's checkpoint."""
 
 import json
 import os
@@ -66,12 +66,12 @@ with open("losses.json", "w") as f:
 
 @dataclass(frozen=True)
 class Case:
-    """What both train.
+    """Training run for both systems.
 
     Attributes:
         model: a Circle file.
-        last: how many operators at its end train; −1 for all.
-        given_rate: of learning; None for one that suits the optimizer.
+        last: number of last operators that train; −1 for all.
+        given_rate: learning rate; None for one that suits the optimizer.
     """
 
     model: Path
@@ -109,7 +109,7 @@ class Outcome:
 
 
 def side_by_side(case: Case, folder: Path) -> Outcome:
-    """Trains in both, in a folder to work in."""
+    """Trains in both systems, in a working folder."""
     shutil.copyfile(case.model, folder / "m.circle")
     graph = read_model(str(case.model)).graph
     inputs, targets = _samples(case)

@@ -1,4 +1,4 @@
-"""Runs one kernel of a row on arrays: inputs read-only, everything else full of rubbish."""
+"""Runs one kernel of a row: inputs are read-only, other arrays hold arbitrary values at first."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ def spec_of(a: Array) -> TensorSpec:
 
 
 def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
-    """Memory as a kernel may find it: NaN, and for integers and bools one pattern or another."""
+    """Returns memory with arbitrary values: NaN, and for integers and bools one of two patterns."""
     if spec.dtype.kind == "f":
         return np.full(spec.shape, np.nan if kind == 0 else -1e30, spec.dtype)
     if spec.dtype.kind == "b":
@@ -36,7 +36,7 @@ def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
 
 
 def draw(info: OpInfo, sample: Sample, dtype: Any, seed: int = 0) -> Arrays:
-    """The sample's inputs; floats in this dtype, integers and bools as they are."""
+    """Draws the sample's inputs; floats are converted to a dtype."""
     rng = np.random.default_rng(seed)
     found: Arrays = {}
     for name, given in sample.inputs.items():
@@ -48,7 +48,7 @@ def draw(info: OpInfo, sample: Sample, dtype: Any, seed: int = 0) -> Arrays:
 
 @dataclass
 class Case:
-    """An operator on given inputs: attrs, specs of all its names, and what forward made.
+    """An operator with given inputs: attrs, specs of all names, and the results of forward.
 
     Attributes:
         arrays: inputs; outputs and auxiliary values after `forward`; gradients of the outputs.
@@ -74,7 +74,7 @@ class Case:
         return {n: self.arrays[n] for n in self.outputs}
 
     def seed_gradients(self, seed: int = 1) -> Arrays:
-        """A random dy for each float output."""
+        """Draws a random dy for each float output."""
         rng = np.random.default_rng(seed)
         found = {
             f"d{n}": np.asarray(rng.normal(size=self.specs[n].shape)).astype(self.specs[n].dtype)
@@ -85,7 +85,7 @@ class Case:
         return found
 
     def gradients(self) -> dict[str, Kernel]:
-        """Input → kernel, for the float inputs that are there and have a gradient."""
+        """Returns input → kernel for the present float inputs with a gradient."""
         found: dict[str, Kernel] = {}
         if not any(self.specs[n].dtype.kind == "f" for n in self.outputs):
             return found
@@ -105,12 +105,12 @@ class Case:
     def bind(
         self, kernel: Kernel, kind: int = 0, of: str = "", alias: tuple[str, str] | None = None
     ) -> tuple[Arrays, Arrays, Mapping[str, Any]]:
-        """What a kernel is called with: the arrays it writes, all arrays, prepared arguments.
+        """Returns the arguments of a kernel: written arrays, all arrays, prepared arguments.
 
         Args:
             kernel: forward, or the gradient by the input `of`.
-            kind: of rubbish in what is written and in the workspace.
-            of: the input whose gradient it is.
+            kind: pattern of the arbitrary values in written arrays and workspace.
+            of: input of the gradient.
             alias: (written, read) that are to be the same memory.
         """
         if of and self.row.backward is not None:
@@ -134,7 +134,7 @@ class Case:
 
     @staticmethod
     def fits(alias: tuple[str, str], written: Arrays, read: Arrays) -> bool:
-        """Whether both are there and have one size: only then does the planner alias them."""
+        """Whether both exist and have the same size, so that the planner may alias them."""
         one, other = alias
         return one in written and other in read and written[one].nbytes == read[other].nbytes
 
@@ -152,7 +152,7 @@ def make_case(info: OpInfo, sample: Sample, dtype: Any = np.float64) -> Case:
 
 
 def grown(sample: Sample, inputs: Arrays, times: int, seed: int = 5) -> Arrays:
-    """The inputs of a batch that is some times larger; the samples added are other ones."""
+    """Returns the inputs of a larger batch, with different additional samples."""
     rng = np.random.default_rng(seed)
     found = dict(inputs)
     for name, a in inputs.items():
@@ -168,7 +168,7 @@ def grown(sample: Sample, inputs: Arrays, times: int, seed: int = 5) -> Arrays:
 
 
 def as_kernel(kernel: Kernel, compiled: Compiled) -> Kernel:
-    """The compiled form in the clothes of a NumPy kernel."""
+    """Wraps a compiled form as a NumPy kernel."""
 
     def run(attrs: Attrs, **arrays: Array) -> None:
         compiled.bind(attrs, **arrays)()
@@ -177,13 +177,13 @@ def as_kernel(kernel: Kernel, compiled: Compiled) -> Kernel:
 
 
 def best_form(kernel: Kernel, attrs: Attrs, specs: Specs) -> Kernel:
-    """The kernel in compiled code, if there is any for these specs in the set in use."""
+    """Returns the compiled form of a kernel if it supports these specs, else the kernel."""
     compiled = library.compiled_of(kernel, attrs, specs)
     return as_kernel(kernel, compiled) if compiled else kernel
 
 
 def kernels(case: Case) -> Iterator[tuple[str, Kernel, str]]:
-    """Every kernel of a case after `forward`: label, kernel, the input whose gradient it is."""
+    """Yields every kernel of a case after `forward`: label, kernel, and input of the gradient."""
     yield "forward", case.row.forward, ""
     if case.row.backward is not None:
         yield "backward", case.row.backward, ""

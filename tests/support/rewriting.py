@@ -1,4 +1,4 @@
-"""Small networks, and training them by plans that have been rewritten."""
+"""Small networks, and training with rewritten plans."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ def stored(name: str) -> Callable[[], Graph]:
 
 
 def branches() -> Graph:
-    """A wide value with two readers, a view, a tied weight."""
+    """Makes a network with a wide value with two readers, a view and a tied weight."""
     net = Net()
     x = net.dense(net.input(1, 12), 64, fused_activation_function=RELU)
     w = net.weight(64, 64)
@@ -62,7 +62,7 @@ def trained(
     rewrite: Callable[[Plan], Plan],
     whole: bool,
 ) -> Array:
-    """All weights after ten steps by rewritten plans, one after the other."""
+    """Returns all weights after ten steps with rewritten plans, concatenated."""
     at = Plans.at
 
     def rewriting(self: Plans, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:

@@ -16,7 +16,7 @@ ODT = "import odt.cli.output.progress as p; p.DELAY = -1; from odt.cli.main impo
 
 @dataclass(frozen=True)
 class Shown:
-    """What a command printed to standard output and to the terminal, and its exit status."""
+    """Output of a command to standard output and to the terminal, and its exit status."""
 
     stdout: str
     errors: str

@@ -11,7 +11,7 @@ RELU = 1
 
 
 def network(dtype: type = np.float32) -> Graph:
-    """A branch, a tied weight, a tensor used twice, a view."""
+    """Makes a network with a branch, a tied weight, a tensor used twice and a view."""
     net = Net(dtype)
     x = net.dense(net.input(1, 12), 16, fused_activation_function=RELU)
     w = net.weight(16, 16)

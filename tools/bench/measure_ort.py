@@ -80,7 +80,7 @@ def write_files(made: Path) -> None:
 
 
 def activate(node: Callable[..., None], activation: str, raw: str, out: str) -> None:
-    """HardSigmoid and HardSwish have no gradients in ONNX Runtime, so they are spelled out."""
+    """Adds an activation; composes HardSigmoid and HardSwish, which have no gradients in ORT."""
     if activation == "relu":
         node("Relu", [raw], out)
     elif activation == "relu6":
@@ -96,7 +96,7 @@ def activate(node: Callable[..., None], activation: str, raw: str, out: str) -> 
 
 
 def save(constants: list[Any], nodes: list[Any], net: networks.Network, made: Path) -> None:
-    """Writes the files that ONNX Runtime trains from."""
+    """Writes the files from which ONNX Runtime trains."""
     import onnx
     from onnx import TensorProto, helper
     from onnxruntime.training import artifacts

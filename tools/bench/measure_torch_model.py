@@ -1,4 +1,4 @@
-"""A network as a PyTorch module, and the file that measure_torch.py reads it from."""
+"""Converts a network to a PyTorch module, and to the file that measure_torch.py reads."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ ACTIVATIONS = {
 
 
 class Model(torch.nn.Module):
-    """The layers that have weights as modules, by their numbers."""
+    """Module with the layers that have weights, by number."""
 
     def __init__(self, net: networks.Network) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Model(torch.nn.Module):
 
 
 def part(net: networks.Network, layer: networks.Layer) -> torch.nn.Module:
-    """The module of a layer, with its weights."""
+    """Returns the module of a layer, with its weights."""
     if layer.kind == "dense":
         made = torch.nn.Linear(layer.w.shape[1], layer.w.shape[0])
         w = dense(net, layer)
@@ -64,7 +64,7 @@ def part(net: networks.Network, layer: networks.Layer) -> torch.nn.Module:
 
 
 def dense(net: networks.Network, layer: networks.Layer) -> np.ndarray:
-    """Weights for values in the order of channels-first images."""
+    """Returns weights for values in the order of channels-first images."""
     source = net.layers[layer.sources[0]] if layer.sources[0] >= 0 else None
     if source is None or source.kind != "flatten":
         return layer.w

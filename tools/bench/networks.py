@@ -1,6 +1,6 @@
 """The networks that every system trains: layers in order, with seeded weights. NumPy only.
 
-A layer reads the layers it names, or the one before. Images are NHWC, filters OHWI, as in Circle;
+A layer reads its sources, or else the layer before it. Images are NHWC, filters OHWI, as in Circle;
 the other layouts are made from these. Shapes are those of one sample.
 """
 
@@ -23,8 +23,8 @@ class Layer:
     """One layer: conv, depthwise, dense, max_pool, mean_pool, mean, flatten, add or mul.
 
     Attributes:
-        sources: numbers of the layers it reads; −1 is the input.
-        shape: of its output.
+        sources: numbers of the layers that it reads; −1 is the input.
+        shape: shape of its output.
         activation: "", relu, relu6, hard_swish or hard_sigmoid.
         size: (height, width) of its window.
         pads: zeros (top, bottom, left, right), as TFLite's SAME has them.
@@ -44,13 +44,13 @@ class Layer:
 
     @property
     def symmetric(self) -> Size:
-        """Zeros above and below, and at the left and right, as users of other systems have them."""
+        """Returns symmetric padding, as is usual in other systems."""
         return max(self.pads[:2]), max(self.pads[2:])
 
 
 @dataclass
 class Network:
-    """Layers, and the classes that the last one gives logits for."""
+    """A network: its layers, and the number of classes."""
 
     name: str
     input: tuple[int, ...]
@@ -69,11 +69,11 @@ class Network:
 
     @property
     def uneven(self) -> bool:
-        """Whether TFLite pads any layer by more on one side than on the other."""
+        """Whether TFLite pads any layer asymmetrically."""
         return any(a != b for layer in self.layers for a, b in (layer.pads[:2], layer.pads[2:]))
 
     def multiplications(self) -> int:
-        """Of a forward pass of one sample."""
+        """Number of multiplications of a forward pass of one sample."""
         total = 0
         for _, layer in self.weights():
             assert layer.w is not None
@@ -87,7 +87,7 @@ class Network:
     def _window(
         self, source: int, size: Size, stride: int, same: bool
     ) -> tuple[Size, tuple[int, int, int, int]]:
-        """Outputs (height, width), and the zeros (top, bottom, left, right)."""
+        """Returns outputs (height, width), and zeros (top, bottom, left, right)."""
         (h, top, bottom), (w, left, right) = (
             _along(length, taps, stride, same)
             for length, taps in zip(self.shape_of(source)[:2], size, strict=True)
@@ -129,13 +129,13 @@ class Network:
         return self._add(Layer(kind, (source,), (*out, self.shape_of(source)[2]), "", window, size))
 
     def mean(self, *, keep: bool = False) -> int:
-        """Of each channel: (C,), or (1, 1, C) if the axes are kept."""
+        """Adds the mean of each channel: (C,), or (1, 1, C) if the axes are kept."""
         source = len(self.layers) - 1
         channels = self.shape_of(source)[2:]
         return self._add(Layer("mean", (source,), (1, 1, *channels) if keep else channels))
 
     def squeeze(self, units: int) -> int:
-        """Each channel times a factor that two small layers make of the means of all."""
+        """Adds squeeze-and-excitation: scales channels by factors computed from their means."""
         source = len(self.layers) - 1
         shape = self.shape_of(source)
         self.mean(keep=True)
@@ -157,7 +157,7 @@ class Network:
 
 
 def _along(length: int, taps: int, stride: int, same: bool) -> tuple[int, int, int]:
-    """Outputs along an axis, and the zeros before and after."""
+    """Returns the number of outputs along an axis, and the zeros before and after."""
     if not same:
         return (length - taps) // stride + 1, 0, 0
     out = -(-length // stride)
@@ -289,14 +289,14 @@ SAMPLES = {
 
 
 def batch_of(net: Network, samples: int) -> tuple[Weights, Weights, NDArray[np.int64]]:
-    """A batch that the network can learn from."""
+    """Makes a batch that the network can learn."""
     return random_batch(net.input, net.classes, samples)
 
 
 def random_batch(
     shape: tuple[int, ...], classes: int, samples: int
 ) -> tuple[Weights, Weights, NDArray[np.int64]]:
-    """Random inputs, one-hot targets, and the same as class numbers."""
+    """Returns random inputs, one-hot targets, and the targets as class numbers."""
     rng = np.random.default_rng(3)
     x = rng.random((samples, *shape), np.float32)
     labels = rng.integers(0, min(classes, 10), samples)

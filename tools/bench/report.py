@@ -26,17 +26,17 @@ def is_clean(result: Result) -> bool:
 
 def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:
     """Returns (work, system) → undisturbed runs, or all runs if there are none."""
-    found: dict[Key, list[Result]] = {}
+    by_key: dict[Key, list[Result]] = {}
     for r in results:
         if "failed" not in r:
-            found.setdefault((r["work"], r["system"]), []).append(r)
-    return {key: [r for r in runs if is_clean(r)] or runs for key, runs in found.items()}
+            by_key.setdefault((r["work"], r["system"]), []).append(r)
+    return {key: [r for r in runs if is_clean(r)] or runs for key, runs in by_key.items()}
 
 
 def medians(results: Sequence[Result], figure: str) -> dict[Key, float]:
     """Returns (work, system) → median of a figure over the runs."""
-    found = measured(results)
-    return {key: statistics.median(r[figure] for r in runs) for key, runs in found.items()}
+    by_key = measured(results)
+    return {key: statistics.median(r[figure] for r in runs) for key, runs in by_key.items()}
 
 
 def disturbed(results: Sequence[Result]) -> set[Key]:
@@ -51,26 +51,26 @@ def failures(results: Sequence[Result]) -> dict[Key, str]:
 
 
 def other_losses(results: Sequence[Result]) -> list[str]:
-    """Systems whose first loss is not that of the first system that pads as they do.
+    """Returns systems whose first loss differs from that of the first system with equal padding.
 
-    Where TFLite pads a layer by more on one side than on the other, those that pad alike on both
-    sides compute another network, and are compared with one another.
+    If TFLite pads a layer asymmetrically, systems with symmetric padding compute another network,
+    and are compared with each other.
     """
     order, names = list(SYSTEMS), {w.name: w for w in WORK}
     trained = [r for r in results if "failed" not in r and r["system"] != FORWARD]
     uneven = {n for n in {names[r["work"]].network for r in trained} if NETWORKS[n]().uneven}
     firsts: dict[tuple[str, bool], Result] = {}
-    found = {}
+    losses = {}
     for r in sorted(trained, key=lambda r: order.index(r["system"])):
         work = names[r["work"]]
         apart = work.network in uneven and SYSTEMS[r["system"]].symmetric
         first = firsts.setdefault((work.name, apart), r)
         if not abs(r["first_loss"] - first["first_loss"]) < SAME_LOSS * abs(first["first_loss"]):
-            found[title(work), r["system"]] = (
+            losses[title(work), r["system"]] = (
                 f"{r['system']} on {title(work)} with {r['first_loss']:.6g} where "
                 f"{first['system']} has {first['first_loss']:.6g}"
             )
-    return list(found.values())
+    return list(losses.values())
 
 
 def is_peer(system: str) -> bool:

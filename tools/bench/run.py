@@ -105,8 +105,8 @@ def measure(system: str, work: Work, out: Path) -> Result:
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
     """Repeats measurements, with systems in turn, until each has enough undisturbed runs."""
     path, code = out / "results.jsonl", code_mark()
-    found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    before = lasting(found, code)
+    results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    before = lasting(results, code)
     path.write_text("".join(json.dumps(r) + "\n" for r in before))
     for work in works:
         for number in range(repeat):

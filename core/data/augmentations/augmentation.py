@@ -48,18 +48,18 @@ class Augmentation:
 
         Args:
             x: one sample, float32, without axes of length 1.
-            rng: random numbers that depend on seed, epoch and sample alone.
+            rng: random numbers that depend only on seed, epoch and sample.
             facts: statistics of the training inputs.
         """
         raise NotImplementedError
 
     def __str__(self) -> str:
-        """The text on the command line: NAME:VALUE."""
+        """Returns the text on the command line: NAME:VALUE."""
         values = [getattr(self, f.name) for f in fields(self)]
         return ":".join([self.word, *(f"{v:g}" if isinstance(v, float) else v for v in values)])
 
     def refuse(self, rule: str, got: object) -> OptionError:
-        """Makes the error of a value or a shape that is not possible."""
+        """Returns the error for an invalid value or shape."""
         return OptionError("augment", f"{self.word}: {rule}", got)
 
     def check_value(self, value: float, least: float, most: float, unit: str = "") -> None:
@@ -71,7 +71,7 @@ class Augmentation:
 
 @dataclass(frozen=True)
 class Custom(Augmentation):
-    """An augmentation of the user: a function of a sample and a random generator.
+    """A custom augmentation: a function of a sample and a random generator.
 
     Args:
         function: returns the changed sample, or None after a change in place.
@@ -91,7 +91,7 @@ class Custom(Augmentation):
 
 
 def statistics(data: Data, samples: SampleOrder, specs: Sequence[TensorSpec], index: int) -> Facts:
-    """Computes the statistics of an input from samples that are evenly spaced.
+    """Computes the statistics of an input from evenly spaced samples.
 
     Args:
         data: source of the samples.

@@ -16,8 +16,8 @@ class Noise(Augmentation):
     """Adds Gaussian noise.
 
     Args:
-        strength: standard deviation of the noise as a fraction of that of the data; for tables, of
-            that of each feature.
+        strength: standard deviation of the noise, as a fraction of the standard deviation of the
+            data; for tables, of each feature.
     """
 
     word: ClassVar[str] = "noise"
@@ -35,13 +35,13 @@ class Noise(Augmentation):
 
 @dataclass(frozen=True)
 class Mixup(Augmentation):
-    """Mixes each sample with another one, inputs and targets alike (Zhang et al., 2018).
+    """Mixup: mixes inputs and targets of each sample with another sample's (Zhang et al., 2018).
 
-    λ x₁ + (1 − λ) x₂, with λ from the distribution Beta(α, α) for each sample, and any training
-    sample as the second. It comes after the other augmentations.
+    The result is λ x₁ + (1 − λ) x₂, with λ from the distribution Beta(α, α) for each sample, and a
+    random training sample as the second. Mixup is applied after the other augmentations.
 
     Args:
-        alpha: α; the larger, the more samples are mixed in equal parts.
+        alpha: α; with a larger α, samples are mixed in more equal parts.
     """
 
     word: ClassVar[str] = "mixup"

@@ -14,7 +14,7 @@ LUMA = np.array([0.299, 0.587, 0.114], np.float32)  # ITU-R BT.601
 
 
 def channels_last(x: Array) -> Array:
-    """A view (H, W, C) of an image."""
+    """Views an image as (H, W, C)."""
     if x.ndim == 2:
         return x[:, :, np.newaxis]
     return x if x.shape[-1] <= CHANNELS else x.transpose(1, 2, 0)
@@ -40,7 +40,7 @@ class ImageAugmentation(Augmentation):
 
 
 def resample(x: Array, ys: Array, xs: Array) -> None:
-    """Replaces pixels by those at other positions: bilinear, with the border repeated.
+    """Resamples an image at other positions: bilinear, with the border repeated.
 
     Args:
         x: image (H, W, C), changed in place.
@@ -60,7 +60,7 @@ def resample(x: Array, ys: Array, xs: Array) -> None:
 
 
 def resample_axis(x: Array, positions: Array, axis: int) -> Array:
-    """The image at other positions along one axis: linear, with the border repeated."""
+    """Resamples an image along one axis: linear, with the border repeated."""
     size = x.shape[axis]
     before, part = _between(positions, size)
     shape = [1, 1, 1]
@@ -70,14 +70,14 @@ def resample_axis(x: Array, positions: Array, axis: int) -> Array:
 
 
 def _between(positions: Array, size: int) -> tuple[Array, Array]:
-    """The integer before each position, which has one after it, and the distance from it."""
+    """Returns the integer below each position, and the distance from it."""
     inside = np.clip(positions, 0, size - 1)
     before = np.minimum(inside.astype(np.intp), max(size - 2, 0))
     return before, (inside - before).astype(np.float32)
 
 
 def _blend(a: Array, b: Array, part: Array) -> Array:
-    """a + part (b − a), in the memory of a."""
+    """Computes a ← a + part (b − a)."""
     b -= a
     b *= part
     a += b
@@ -89,7 +89,7 @@ class Flip(ImageAugmentation):
     """Mirrors half of the images.
 
     Args:
-        axis: horizontal (left and right change places), vertical, or both independently.
+        axis: horizontal (left and right are exchanged), vertical, or both independently.
     """
 
     word: ClassVar[str] = "flip"
@@ -151,7 +151,7 @@ class Crop(ImageAugmentation):
         self.check_value(self.fraction, 0, 1)
 
     def change(self, x: Array, rng: np.random.Generator, facts: Facts) -> None:
-        """Crops the image; the aspect ratio stays."""
+        """Crops the image; keeps the aspect ratio."""
         part = 1 - rng.random() * (1 - self.fraction)
         height, width = x.shape[:2]
         rows, columns = (
@@ -191,7 +191,7 @@ class Rotate(ImageAugmentation):
 
 @dataclass(frozen=True)
 class ColourAugmentation(ImageAugmentation):
-    """Base class: moves each pixel away from a reference, or towards it.
+    """Base class: moves each pixel away from or towards a reference value.
 
     Args:
         strength: largest change of the factor, which is 1 − strength … 1 + strength.
@@ -214,7 +214,7 @@ class ColourAugmentation(ImageAugmentation):
         np.clip(x, np.float32(facts.low), np.float32(facts.high), out=x)
 
     def reference(self, x: Array, facts: Facts) -> Array:
-        """The values that stay as they are."""
+        """Returns the reference values, which do not change."""
         raise NotImplementedError
 
 
@@ -229,13 +229,13 @@ class Brightness(ColourAugmentation):
     word: ClassVar[str] = "brightness"
 
     def reference(self, x: Array, facts: Facts) -> Array:
-        """Black."""
+        """Returns black."""
         return np.array(facts.low, np.float32)
 
 
 @dataclass(frozen=True)
 class Contrast(ColourAugmentation):
-    """Changes the contrast of images: the mean value of an image stays.
+    """Changes the contrast of images; the mean value of an image does not change.
 
     Args:
         strength: largest change of the factor, which is 1 − strength … 1 + strength.
@@ -244,13 +244,13 @@ class Contrast(ColourAugmentation):
     word: ClassVar[str] = "contrast"
 
     def reference(self, x: Array, facts: Facts) -> Array:
-        """The mean value of the image."""
+        """Returns the mean value of the image."""
         return np.array(x.mean(), np.float32)
 
 
 @dataclass(frozen=True)
 class Saturation(ColourAugmentation):
-    """Changes the saturation of RGB images: gray stays.
+    """Changes the saturation of RGB images; gray pixels do not change.
 
     Args:
         strength: largest change of the factor, which is 1 − strength … 1 + strength.
@@ -265,7 +265,7 @@ class Saturation(ColourAugmentation):
             raise self.refuse("needs images with three channels", tuple(shape))
 
     def reference(self, x: Array, facts: Facts) -> Array:
-        """The gray value of each pixel."""
+        """Returns the gray value of each pixel."""
         return (x @ LUMA)[:, :, np.newaxis]
 
 
@@ -274,8 +274,8 @@ class Cutout(ImageAugmentation):
     """Replaces a random square by the mean value of the data (DeVries and Taylor, 2017).
 
     Args:
-        fraction: side of the square as a fraction of the shorter side. Its centre is anywhere in
-            the image, so that a part of it may lie outside.
+        fraction: side of the square as a fraction of the shorter side. Its centre is a random point
+            of the image, so part of the square may be outside.
     """
 
     word: ClassVar[str] = "cutout"

@@ -1,4 +1,4 @@
-"""Random numbers that are a function of seed, epoch and sample, in whatever order samples come."""
+"""Random numbers that are a function of seed, epoch and sample, for any order of the samples."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ WORD = 2**64
 
 
 class SampleRandom:
-    """Random generators of samples: Philox (Salmon et al., 2011), whose counter is the sample.
+    """Random generators of samples: Philox (Salmon et al., 2011) with the sample as counter.
 
     Args:
         seed: seed of the training run.
@@ -19,12 +19,12 @@ class SampleRandom:
         self._seed = seed % WORD
 
     def at(self, epoch: int, sample: int, stream: int = 0) -> np.random.Generator:
-        """The generator of a sample in an epoch, which is valid until the next call.
+        """Returns the generator of a sample in an epoch, which is valid until the next call.
 
         Args:
             epoch: number of the epoch.
             sample: number of the sample.
-            stream: number of independent random numbers of the same sample.
+            stream: number of an independent sequence of random numbers for the sample.
         """
         state = self._state["state"]
         state["key"][:] = self._seed, epoch

@@ -1,4 +1,4 @@
-"""All augmentations by name, and their text form: NAME or NAME:VALUE, with commas between."""
+"""All augmentations by name, and their text form: NAME or NAME:VALUE, separated by commas."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -29,10 +29,10 @@ BY_WORD = {kind.word: kind for kind in CLASSES}
 
 
 def parse_augmentations(given: Any) -> tuple[Augmentation, ...]:
-    """Augmentations from their text, or from a sequence of texts, objects and functions.
+    """Returns augmentations from text, or from a sequence of texts, objects and functions.
 
     Raises:
-        OptionError: if a name or a value is not known.
+        OptionError: if a name is unknown or a value is invalid.
     """
     one = isinstance(given, str | Augmentation) or callable(given)
     items: Iterable[Any] = [given] if one else given or ()
@@ -51,7 +51,7 @@ def parse_augmentations(given: Any) -> tuple[Augmentation, ...]:
 
 
 def augmentation_text(augmentations: Sequence[Augmentation]) -> str:
-    """The text of augmentations, as a checkpoint stores it."""
+    """Returns the text of augmentations that a checkpoint stores."""
     return ",".join(map(str, augmentations))
 
 

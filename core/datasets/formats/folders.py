@@ -1,4 +1,4 @@
-"""Folders and archives of pictures or WAV files."""
+"""Folders and archives of images or WAV files."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,7 @@ from odt.core.datasets.tree import FileTree, Tree, open_tree
 
 
 def open_pictures(opening: Opening) -> Source:
-    """Opens a folder or archive of pictures."""
+    """Opens a folder or archive of images."""
     decode = partial(decode_picture, resize=opening.resize)
     return open_folders(_tree(opening), "image", decode, opening.skip, opening.naming)
 

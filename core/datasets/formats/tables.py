@@ -9,7 +9,7 @@ from odt.core.datasets.table_source import open_table
 
 
 def delimited(delimiter: str) -> Callable[[Opening], Source]:
-    """Opens tables with a delimiter; an empty one is found from the file."""
+    """Opens tables with a delimiter; an empty one is detected from the file."""
 
     def open_file(opening: Opening) -> Source:
         table = opening.table
@@ -23,5 +23,5 @@ def delimited(delimiter: str) -> Callable[[Opening], Source]:
 FORMATS = (
     SourceFormat("csv", delimited(""), (".csv",), contents="table, delimiter detected", place=3),
     SourceFormat("tsv", delimited("\t"), (".tsv",), contents="table with tabs", place=4),
-    SourceFormat("text", delimited(" "), (".txt", ".data"), contents="table with blanks", place=5),
+    SourceFormat("text", delimited(" "), (".txt", ".data"), contents="table with spaces", place=5),
 )

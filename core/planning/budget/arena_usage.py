@@ -1,13 +1,13 @@
-"""Bytes in use in the arenas over the entries of a plan, by kind of value."""
+"""Bytes in use in the arenas at each entry of a plan, by kind of value."""
 
 from odt.core.planning.lifetimes import lifetimes, replacements
 from odt.core.planning.plan import Call, Phase, Plan, Region
 
 
 def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
-    """Bytes in use at each entry of a plan, of all workers together, by kind of value.
+    """Returns the bytes in use at each entry of a plan, for all workers together, by kind of value.
 
-    A value that overlays another one counts instead of it from its first entry on.
+    A value that overlays another one replaces it in the count from its first entry on.
 
     Returns:
         "data", "activations", "gradients" and "workspace" → one number for each entry.
@@ -17,18 +17,18 @@ def arena_usage(plan: Plan, workers: int) -> dict[str, list[int]]:
     for old in replacements(plan, alive).values():
         ends[old] -= 1
     kinds = _kinds(plan)
-    found = {
+    usage = {
         kind: [0] * len(plan.entries) for kind in ("data", "activations", "gradients", "workspace")
     }
     for name, life in alive.items():
-        row = found[kinds.get(name, "data")]
+        row = usage[kinds.get(name, "data")]
         for k in range(max(life.first, 0), min(ends[name] + 1, len(row))):
             row[k] += plan.values[name].spec.nbytes * workers
-    return found
+    return usage
 
 
 def _kinds(plan: Plan) -> dict[str, str]:
-    """The kind of every value that a call writes."""
+    """Returns the kind of every value that a call writes."""
     kinds = {}
     for entry in plan.entries:
         if isinstance(entry, Call):

@@ -1,4 +1,4 @@
-"""Finds the fastest way to train within a number of bytes."""
+"""Finds the fastest plans and schedule within a memory budget."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,10 +14,10 @@ from odt.core.planning.rewrites.rewritten_plans import RewrittenPlans
 from odt.core.planning.schedule import Schedule, available_cores, choose_schedule
 from odt.errors import OptionError
 
-# Fractions of the room to aim at: an arena is a little larger than the values alive at once in it.
-# The last one drops every activation that saves memory.
+# Fractions of the available bytes to aim at, because an arena is slightly larger than the values
+# alive at once. The last one drops every activation that saves memory.
 MARGINS = (1.0, 0.97, 0.93, 0.88, 0.0)
-# What else a budget has to hold, and the options that make it smaller.
+# Other memory within a budget, and the options that reduce it.
 LEAVE_OUT = {
     "a cache": '`cache_frozen="disk"`, `cache_dtype="float16"`',
     "a copy of the best weights": "no `keep_best=True`",
@@ -40,8 +40,8 @@ def fit_budget(
     """Chooses schedule and plans that keep training within a memory budget.
 
     Without a budget, or if it suffices, the schedule is that of `choose_schedule`. Otherwise it is
-    the one with the least estimated time among those that fit: smaller micro-batches, fewer
-    workers, reordered calls, digests, recomputed activations.
+    the fastest one that fits, by estimated time: with smaller micro-batches, fewer workers,
+    reordered calls, digests or recomputed activations.
 
     Args:
         plans: plans of the model.
@@ -57,22 +57,22 @@ def fit_budget(
     """
     batch, reserve = info.batch_size, sum((reserves or {}).values())
     usual = choose_schedule(batch, lambda n: plans.at(computations[0], n), micro_batch, workers)
-    if computations[0].begin and usual.workers == 1:  # the frozen part is seldom small
+    if computations[0].begin and usual.workers == 1:  # the frozen part is rarely small
         usual = replace(usual, blas_threads=available_cores())
-    found = replace(forecast(plans, computations, info, usual), cache=reserve)
-    if budget is None or found.peak <= budget:
-        return found
+    chosen = replace(forecast(plans, computations, info, usual), cache=reserve)
+    if budget is None or chosen.peak <= budget:
+        return chosen
     schedules = [usual] if usual.why else list(_schedules(usual, micro_batch, workers))
     available = budget - reserve
     best: Forecast | None = None
     for s in schedules:
-        # Plans of its own for each schedule, so that those of a schedule that loses are freed.
-        for found in _rewrites(Plans(plans.graphs), computations, info, s, available):
-            if found.peak <= available and (best is None or _seconds(found) < _seconds(best)):
-                best = found
+        # Separate plans for each schedule, so that plans of rejected schedules are freed.
+        for chosen in _rewrites(Plans(plans.graphs), computations, info, s, available):
+            if chosen.peak <= available and (best is None or _seconds(chosen) < _seconds(best)):
+                best = chosen
     if best is None:
         least = min(
-            found.peak for s in schedules for found in _rewrites(plans, computations, info, s, 0)
+            chosen.peak for s in schedules for chosen in _rewrites(plans, computations, info, s, 0)
         )
         others = {what: nbytes for what, nbytes in (reserves or {}).items() if nbytes}
         beside, hint = " and ".join(f"{what} of {_megabytes(n)}" for what, n in others.items()), ""
@@ -80,8 +80,8 @@ def fit_budget(
             hint = f"Keep less: {', '.join(LEAVE_OUT[what] for what in others)}."
         raise OptionError(
             "memory_budget",
-            f"must be at least {_megabytes(least + reserve)} to train this in batches of "
-            f"{batch}{beside and f' beside {beside}'}",
+            f"must be at least {_megabytes(least + reserve)} to train in batches of "
+            f"{batch}{beside and f' with {beside}'}",
             _rounded_down(budget),
             hint,
         )
@@ -95,7 +95,7 @@ def _rewrites(
     schedule: Schedule,
     budget: int,
 ) -> Iterator[Forecast]:
-    """Forecasts for one schedule: as it is, then with one more rewrite each until it fits."""
+    """Yields forecasts for one schedule, each with one more rewrite, until it fits."""
     plain = forecast(plans, computations, info, schedule, searched=True)
     yield plain
     if plain.peak <= budget:
@@ -122,17 +122,16 @@ def _rewrites(
             return
 
 
-def _seconds(found: Forecast) -> float:
-    s = found.schedule
-    return step_seconds(found.plan, s.batch, s.micro_batch, s.workers)
+def _seconds(forecast: Forecast) -> float:
+    s = forecast.schedule
+    return step_seconds(forecast.plan, s.batch, s.micro_batch, s.workers)
 
 
 def _schedules(usual: Schedule, micro_batch: int | None, workers: int | None) -> Iterator[Schedule]:
-    """Schedules that may need less memory than the usual one.
+    """Yields schedules that may need less memory than the usual one.
 
-    Micro-batches of half the size, and so on down to single samples; and the whole batch, which
-    needs no memory to add gradients up. Each with every possible number of workers, or with the
-    given one.
+    Micro-batches are halved down to single samples. The whole batch is included, because it needs
+    no memory for gradient sums. Each size comes with every possible or the given number of workers.
     """
     batch, cores = usual.batch, available_cores()
     sizes: Sequence[int] = (micro_batch,) if micro_batch else _halves(batch, usual.micro_batch)
@@ -151,10 +150,10 @@ def _halves(batch: int, size: int) -> list[int]:
 
 
 def _megabytes(nbytes: int) -> str:
-    """Bytes as the option takes them, rounded up."""
+    """Formats bytes for the option, rounded up."""
     return f"{-(-nbytes // 100_000) / 10:.1f}MB"
 
 
 def _rounded_down(nbytes: int) -> str:
-    """Bytes rounded down, so that a budget that is too small never looks like the minimum."""
+    """Formats bytes rounded down: a budget that is too small must not look like the minimum."""
     return f"{nbytes // 100_000 / 10:.1f}MB" if nbytes >= 100_000 else f"{nbytes}B"

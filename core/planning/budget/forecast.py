@@ -14,7 +14,7 @@ from odt.kernels.registry import OPTIMIZERS
 
 DATA_PAGES = 2**20  # bytes of each data file that may be mapped at a time, within a budget
 # Other bytes by which a process grows, as measured: code that runs for the first time, plans and
-# programs, and the buffers of BLAS for each thread that multiplies.
+# programs, and the BLAS buffers of each thread that multiplies.
 START = 1_000_000
 ENTRY = 6_500  # per entry of the plan
 BOUND_ENTRY = 4_500  # per entry and worker
@@ -25,7 +25,7 @@ PRODUCT = 1_000_000  # operations above which a call without a compiled form use
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Memory of training, in bytes, with the plans and the schedule that need it.
+    """Memory of training, in bytes, for given plans and schedule.
 
     Attributes:
         plans: plans of the model, rewritten or not.
@@ -34,8 +34,8 @@ class Forecast:
         memory: its memory plan.
         parameters: copies of the weights that train.
         slots: optimizer state.
-        gradients: arrays in which micro-batches add gradients up; 0 for immediate updates.
-        arena: arenas of all workers together; validation uses the same ones.
+        gradients: sums of the gradients of micro-batches; 0 for immediate updates.
+        arena: arenas of all workers together; validation uses the same arenas.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files.
         overhead: Python objects and libraries.
@@ -73,7 +73,7 @@ class Forecast:
         return self._peak(0)
 
     def _peak(self, frozen: int) -> int:
-        """The larger of two moments: weights being copied from the file, and training itself."""
+        """Returns the larger memory of two phases: copying weights from the file, and training."""
         running = self.arena + frozen + self.constants + self.data
         kept = self.total - self.arena + self.cache
         return kept + max(running, self.parameters) + self.overhead
@@ -91,8 +91,8 @@ def forecast(
 
     Args:
         plans: plans of the model.
-        computations: training first, then validation; where they begin after a frozen part, that
-            part runs too, as long as its values are not cached.
+        computations: training first, then validation; if they begin after a frozen part, that part
+            runs too until its values are cached.
         info: resolved training info; its optimizer determines the slots.
         schedule: micro-batches and workers.
         searched: whether the plan results from a search.
@@ -130,18 +130,18 @@ def forecast(
 
 
 def _constants(runs: Sequence[Plan]) -> int:
-    """Bytes of the constants of all plans, each counted once."""
-    found = {
+    """Returns the bytes of the constants of all plans, each counted once."""
+    sizes = {
         name: value.spec.nbytes
         for plan in runs
         for name, value in plan.values.items()
         if value.region is Region.CONSTANT and value.base is None
     }
-    return sum(found.values())
+    return sum(sizes.values())
 
 
 def _read_at_once(runs: Sequence[Plan]) -> int:
-    """Bytes of data that a worker reads at once: inputs of the first plan, targets of the last."""
+    """Returns bytes that a worker reads at once: inputs of the first plan, targets of the last."""
     first, last = runs[0], runs[-1]
     inputs = sum(first.values[name].spec.nbytes for name in first.inputs)
     return inputs + sum(last.values[name].spec.nbytes for name in last.targets)
@@ -162,9 +162,9 @@ class Peak:
     """The entry of a plan at which the most bytes are alive.
 
     Attributes:
-        entry: its label.
+        entry: label of the entry.
         phase: forward or backward.
-        alive: values and their lifetimes, the largest first.
+        alive: values that are alive, with their lifetimes, the largest first.
     """
 
     entry: str
@@ -173,7 +173,7 @@ class Peak:
 
 
 def peak(plan: Plan) -> Peak:
-    """Finds the peak of a plan; a value that overlays another one stands for both."""
+    """Finds the peak of a plan. A value that overlays another one is counted once for both."""
     alive = lifetimes(plan)
     for old in replacements(plan, alive).values():
         alive[old] = replace(alive[old], last=alive[old].last - 1)

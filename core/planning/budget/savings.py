@@ -20,7 +20,7 @@ class Saving:
     Attributes:
         name: name of the technique.
         nbytes: bytes that it saves in all arenas, in addition to the techniques before it.
-        note: what it applies to.
+        note: description of where it applies.
     """
 
     name: str
@@ -28,23 +28,27 @@ class Saving:
     note: str
 
 
-def savings(found: Forecast, computation: Computation) -> list[Saving]:
-    """Bytes saved by each technique; techniques that save nothing are left out.
+def savings(forecast: Forecast, computation: Computation) -> list[Saving]:
+    """Returns the bytes saved by each technique; techniques that save nothing are left out.
 
     Args:
-        found: forecast of the chosen plans and schedule.
+        forecast: forecast of the chosen plans and schedule.
         computation: computation of a training step.
     """
-    s = found.schedule
-    plans = found.plans if isinstance(found.plans, RewrittenPlans) else RewrittenPlans(found.plans)
+    s = forecast.schedule
+    plans = (
+        forecast.plans
+        if isinstance(forecast.plans, RewrittenPlans)
+        else RewrittenPlans(forecast.plans)
+    )
     plain, usual = plans.usual.at(computation, s.micro_batch)
     without_overlays = plan_memory(plain, overlays=False).nbytes
     ordered = reorder(plain, plans.order)
     reordered = plan_memory(ordered).nbytes
     digested = use_digests(ordered, plans.digests)
     compressed = plan_memory(digested).nbytes
-    repeated = len(found.plan.entries) - len(digested.entries)
-    longer = run_seconds(found.plan) / run_seconds(digested) - 1
+    repeated = len(forecast.plan.entries) - len(digested.entries)
+    longer = run_seconds(forecast.plan) / run_seconds(digested) - 1
     rows = [
         Saving(
             "reuse",
@@ -68,16 +72,16 @@ def savings(found: Forecast, computation: Computation) -> list[Saving]:
         ),
         Saving(
             "recomputation",
-            s.workers * (compressed - found.memory.nbytes),
+            s.workers * (compressed - forecast.memory.nbytes),
             f"of {repeated} calls in backward: about {longer:.0%} more time",
         ),
     ]
     if s.micro_batch < s.batch:
         note = "against one micro-batch on one worker"
-        with suppress(UnsupportedError):  # a model whose shapes hold for one sample only
+        with suppress(UnsupportedError):  # a model whose shapes are only for one sample
             whole = plans.usual.at(computation, s.batch)[1].nbytes
             rows.insert(0, Saving("micro-batches", whole - s.workers * usual.nbytes, note))
-    elif not found.gradients:
-        trained = sum(found.plan.gradient_nbytes.values())
+    elif not forecast.gradients:
+        trained = sum(forecast.plan.gradient_nbytes.values())
         rows.append(Saving("immediate update", trained, "when a gradient is complete"))
     return [row for row in rows if row.nbytes]

@@ -13,7 +13,7 @@ from odt.kernels.opdef import Digest, Kernel, TensorSpec
 
 
 def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
-    """Replaces some gradients of a plan by their second form, which reads a digest.
+    """Replaces some gradients of a plan with their second form, which reads a digest.
 
     Args:
         plan: plan of a training step.
@@ -45,7 +45,7 @@ def use_digests(plan: Plan, chosen: Collection[str]) -> Plan:
 
 
 def choose_digests(plan: Plan) -> frozenset[str]:
-    """Names of the gradients whose second form frees more bytes than its digest takes."""
+    """Returns the gradients whose second form frees more bytes than its digest takes."""
     calls = {
         entry.arrays["dx"]: entry
         for entry in plan.entries
@@ -92,7 +92,7 @@ def _call(
     spec: TensorSpec,
     values: dict[str, Value],
 ) -> Call:
-    """The call of one kernel of a second form, with values for its workspace."""
+    """Returns the call of one kernel of a second form, with values for its workspace."""
     specs = {**{n: s for n, s in call.specs.items() if n not in call.workspace}, "digest": spec}
     arrays = {n: {**call.arrays, "digest": digest}[n] for n in (*kernel.reads, *kernel.writes)}
     compiled = compiled_of(kernel, call.attrs, specs)

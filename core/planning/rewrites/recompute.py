@@ -1,9 +1,9 @@
 """Recomputes activations in the backward phase instead of saving them (gradient checkpointing).
 
-A call of the forward phase is repeated right before the first call of the backward phase that
-reads its result, together with the calls whose results it reads, unless those are saved. A
-recomputed value lives until its last reader, so no call is repeated twice. A repeated call runs
-before the weights it reads are updated, since backward visits the nodes in reverse order.
+A forward call is repeated immediately before the first backward call that reads its result,
+together with the calls whose results it reads, unless those are saved. A recomputed value lives
+until its last reader, so no call is repeated twice. A repeated call runs before the weights that it
+reads are updated, because backward visits the nodes in reverse order.
 """
 
 from collections.abc import Collection, Iterable
@@ -26,11 +26,11 @@ def recompute(plan: Plan, dropped: Collection[str]) -> Plan:
 
 
 def choose_dropped(plan: Plan, target: int) -> frozenset[str]:
-    """Chooses values to drop so that at most `target` bytes are alive at once, at little cost.
+    """Chooses values to drop, so that at most `target` bytes are alive at once, at low cost.
 
-    At the peak, the value is dropped that frees the most bytes per second of recomputation; then
-    the next, until the peak fits or nothing helps. Values that prove unnecessary to drop are then
-    saved again.
+    Repeatedly drops the value that frees the most bytes at the peak per second of recomputation,
+    until the peak fits or nothing helps. Then values that need not have been dropped are saved
+    again.
     """
     droppable = _Droppable(plan)
     bytes_per_second = droppable.bytes_per_second()
@@ -78,7 +78,7 @@ class _Droppable:
                 self.overlays.append(_overlays(plan, entry))
         self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
         later = set().union(*self.reads[self.forward :])
-        self.saved = [n for n in self.maker if n in later]  # in order: ties must fall alike
+        self.saved = [n for n in self.maker if n in later]  # in a fixed order, for ties
         self.sizes = {
             name: v.spec.nbytes
             for name, v in plan.values.items()
@@ -90,59 +90,59 @@ class _Droppable:
         return {n for n in roots if self.plan.values[n].region in (Region.ARENA, Region.INPUT)}
 
     def bytes_per_second(self) -> dict[str, float]:
-        """Bytes freed per second of recomputation, by value that may be dropped."""
-        found = {}
+        """Returns the bytes freed per second of recomputation, by value that may be dropped."""
+        rates = {}
         for name in self.saved:
             call = self.plan.entries[self.maker[name]]
             assert isinstance(call, Call)
             if not self.writes[self.maker[name]].intersection(self.plan.losses):
-                found[name] = self.sizes[name] / call_seconds(self.plan, call)
-        return found
+                rates[name] = self.sizes[name] / call_seconds(self.plan, call)
+        return rates
 
     def order(self, dropped: Collection[str]) -> Replay:
-        """The plan's entries with repeated calls, each before the first entry that needs it."""
+        """Returns the plan's entries; repeated calls precede the first entries that need them."""
         gone = {self.maker[name] for name in dropped if name in self.maker}
         order = [(k, False) for k in range(self.forward)]
         repeated_calls: set[int] = set()
         for k in range(self.forward, len(self.plan.entries)):
             wanted = [self.maker[n] for n in self.reads[k] if n in self.maker]
-            found = {c for c in wanted if c in gone and c not in repeated_calls}
-            pending = list(found)
+            repeated = {c for c in wanted if c in gone and c not in repeated_calls}
+            pending = list(repeated)
             while pending:
                 for name in self.reads[pending.pop()]:
                     c = self.maker.get(name, -1)
                     kept = name in self.saved and c not in gone
-                    if c >= 0 and not kept and c not in repeated_calls and c not in found:
-                        found.add(c)
+                    if c >= 0 and not kept and c not in repeated_calls and c not in repeated:
+                        repeated.add(c)
                         pending.append(c)
-            order += [(c, True) for c in sorted(found)]
-            repeated_calls |= found
+            order += [(c, True) for c in sorted(repeated)]
+            repeated_calls |= repeated
             order.append((k, False))
         return order
 
     def replay_lifetimes(self, order: Replay) -> dict[tuple[str, bool], tuple[int, int]]:
-        """First and last place of each value in a replay; recomputed values count separately."""
-        found: dict[tuple[str, bool], tuple[int, int]] = {}
+        """Returns first and last place of each value in a replay, recomputed ones separately."""
+        lifetimes: dict[tuple[str, bool], tuple[int, int]] = {}
         repeated_calls: set[int] = set()
         for place, (k, repeated) in enumerate(order):
             if repeated:
                 repeated_calls.add(k)
             for name in self.reads[k]:
                 key = (name, self.maker.get(name, -1) in repeated_calls)
-                found[key] = (found.get(key, (0, 0))[0], place)
+                lifetimes[key] = (lifetimes.get(key, (0, 0))[0], place)
             for name in self.writes[k]:
-                found[(name, repeated)] = (place, place)
+                lifetimes[(name, repeated)] = (place, place)
         for name in self.plan.losses:
-            found[(name, False)] = (found[(name, False)][0], len(order) - 1)
+            lifetimes[(name, False)] = (lifetimes[(name, False)][0], len(order) - 1)
         for name in self.plan.outputs:
             key = (self.plan.root(name), False)
-            if key in found:
-                first, last = found[key]
-                found[key] = (first, max(last, self.forward))
-        return found
+            if key in lifetimes:
+                first, last = lifetimes[key]
+                lifetimes[key] = (first, max(last, self.forward))
+        return lifetimes
 
     def most_alive(self, dropped: Collection[str]) -> tuple[int, int]:
-        """The most bytes alive at once, and the place in the replay."""
+        """Returns the most bytes alive at once, and the place in the replay."""
         order = self.order(dropped)
         replay_lifetimes = self.replay_lifetimes(order)
         change = [0] * (len(order) + 1)
@@ -165,7 +165,7 @@ class _Droppable:
         return most, at
 
     def saved_only_for_later(self, dropped: Collection[str], at: int) -> list[str]:
-        """Values that are saved at a place of the replay only for a later place."""
+        """Returns values that are saved at a place of the replay only for a later place."""
         order = self.order(dropped)
         before: set[str] = set()
         for k, _ in order[: at + 1]:
@@ -183,18 +183,18 @@ class _Droppable:
 
 
 def _overlays(plan: Plan, call: Call) -> list[tuple[str, str]]:
-    """Pairs of a result and an operand that it may overlay, one for each result of a call."""
-    found = []
+    """Yields a pair for each result of a call: the result, and an operand that it may overlay."""
+    pairs = []
     for written in call.writes:
         for read in call.reads:
             if (written, read) in call.kernel.may_alias:
-                found.append((plan.root(call.arrays[written]), plan.root(call.arrays[read])))
+                pairs.append((plan.root(call.arrays[written]), plan.root(call.arrays[read])))
                 break
-    return [(w, r) for w, r in found if plan.values[r].region in (Region.ARENA, Region.INPUT)]
+    return [(w, r) for w, r in pairs if plan.values[r].region in (Region.ARENA, Region.INPUT)]
 
 
 class _Rewriter:
-    """Makes the plan whose entries are those of a replay."""
+    """Makes the plan with the entries of a replay."""
 
     def __init__(self, plan: Plan) -> None:
         self.old = plan
@@ -224,7 +224,7 @@ class _Rewriter:
         return copy
 
     def _current(self, name: str) -> str:
-        """The current name of a value: that of its recomputed copy, once there is one."""
+        """Returns the current name of a value: the name of its recomputed copy, if there is one."""
         value = self.values[name]
         if value.base is None or name in self.copies:
             return self.copies.get(name, name)

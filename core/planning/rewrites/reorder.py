@@ -1,9 +1,9 @@
 """Reorders the calls of a plan so that fewer bytes are alive at once.
 
-Branches may be computed one after the other or side by side; a gradient may be used at once or
-wait for others. Finding the best order is a hard problem: this is a greedy search, from the front
-and from the back, that always takes the call that leaves the fewest bytes alive. Results do not
-change by a bit.
+Branches can be computed one after the other or interleaved; a gradient can be used immediately or
+later. Finding the best order is a hard problem. This is a greedy search, from the front and from
+the back, that always chooses the call that leaves the fewest bytes alive. No bit of the results
+changes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,14 +30,14 @@ def reorder(plan: Plan, order: Sequence[str]) -> Plan:
 
 
 def entry_name(entry: Call | Delivery) -> str:
-    """Name of an entry, the same for any batch size: its first result, or what it delivers."""
+    """Returns the name of an entry for any batch size: its first result or its gradient."""
     if isinstance(entry, Delivery):
         return f"deliver {entry.gradient}"
     return entry.arrays[entry.writes[0]]
 
 
 def choose_order(plan: Plan) -> tuple[str, ...]:
-    """The best order found, by names of entries; empty if that is the plan's own order."""
+    """Returns the best order found, as names of entries; empty for the plan's own order."""
     names = [entry_name(entry) for entry in plan.entries]
     chosen: tuple[str, ...] = ()
     least = plan_memory(plan).nbytes
@@ -51,7 +51,7 @@ def choose_order(plan: Plan) -> tuple[str, ...]:
 
 
 class _Segments:
-    """Dependences between the entries of a plan."""
+    """Dependencies between the entries of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -76,7 +76,7 @@ class _Segments:
     def _hold_updates(self) -> None:
         """Makes a delivery wait for all readers of its parameter and of values computed from it.
 
-        The latter because such values may be recomputed.
+        Such values may be recomputed.
         """
         entries, forward = self.plan.entries, self.plan.forward_entries
         for k, entry in enumerate(entries):
@@ -92,7 +92,7 @@ class _Segments:
                     self.after[c].add(k)
 
     def order(self, *, back: bool) -> list[int]:
-        """The order of all entries, with each phase searched from its front or its back."""
+        """Returns the order of all entries; each phase is searched from its front or its back."""
         forward = self.plan.forward_entries
         return [
             k
@@ -104,10 +104,10 @@ class _Segments:
         following, waiting = self._edges(entries, back)
         left, alive, stays = self._touches(entries, back)
         ready = [k for k in entries if not waiting[k]]
-        found: list[int] = []
+        chosen: list[int] = []
 
         def grows(k: int) -> int:
-            """Bytes by which the live memory grows with an entry."""
+            """Returns the bytes by which an entry increases the memory alive."""
             names = (self.reads[k] | self.makes[k]) & self.sizes.keys()
             new = sum(self.sizes[n] for n in names - alive)
             return new - sum(self.sizes[n] for n in names - stays if left[n] == 1)
@@ -115,7 +115,7 @@ class _Segments:
         while ready:
             k = min(ready, key=lambda k: (grows(k), -k if back else k))
             ready.remove(k)
-            found.append(k)
+            chosen.append(k)
             for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():
                 left[n] -= 1
                 alive.add(n)
@@ -123,10 +123,10 @@ class _Segments:
                 waiting[other] -= 1
                 if not waiting[other]:
                     ready.append(other)
-        return found[::-1] if back else found
+        return chosen[::-1] if back else chosen
 
     def _edges(self, entries: range, back: bool) -> tuple[dict[int, set[int]], dict[int, int]]:
-        """For each entry the entries that wait for it, and the number it waits for itself."""
+        """Returns for each entry the entries that wait for it, and the number that it waits for."""
         following: dict[int, set[int]] = {k: set() for k in entries}
         for k in entries:
             for other in self.after[k]:
@@ -139,7 +139,7 @@ class _Segments:
         return following, waiting
 
     def _touches(self, entries: range, back: bool) -> tuple[dict[str, int], set[str], set[str]]:
-        """Number of entries that touch each value; values alive at the start; at the end."""
+        """Counts the entries that touch each value; returns also the values alive at both ends."""
         left: dict[str, int] = {}
         for k in entries:
             for n in (self.reads[k] | self.makes[k]) & self.sizes.keys():

@@ -11,11 +11,11 @@ from odt.core.planning.rewrites.reorder import reorder
 class RewrittenPlans(Plans):
     """Plans whose training plans are rewritten.
 
-    The rewrites are given by names of values, so that they apply to any number of samples, also
-    to the shorter rest of a batch.
+    Names of values define the rewrites, so that they apply to any number of samples, also to the
+    shorter rest of a batch.
 
     Attributes:
-        usual: the plans before the rewrites.
+        usual: the plans without rewrites.
         order: order of the entries, by name; empty for the usual one.
         digests: gradients that read a digest.
         dropped: values that are recomputed.
@@ -34,12 +34,12 @@ class RewrittenPlans(Plans):
         self._rewritten: dict[tuple[Computation, int], tuple[Plan, MemoryPlan]] = {}
 
     def at(self, computation: Computation, batch: int) -> tuple[Plan, MemoryPlan]:
-        found = self.usual.at(computation, batch)
+        usual = self.usual.at(computation, batch)
         if not computation.backward:
-            return found
+            return usual
         key = (computation, batch)
         if key not in self._rewritten:
-            plan = use_digests(reorder(found[0], self.order), self.digests)
+            plan = use_digests(reorder(usual[0], self.order), self.digests)
             plan = recompute(plan, self.dropped)
             self._rewritten[key] = plan, plan_memory(plan)
         return self._rewritten[key]

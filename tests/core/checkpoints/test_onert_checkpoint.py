@@ -151,7 +151,9 @@ def test_a_checkpoint_with_other_frozen_weights_is_refused() -> None:
     with trainer() as all_of_it, trainer(trainable_ops=()) as none:
         decode(written(all_of_it), "c", none.graph, none.parameters)  # nothing was trained yet
         train(all_of_it)
-        with pytest.raises(ModelError, match="must be as in the model, because it does not train"):
+        with pytest.raises(
+            ModelError, match="must have the model's values, because it does not train"
+        ):
             decode(written(all_of_it), "c", none.graph, none.parameters)
 
 

@@ -203,7 +203,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "npy header": (lambda path: path.write_bytes(b"\x93NUMPY\x01\x00junk"), "npy array"),
     "claims more": (array_that_claims_more, "npy array"),
     "shape": (npy(numbers(4, 7)), r"6 elements.*\(4, 7\)"),
-    "no samples": (npy(np.float32(1)), "must count samples"),
+    "no samples": (npy(np.float32(1)), "must be the samples"),
     "complex": (npy(numbers(4, 6) * 1j), "complex64"),
     "text": (npy(numbers(4, 6).astype("U1")), "<U1"),
     "h5 group": (h5_without_value, 'group "value"'),

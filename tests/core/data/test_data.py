@@ -188,13 +188,13 @@ def test_a_damaged_file_is_an_error_when_it_is_read(tmp_path: Path) -> None:
     data[where.byte_offset : where.byte_offset + where.size] = bytes(where.size)
     path.write_bytes(data)
     (column,) = open_columns(str(path), [PIXELS], "input")
-    with pytest.raises(DataError, match=r"x.h5: input 0: must be a sound HDF5 file, but got"):
+    with pytest.raises(DataError, match=r"x.h5: input 0: must be a valid HDF5 file, but got"):
         read(column, slice(None))
 
 
 def test_floats_are_never_made_labels(tmp_path: Path) -> None:
     np.save(tmp_path / "y.npy", numbers(4))
-    with pytest.raises(DataError, match="wants int32, but the file holds float32"):
+    with pytest.raises(DataError, match="needs int32, but the file holds float32"):
         open_columns(str(tmp_path / "y.npy"), [LABEL], "expected output")
 
 
@@ -353,8 +353,8 @@ def test_each_class_gives_its_fraction_to_validation() -> None:
     ("validation", "words"),
     [
         ([0, 1, 1], None),
-        ([0, 2], "of class 2, of which training has none"),
-        ([1, 1], "of class 1 only, training of 2 classes"),
+        ([0, 2], "of class 2, but training has none"),
+        ([1, 1], "only samples of class 1, but training has 2 classes"),
     ],
 )
 def test_validation_with_missing_classes_warns(validation: list[int], words: str | None) -> None:

@@ -77,7 +77,7 @@ def test_targets_of_another_loss_are_refused_and_the_loss_is_named(tmp_path: Pat
         open_columns(labels, [TensorSpec((10,), F32)], "expected output")
     with pytest.raises(DataError, match="for the loss `categorical_crossentropy`"):
         open_columns(rows, [TensorSpec((), np.dtype(np.int32))], "expected output")
-    with pytest.raises(DataError, match="must count samples"):
+    with pytest.raises(DataError, match="must be the samples"):
         open_columns(rows, [TensorSpec((5,), F32)], "expected output")
 
 
@@ -86,7 +86,7 @@ def test_expected_values_of_outputs_without_a_loss_are_refused(tmp_path: Path) -
     two = Sidecar((TensorSpec((3,), F32), TensorSpec((), np.dtype(np.int32))), 2)
     (tmp_path / "t.bin").write_bytes(bytes(two.nbytes))
     Path(sidecar_path(path)).write_text(two.to_json())
-    with pytest.raises(DataError, match=r"wants 1 .* says 2. .*the outputs that have a loss"):
+    with pytest.raises(DataError, match=r"needs 1 .* says 2. .*the outputs that have a loss"):
         open_columns(path, [TensorSpec((3,), F32)], "expected output")
 
 

@@ -86,7 +86,11 @@ def test_a_scale_of_other_arrays_is_refused(tmp_path: Path) -> None:
          "-o", tmp_path / "o")  # fmt: skip
     path = tmp_path / "o/train.input.npz"
     np.savez(path, np.zeros((8, 8, 6, 3), np.float32))
-    with pytest.raises(DataError, match=r"its JSON says .* uint8, but the file holds .* float32"):
+    with pytest.raises(
+        DataError,
+        match=r"its JSON file says .* uint8, but the file holds .* "
+        "float32",
+    ):
         open_columns(str(path), [TensorSpec((8, 6, 3), F32)], "input")
 
 
@@ -301,7 +305,7 @@ def fetch(url: str, folder: Path, md5: str = hashlib.md5(CONTENT).hexdigest()) -
 
 def test_an_interrupted_download_resumes(tmp_path: Path, server: str) -> None:
     Handler.cut = True
-    with pytest.raises(DataError, match=r"cannot be fetched.*what is there is kept"):
+    with pytest.raises(DataError, match=r"must be downloaded.*the download resumes"):
         fetch(f"{server}/cut", tmp_path)
     assert files(tmp_path) == [f"cut{PARTIAL}"]
     steps = fetch(f"{server}/cut", tmp_path)
@@ -322,5 +326,5 @@ def test_a_download_of_other_bytes_is_refused(tmp_path: Path, server: str) -> No
 
 def test_no_network_is_one_line(tmp_path: Path, server: str) -> None:
     for url in (f"{server}/none", "http://127.0.0.1:1/file"):
-        with pytest.raises(DataError, match=f"{url}: cannot be fetched: .*yourself"):
+        with pytest.raises(DataError, match=f"{url}: must be downloaded, .*yourself"):
             fetch(url, tmp_path)

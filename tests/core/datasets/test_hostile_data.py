@@ -180,7 +180,7 @@ SOUND = wav(np.zeros(16000))
 
 CASES: dict[str, tuple[Make, str]] = {
     "truncated gzip": (mnist(cut), "train-images-idx3-ubyte.gz"),
-    "idx claims too much": (mnist(claims((10, 28, 28))), "ends before its header says so"),
+    "idx claims too much": (mnist(claims((10, 28, 28))), "shorter than its header says"),
     "idx claims terabytes": (mnist(claims((1 << 30, 28, 28))), "decompression bomb"),
     "idx says less": (mnist(claims((1, 27, 28))), "there are more"),
     "idx of one axis": (mnist(claims((784,))), "with 3 axes"),
@@ -189,7 +189,7 @@ CASES: dict[str, tuple[Make, str]] = {
     "no such file": (mnist(lambda r: (r / "t10k-images-idx3-ubyte.gz").unlink()), "t10k-images"),
     "truncated picture": (
         pictures(lambda r: (r / "a/5.jpg").write_bytes(PICTURE[:-200])),
-        "a/5.jpg: must be a sound picture, but got: .*[Tt]runcated",
+        "a/5.jpg: must be a valid image, but got: .*[Tt]runcated",
     ),
     "text as picture": (pictures(lambda r: (r / "a/5.png").write_text("x")), "a/5.png"),
     "empty picture": (pictures(lambda r: (r / "a/5.png").touch()), "a/5.png"),
@@ -197,7 +197,7 @@ CASES: dict[str, tuple[Make, str]] = {
     "program as picture": (pictures(lambda r: (r / "a/5.png").write_bytes(EPS)), "a/5.png"),
     "mixed sizes": (
         pictures(lambda r: (r / "a/5.png").write_bytes(plain_picture(1, (9, 9)))),
-        r"all samples must have one shape.*\(9, 9, 3\).*Give --size",
+        r"all samples must have the same shape.*\(9, 9, 3\).*Give --size",
     ),
     "empty class": (pictures(lambda r: (r / "c").mkdir()), "there are none of c"),
     "class of texts": (
@@ -214,12 +214,12 @@ CASES: dict[str, tuple[Make, str]] = {
         lambda r: ((r / "x.doc").write_text(""), ("--source", r / "x.doc"))[1],
         "--format",
     ),
-    "truncated zip": (short_zip, "sound zip archive"),
-    "inputs alone": (inputs_alone, "holds one array alone.*with --target-source"),
+    "truncated zip": (short_zip, "valid zip archive"),
+    "inputs alone": (inputs_alone, "holds only one array.*with --target-source"),
     "zip with a wrong checksum": (changed_zip, r"a/1.png: must be readable.*Bad CRC"),
-    "truncated tar": (short_tar, "sound tar archive"),
+    "truncated tar": (short_tar, "valid tar archive"),
     "no archive": (lambda r: ((r / "s.tar").write_bytes(b"x" * 600), ("--source", r / "s.tar"))[1],
-                   "sound tar archive"),
+                   "valid tar archive"),
     "zip leaves its folder": (packed("../a/1.png", b""), "must stay inside the archive"),
     "zip names a root": (packed("/etc/a/1.png", b""), "must stay inside the archive"),
     "tar leaves its folder": (tar_of("a/../../b/1.png"), "must stay inside the archive"),
@@ -237,12 +237,12 @@ CASES: dict[str, tuple[Make, str]] = {
     "missing target": (table("a,b\n1,0\n2,\n"), "line 3: the target is missing"),
     "one column": (table("1\n2\n"), "column beside the target"),
     "truncated sound": (wav_of(SOUND[:-100]), "a/1.wav: must have 16000 frames"),
-    "no sound": (wav_of(b"RIFFxxxxWAVE"), "a/1.wav: must be a sound WAV"),
-    "other rate": (wav_of(SOUND, "--rate", 8000), "8000 samples a second, but has 16000"),
+    "no sound": (wav_of(b"RIFFxxxxWAVE"), "a/1.wav: must be a valid WAV"),
+    "other rate": (wav_of(SOUND, "--rate", 8000), "8000 samples per second, but has 16000"),
     "different lengths": (
         lambda r: (wav_of(SOUND, "--seconds", 0)(r), (r / "a/2.wav").write_bytes(wav(np.zeros(9))),
                    ("--source", r, "--split", "train=1.0", "--seconds", 0))[2],
-        "Give --size for pictures, --seconds for sounds",
+        "Give --size for images, --seconds for sounds",
     ),
     "out is a file": (
         pictures(lambda r: (r.parent / "o").touch()),
@@ -270,7 +270,7 @@ def test_skipping_continues_and_lists_skipped_samples(tmp_path: Path) -> None:
     result = made("--source", tmp_path / "s", "--on-error", "skip", "--split", "train=1.0",
                   "-o", tmp_path / "o")  # fmt: skip
     assert "skipped: 11" in result.stderr
-    assert result.stderr.count("must be a sound picture") == 10
+    assert result.stderr.count("must be a valid image") == 10
     assert "classes: a 12, b 12" in result.stdout
     assert len(samples(tmp_path / "o/train.input.bin")) == 24
 
@@ -328,14 +328,14 @@ def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         (("--size", "8"), "HEIGHTxWIDTH"),
         (("--size", "0x8"), "numbers with x between"),
         (("--augment", "spin"), "but got spin"),
-        (("--augment", "crop=2"), "crop=SHARE below 1"),
+        (("--augment", "crop=2"), "crop=FRACTION below 1"),
         (("--split", "train=2.5"), "must be NAME=FRACTION"),
-        (("--split", "train=x"), "numbers with commas"),
+        (("--split", "train=x"), "numbers separated by commas"),
         (("--fold", "one"), "must be K/N"),
         (("--std", "0"), "must be above 0"),
         (
             ("--dtype", "uint8", "--scale", "standardize"),
-            "must be a type of floats",
+            "must be a float type",
         ),
         (("--label-map", "q=a"), "has the classes a, b, but got q"),
         (("mnist",), "must be given without NAME"),

@@ -59,7 +59,7 @@ def copying(times: int) -> bytes:
 @pytest.mark.parametrize("data", [laughing(3), laughing(30), laughing(200), copying(2000)])
 def test_a_pickle_makes_no_more_than_it_holds(data: bytes) -> None:
     begin = time.process_time()
-    with pytest.raises(DataError, match="must be a sound pickle, but got: "):
+    with pytest.raises(DataError, match="must be a valid pickle, but got: "):
         read_pickle(data, "p")
     assert time.process_time() - begin < SECONDS
 
@@ -180,19 +180,25 @@ CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
     "labels are huge": (labels([2**70, 1]), "labels must be class numbers"),
     "no labels": (labels([]), "labels must be class numbers"),
     "keys with escapes": (cifar({"\x1b[2J\n" * 99: 1}), r"but has \x1b[2J\n\x1b[2J"),
-    "a tar that claims 8 GB": (huge_header, "must be a sound tar archive"),
-    "a sound of chunks without end": (wav_with(4, 0), "a/1.wav: must be a sound WAV"),
-    "a sound of 4 GHz": (wav_with(24, 2**32 - 1), "must have 1 to 768000 samples a second"),
-    "a sound of 0 Hz": (wav_with(24, 0), "must have 1 to 768000 samples a second, but has 0"),
+    "a tar that claims 8 GB": (huge_header, "must be a valid tar archive"),
+    "a sound of chunks without end": (wav_with(4, 0), "a/1.wav: must be a valid WAV"),
+    "a sound of 4 GHz": (wav_with(24, 2**32 - 1), "must have 1 to 768000 samples per second"),
+    "a sound of 0 Hz": (wav_with(24, 0), "must have 1 to 768000 samples per second, but has 0"),
     "a function that raises": (
         function("def f():\n    yield 1, 2\n    raise KeyError('\\n')\n"),
         "m:f: must yield samples, but got: KeyError: '\\n' (m.py, line 3)",
     ),
     "a function that ends": (function("def f():\n    exit()\n"), "but got: SystemExit"),
     "no iterable": (function("def f():\n    return 3\n"), "TypeError: 'int' object is not iter"),
-    "a module of no Python": (function("def f(:\n"), "must be a function in a module here, but"),
+    "a module of no Python": (
+        function("def f(:\n"),
+        "must be a function in a module of the current folder, but",
+    ),
     "a module that raises": (function("1 / 0\n"), "ZeroDivisionError: division by zero (m.py"),
-    "a module above": (function("", "..m:f"), "must be a function in a module here, but"),
+    "a module above": (
+        function("", "..m:f"),
+        "must be a function in a module of the current folder, but",
+    ),
     "ragged samples": (function("def f():\n    yield [[1], [1, 2]], 1\n"), "m:f: must yield"),
     "a picture that is all one colour": (flat_picture, "a/1.png: must not unpack to more than"),
     "a damaged HDF5 source": (damaged_h5, ": must be readable, but got: "),
@@ -203,7 +209,7 @@ CASES: dict[str, tuple[Callable[[Path], tuple[object, ...]], str]] = {
     "a pipe as targets": (pipe("p.npy", "--source", "x.npy", "--target-source", "p.npy"), PIPE),
     "a pipe as names": (
         pipe("p.json", "--source", "pictures", "--label-map", "p.json"),
-        f"p.json: must be a file of JSON, but got: {PIPE}",
+        f"p.json: must be a JSON file, but got: {PIPE}",
     ),
     "a pipe as model": (pipe("p.circle", "--source", "pictures", "--like", "p.circle"), PIPE),
     "a pipe among files": (pipe_in_folder, "must hold train-images-idx3-ubyte"),

@@ -116,7 +116,7 @@ def test_whole_dtypes_take_no_fractions() -> None:
     assert Preprocessing(dtype=np.dtype(np.uint8)).apply(PICTURE).dtype == np.uint8
     for changed in ({"scale": "standardize"}, {"mean": (1.0,)}, {"missing": "mean"}):
         options: dict[str, Any] = changed
-        with pytest.raises(OptionError, match="`dtype=`: must be a type of floats"):
+        with pytest.raises(OptionError, match="`dtype=`: must be a float type"):
             Preprocessing(dtype=np.dtype(np.uint8), **options)
 
 

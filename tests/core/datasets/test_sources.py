@@ -239,7 +239,7 @@ def test_wav_files_of_other_widths_and_channels() -> None:
     mono, rate = read_wav(wav(x, 8000))
     assert rate == 8000
     assert np.allclose(mono, [0.375, -0.25], atol=1e-4)
-    with pytest.raises(DataError, match="16000 samples a second, but has 8000"):
+    with pytest.raises(DataError, match="16000 samples per second, but has 8000"):
         Sound().decode(wav(x, 8000))
 
 

@@ -129,7 +129,7 @@ def test_shares_divide_all_parts_together() -> None:
         ),
         ((Wanted("a"), Wanted("b")), Division(fold=(6, 5)), "but got 6/5"),
         ((Wanted("a"),), Division(fold=(1, 5)), "1 splits"),
-        ((Wanted("a"), Wanted("b")), Division(), "comes in one piece"),
+        ((Wanted("a"), Wanted("b")), Division(), "has no splits of its own"),
         (TWO, Division(group_by="person", stratify=True), "does not go together"),
         ((Wanted("train", length=29), Wanted("test", fraction=0.2)), Division(), "24 samples"),
     ],

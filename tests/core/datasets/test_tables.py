@@ -230,7 +230,7 @@ def test_classes_in_file_names_and_files_without_classes(tmp_path: Path) -> None
     assert labels(tmp_path / "o/train.output.bin") == [0, 0, 0, 1, 1, 1]
     made(*args[:-1], tmp_path / "u", "--unlabelled")
     assert files(tmp_path / "u") == ["train.input.bin", "train.input.bin.json"]
-    assert "must fit every file name" in refused(*args, "--label-pattern", "x")
+    assert "must match every file name" in refused(*args, "--label-pattern", "x")
     (tmp_path / "z").mkdir()
     (tmp_path / "z/a.csv").write_text("1,2\n")
     assert "it holds 1 .csv files" in refused("--source", tmp_path / "z", "-o", tmp_path / "o")

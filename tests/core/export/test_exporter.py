@@ -149,7 +149,7 @@ def test_a_failed_write_is_one_line(tmp_path: Path) -> None:
     model = read_model(CIRCLE)
     (tmp_path / "file").touch()
     for path, reason in (
-        (tmp_path, "it is there and is no file"),
+        (tmp_path, "the path exists and is not a file"),
         (tmp_path / "missing" / "out.circle", "no such file or directory"),
         (tmp_path / "file" / "out.circle", "not a directory"),
         (tmp_path / ("x" * 300), "file name too long"),

@@ -256,7 +256,7 @@ def refusal(model: ModelBuilder, output: int, folder: Path, *options: object) ->
 def test_a_model_without_layers_is_refused(tmp_path: Path) -> None:
     model = ModelBuilder("tflite")
     y = model.add_operator("ABS", (model.add_input((1, 4)),), (1, 4))
-    assert "must have a layer with weights, but got none. Say with --after" in refusal(
+    assert "must have a layer with weights, but got none. Give --after" in refusal(
         model, y, tmp_path
     )
 
@@ -267,7 +267,7 @@ def test_features_that_are_no_floats_are_refused(tmp_path: Path) -> None:
     y = model.add_operator("GATHER", (model.add_weight((9, 3), 3), words), (1, 4, 3))
     assert (
         "features must be float32 of shape (1, …, features), computed from an input, but got "
-        'tensor 0 ("tensor_0"), (1, 4) int32. Choose other ones with --after'
+        'tensor 0 ("tensor_0"), (1, 4) int32. Choose others with --after'
         in refusal(model, y, tmp_path)
     )
 

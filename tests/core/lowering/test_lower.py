@@ -71,7 +71,7 @@ def test_an_activation_that_is_part_of_the_formula_stays() -> None:
 )
 def test_a_state_that_may_not_be_zero_at_first_is_refused(how: Any) -> None:
     net, ys = rnn_net(**how)
-    with pytest.raises(UnsupportedError, match="h must be a variable of this operator alone"):
+    with pytest.raises(UnsupportedError, match="h must be a variable that only this operator uses"):
         lower(net.graph(*ys), 1)
 
 
@@ -171,7 +171,7 @@ def test_a_graph_that_reads_what_is_not_made_is_refused() -> None:
     net.input(1, 4)
     orphan = net._tensor((1, 4))
     y = net.add("RELU", (orphan,), (1, 4))
-    with pytest.raises(ModelError, match="must be made before they are read"):
+    with pytest.raises(ModelError, match="must be computed before they are read"):
         net.graph(y)
 
 

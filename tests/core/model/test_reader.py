@@ -168,7 +168,7 @@ def test_operators_in_a_circle_are_refused() -> None:
     built = small()
     built.add_operator("ADD", [3, 5], (1, 2))
     built.add_operator("RELU", [4], (1, 2))
-    refused(built.build(5), r"operator 1 \(ADD\): inputs must be made before they are read")
+    refused(built.build(5), r"operator 1 \(ADD\): inputs must be computed before they are read")
 
 
 def test_circles_own_operators_have_their_names_and_options() -> None:
@@ -295,7 +295,7 @@ def test_names_stay_on_one_line() -> None:
         (lambda g: setattr(g.tensors[3], "shape", [1] * 65), "at most 64 entries"),
         (lambda g: setattr(g.tensors[3], "shape", [2**31 - 1] * 9), "must fit into"),
         (lambda g: setattr(g.tensors[3], "shape", [0] + [2**31 - 1] * 9), "must fit into"),
-        (lambda g: setattr(g.tensors[3], "shape_signature", [1]), "must have one length"),
+        (lambda g: setattr(g.tensors[3], "shape_signature", [1]), "must have the same length"),
         (lambda g: setattr(g.tensors[3], "type", 99), "type must be one of the schema, .* 99"),
         (lambda g: setattr(g.tensors[3], "name", "n" * 70000), "at most 65536 bytes, but got"),
     ],
@@ -323,7 +323,11 @@ def test_each_rule_of_a_model() -> None:
     refused(built.build(3), "signature 0: subgraph must be below 1, but got 1")
     built = small()
     built.quantize(1, [0.5, 0.25, 0.125], [0])
-    refused(built.build(3), r"tensor 1 .*: scale and zero point must have one length, .* 3 and 1")
+    refused(
+        built.build(3),
+        r"tensor 1 .*: scale and zero point must have the same length, .* 3 "
+        "and 1",
+    )
     built = small()
     buffer = built.model.buffers[1]
     buffer.data, buffer.offset, buffer.size = None, 2**40, 24

@@ -54,7 +54,7 @@ def test_a_budget_that_another_schedule_meets_is_met_beside_a_cache() -> None:
 def test_the_smallest_budget_beside_a_cache_is_named_and_met() -> None:
     """A way out is named only where it leads out: where the rest would fit."""
     samples = 10**8 // 1024
-    with pytest.raises(OptionError, match=r"beside a cache of 100.0MB, but got 1.0MB$") as refused:
+    with pytest.raises(OptionError, match=r"with a cache of 100.0MB, but got 1.0MB$") as refused:
         head_of(10**6, samples)
     (least,) = re.findall(r"at least ([\d.]+)MB", str(refused.value))
     head_of(round(float(least) * 1e6), samples).close()

@@ -128,7 +128,7 @@ def test_integers_have_no_loss() -> None:
     [
         ({"output_losses": (("x9", MSE),)}, "`output_losses=`: must be for one output, x7, x10 or"),
         ({"loss_weights": (("2", 1.0),)}, "`loss_weights=`: must be for one output, x7, x10 or"),
-        ({"output_losses": (("0", "none"), ("1", "none"))}, "must give an output of floats a loss"),
+        ({"output_losses": (("0", "none"), ("1", "none"))}, "must give a float output a loss"),
         ({"loss_weights": (("0", 0.0), ("1", 0.0))}, "a loss and a weight above 0"),
         ({"loss": None}, '`loss=`: must be given for tensor 10 \\("x10"\\)'),
     ],

@@ -131,7 +131,7 @@ def test_a_multiplied_constant_is_not_a_bias() -> None:
         (
             Selection(("FULLY_CONECTED",)),
             "`patterns=`: must match the name or the operator of a weight, but got FULLY_CONECTED, "
-            "which matches none. There are FULLY_CONNECTED; `Model.summary..` lists all.",
+            "which matches none. Similar names: FULLY_CONNECTED; `Model.summary..` lists all.",
         ),
         (Selection(freeze=("x1", "x0")), "`freeze=`: .* but got x0"),
         (Selection(("x1",), ("x1",)), "must leave something to train, but got none of the 5"),

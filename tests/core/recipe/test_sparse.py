@@ -256,7 +256,7 @@ def test_onert_s_checkpoints_have_no_place_for_channels(tmp_path: Path) -> None:
     few = ("--sparse", "CONV_2D=0.25", "--epochs", 1, "--batch-size", 8)
     result = odt("train", *DATA, *few, "--export-checkpoint", tmp_path / "c.bin")
     assert result.exit_code == 1
-    assert "only channels train. Give a name that ends in .odt." in result.stderr
+    assert "train. Give a name that ends in .odt." in result.stderr
 
 
 def test_the_plan_agrees_with_the_memory_of_a_trainer() -> None:

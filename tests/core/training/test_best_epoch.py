@@ -84,8 +84,8 @@ def test_the_copy_is_part_of_a_budget() -> None:
     with trainer(keep_best=False) as plain:
         copy = plain.memory().parameters
     found = []
-    for keep_best, beside in ((False, ""), (True, r" beside a copy of the best weights of \S+")):
-        rule = rf"at least (\S+)MB to train this in batches of 32{beside}, but got 1B$"
+    for keep_best, beside in ((False, ""), (True, r" with a copy of the best weights of \S+")):
+        rule = rf"at least (\S+)MB to train in batches of 32{beside}, but got 1B$"
         with pytest.raises(OptionError, match=rule) as refused:
             trainer(keep_best, budget=1)
         match = re.search(rule, str(refused.value))

@@ -210,7 +210,9 @@ def test_a_bias_trains_on_its_own_layer_s_input() -> None:
 
 @pytest.mark.parametrize("trainable", [None, (0,), ()])
 def test_a_model_without_a_frozen_part_is_refused(trainable: tuple[int, ...] | None) -> None:
-    with pytest.raises(OptionError, match="`cache_frozen=`: something must train, and operators"):
+    with pytest.raises(
+        OptionError, match="`cache_frozen=`: some operators must train, and operators"
+    ):
         Trainer(chain()[0], replace(INFO, trainable_ops=trainable), keep=ALL)
 
 
@@ -255,7 +257,7 @@ def test_a_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, words, env={"TMPDIR": str(tmp_path / "no")})
     assert result.exit_code == 1
     assert f"--cache-frozen: {tmp_path}/no must have room for " in result.stderr
-    assert result.stderr.endswith("no such file or directory. Let TMPDIR name another folder.\n")
+    assert result.stderr.endswith("no such file or directory. Set TMPDIR to another folder.\n")
 
 
 def test_a_disk_that_is_full_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

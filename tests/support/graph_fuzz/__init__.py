@@ -1,4 +1,4 @@
-"""Random graphs, computed one sample at a time in float64 and compared with what odt makes of them.
+"""Random graphs: odt's results are compared with one sample at a time in float64.
 
 operators.py  the outputs of one node, by the references of tests/op_db
 graphs.py     a graph for one sample, as a model file holds it

@@ -151,7 +151,7 @@ class _Checker:
             text = str(e)
             if text.startswith("--cache-frozen: something must train"):
                 return  # nothing comes before what trains
-            if self.case.kind == "batched" and "the batch cannot be cut" in text:
+            if self.case.kind == "batched" and "the batch cannot be split" in text:
                 return  # shapes that hold for the file's batch only
             self.report.refused.append(text)
             if "\n" in text or len(text) > LONGEST:

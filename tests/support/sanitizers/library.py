@@ -1,4 +1,4 @@
-"""A pytest plugin: kernels come from the library that ODT_SANITIZED names."""
+"""A pytest plugin that loads kernels from the library ODT_SANITIZED."""
 
 import ctypes
 import os

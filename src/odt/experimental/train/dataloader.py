@@ -57,7 +57,7 @@ class DataLoader:
         self.expecteds = _arrays(expected_dataset, expected_shape, dtype)
         lengths = {len(a) for a in self.inputs + self.expecteds}
         if len(lengths) != 1:
-            raise ValueError(f"data: all must have one length, but got {sorted(lengths)}")
+            raise ValueError(f"data: all must have the same length, but got {sorted(lengths)}")
         self.num_samples = lengths.pop()
 
     def __iter__(self) -> Iterator[Batch]:
