@@ -15,6 +15,7 @@ from odt.classification import (
     make_report,
     numbers_form,
 )
+from odt.cli.options.adapters import added_option
 from odt.cli.options.evaluation import class_options, sample_options
 from odt.cli.options.new_data import (
     new_data_options,
@@ -42,7 +43,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.new_data import new_samples
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.export.adapter_file import lower_adapted
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
@@ -66,6 +67,7 @@ from odt.errors import OdtError
 @metric_option
 @class_options
 @sample_weight_option
+@added_option
 @schedule_options
 def command(
     model: str,
@@ -82,6 +84,7 @@ def command(
     sheet: Path | None,
     per_sample: Path | None,
     sample_weight: str | None,
+    adapters: str | None,
     micro_batch: int | None,
     workers: int | None,
     **options: Any,
@@ -109,7 +112,7 @@ def command(
     )
     file = read_model(model)
     record = record_for(file, as_record) if source else None
-    recipe = prepare(lower_model(file), Request(**options))
+    recipe = prepare(lower_adapted(file, adapters), Request(**options))
     samples = recipe.samples
     with Evaluator(
         recipe.graphs,

@@ -25,8 +25,7 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
-from odt.core.export.adapter_file import read_adapters
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.export.adapter_file import lower_adapted
 from odt.core.model.graph import MOST_NAME
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
@@ -118,8 +117,7 @@ def command(
         selection=selection,
         sparse=sparse,
     )
-    low_rank = None if adapters is None else read_adapters(adapters)
-    recipe = prepare(lower_model(source, low_rank), request)
+    recipe = prepare(lower_adapted(source, adapters), request)
     info, reserve, note = recipe.info, 0, ""
     plans, work = Plans(recipe.graphs), training_and_validation(recipe.graphs, info)
     if policy:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 import click
 import numpy as np
 
+from odt.cli.options.adapters import added_option
 from odt.cli.options.new_data import (
     STDIN,
     camera_frames,
@@ -26,7 +27,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.predictions import Append, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.new_data import for_model, new_samples
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.export.adapter_file import lower_adapted
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
@@ -60,6 +61,7 @@ ENDINGS = (".npy", ".npz")
     metavar="K",
     help="Number of the output to print or to write as .npy, counted from 0.  [default: 0]",
 )
+@added_option
 @schedule_options
 def command(
     model: str,
@@ -71,6 +73,7 @@ def command(
     top: int | None,
     output: str | None,
     output_index: int | None,
+    adapters: str | None,
     batch_size: int | None,
     micro_batch: int | None,
     workers: int | None,
@@ -93,7 +96,7 @@ def command(
         keep_going()
     record = record_for(file, as_record) if source else None
     names = record.names if record else names_beside(path)
-    lowered = lower_model(file)
+    lowered = lower_adapted(file, adapters)
     _check_outputs(lowered.graph, output, output_index)
     shown = top is not None or output is None
     frames = source == STDIN

@@ -2,8 +2,15 @@
 
 import click
 
-from odt.cli.options.sections import EXPORT, SELECTION, combine, option
+from odt.cli.options.sections import DATA, EXPORT, SELECTION, combine, option
 
+added_option = option(
+    DATA,
+    "--adapters",
+    type=click.Path(),
+    metavar="FILE",
+    help="Low-rank adapters of odt lora to add to the model.",
+)
 adapters_option = option(
     SELECTION,
     "--adapters",

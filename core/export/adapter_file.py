@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from odt.core.lowering.low_rank import Adapter, Adapters
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.graph import Graph
+from odt.core.model.reader import Model
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, reading
 from odt.errors import DataError
@@ -59,9 +61,9 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
     Raises:
         DataError: if the file cannot be read or is damaged.
     """
-    name = os.fspath(path)
     import zipfile
 
+    name = os.fspath(path)
     with reading(name, RULE), zipfile.ZipFile(name), np.load(name, allow_pickle=False) as file:
         guard(name, os.path.getsize(name), sum(m.file_size for m in file.zip.infolist()))
         described: dict[str, Any] = json.loads(file["adapters"].tobytes())
@@ -76,6 +78,16 @@ def read_adapters(path: str | os.PathLike[str]) -> Adapters:
         if len(ranks) != 1 or not is_number(alpha) or alpha <= 0:
             raise ValueError(f"ranks {sorted(ranks)}, alpha {alpha}")
     return Adapters(model, float(alpha), each)
+
+
+def lower_adapted(file: Model, path: str | None) -> LoweredModel:
+    """Lowers a model file, with the adapters in a file if there is one.
+
+    Raises:
+        DataError: if the adapters cannot be read.
+        ModelError: if they were made for another model.
+    """
+    return lower_model(file, None if path is None else read_adapters(path))
 
 
 def _matrix(values: Array) -> Array:

@@ -231,6 +231,17 @@ def test_the_commands(tmp_path: Path) -> None:
     run("lora", "m.tflite", "--merge", "b.npz", "-o", "two.tflite")
     assert (tmp_path / "one.tflite").read_bytes() == (tmp_path / "two.tflite").read_bytes()
     assert (tmp_path / "one.tflite").read_bytes() != (tmp_path / "m.tflite").read_bytes()
+    data = ["--load-input", "x.npy"]
+    found = [
+        run("eval", *model, *data, "--load-expected", "y.npy", "--metric", "accuracy")
+        for model in (["m.tflite", "--adapters", "b.npz"], ["one.tflite"], ["m.tflite"])
+    ]
+    one, merged, plain = (float(text.split("[0] ")[1].split()[0]) for text in found)
+    assert one == pytest.approx(merged, abs=2e-4) != plain
+    run("predict", "m.tflite", "--adapters", "b.npz", *data, "--output", "p.npy")
+    run("predict", "one.tflite", *data, "--output", "q.npy")
+    p, q = (np.load(tmp_path / f"{name}.npy") for name in "pq")
+    np.testing.assert_allclose(p, q, atol=1e-5)
     assert "adam" in run("plan", "m.tflite", "--adapters", "a.npz")
     assert "original model file" in run(
         "lora", "one.tflite", "--merge", "b.npz", "-o", "c.tflite", status=1
