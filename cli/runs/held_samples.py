@@ -5,21 +5,24 @@ The trained model of the run is evaluated on its validation samples, or on given
 
 import base64
 import struct
+import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import odt
 from odt.classification import ClassificationReport, form_of, make_report, numbers_form
 from odt.cli.options.types import LossText
 from odt.cli.output.progress import Progress
 from odt.cli.output.sample_table import SampleTable
 from odt.cli.runs.page import figure_row, heading
-from odt.cli.runs.run import LAST, Run
+from odt.cli.runs.run import BEST, LAST, Run
 from odt.core.checkpoints.progress import Progress as Position
 from odt.core.checkpoints.resume import read_resume
 from odt.core.data.dataset import DataSet
@@ -27,7 +30,7 @@ from odt.core.data.protocol import SampleOrder
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.contact_sheet import picture
 from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.model.reader import Model, read_model
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
@@ -67,7 +70,7 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
     request = Request(
         loss=loss and LossText(LOSSES).convert(loss, None, None), reduction=then.reduction
     )
-    model = read_model(model_of(run))
+    model = read_model(model_of(run)) if model_of(run) else best_model(run)
     recipe = prepare(lower_model(model), request)
     samples = recipe.samples
     data, order, names = samples_to_judge(run, given, samples, then)
@@ -86,7 +89,8 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
             each=results.add,
         )
     where = "given" if given else "validation"
-    about = f"<p>{len(order)} {where} samples, loss {found.loss:.6g}.</p>"
+    weights = "" if model_of(run) else f", weights of {BEST}"
+    about = f"<p>{len(order)} {where} samples, loss {found.loss:.6g}{weights}.</p>"
     sections = []
     if counts:
         report = make_report(counts, names)
@@ -103,7 +107,7 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
 def unavailable(run: Run, given: tuple[str, str] | None) -> str:
     """Why samples cannot be evaluated; empty if they can."""
     recipe: Mapping[str, Any] = run.recipe
-    if not model_of(run):
+    if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
         return "The run has no trained model yet."
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
         return "Samples of models with a loss for each output, or of your own, are not shown."
@@ -116,6 +120,15 @@ def model_of(run: Run) -> str:
     """The path of the trained model; empty if there is none."""
     paths = [run.path / f"model.{kind}" for kind in ("tflite", "circle")]
     return next((str(path) for path in paths if path.exists()), "")
+
+
+def best_model(run: Run) -> Model:
+    """The model with the weights of the best epoch, for a run that has not ended."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped on Windows
+        with odt.Trainer(str(run.recipe["model"]), checkpoint=run.path / BEST) as trainer:
+            path = Path(folder) / f"model.{trainer.model.format}"
+            trainer.export(path)
+        return read_model(path)
 
 
 def samples_to_judge(

@@ -224,6 +224,19 @@ def test_samples_that_cannot_be_evaluated_say_why(
     assert message in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_run_without_a_model_yet_is_evaluated_with_its_best_weights(
+    run: Path, rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    for path in run.iterdir():
+        if path.name != "model.circle":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    odt("report", tmp_path)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    best = min(row["val_loss"] for row in rows)
+    assert f"24 validation samples, loss {best:.6g}, weights of best.odt." in text
+    assert "<figure" in text
+
+
 def test_a_run_that_was_killed_has_a_report(run: Path, tmp_path: Path) -> None:
     """Also before its first epoch is complete."""
     for name in ("recipe.toml", "run.json", "memory.json"):
