@@ -32,8 +32,8 @@ class InputPipeline(Closing):
         data: source of the samples.
         samples: numbers of all training samples.
         inputs, targets: specs of one sample of each input and target.
-        shapes: shapes of a sample of each input in the data; a model with flat inputs does not have
-            them.
+        shapes: further shapes of a sample of each input, such as that in the data, which say more
+            than a flat one.
         batch: number of samples in a batch.
         augmentations: changes of a sample, in order; those of mixup come last.
         seed: seed of the random numbers.
@@ -48,7 +48,7 @@ class InputPipeline(Closing):
         samples: SampleOrder,
         inputs: Sequence[TensorSpec],
         targets: Sequence[TensorSpec],
-        shapes: Sequence[Sequence[int]],
+        shapes: Sequence[Sequence[Sequence[int]]],
         batch: int,
         augmentations: Sequence[Augmentation],
         seed: int,
@@ -59,12 +59,12 @@ class InputPipeline(Closing):
         self._random = SampleRandom(seed)
         self._changes = [a for a in augmentations if not isinstance(a, Mixup)]
         self._mixups = [a for a in augmentations if isinstance(a, Mixup)]
-        found = [_without_ones(s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
+        found = [_without_ones(*s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
         self._index = _input_for(augmentations, found)
         self._shape, self._dtype = found[self._index], inputs[self._index].dtype
         if self._mixups:
             _check_floats((*inputs, *targets))
-        self._facts = statistics(data, samples, inputs, self._index)
+        self._facts = statistics(data, samples, inputs, self._index, self._shape)
         specs = (*inputs, *targets)
         self._inputs = len(inputs)
         self._slots = [_allocate(specs, batch) for _ in range(2 + bool(self._mixups))]

@@ -18,6 +18,7 @@ from odt.core.data.augmentations.images import (
 from odt.core.data.augmentations.registry import parse_augmentations
 from odt.core.data.augmentations.sounds import FrequencyMask, Gain, TimeMask, TimeShift
 from odt.core.data.protocol import Data
+from odt.core.model.graph import LoweredGraph
 from odt.core.runtime.runtime import Runtime
 from odt.core.training.input_pipeline import InputPipeline, prepared_nbytes
 from odt.kernels.opdef import TensorSpec
@@ -57,6 +58,7 @@ def chosen(augment: Any) -> tuple[Augmentation, ...]:
 def pipeline(
     data: Data,
     samples: Samples,
+    graph: LoweredGraph,
     specs: Runtime,
     batch: int,
     augmentations: Sequence[Augmentation],
@@ -66,6 +68,7 @@ def pipeline(
     Args:
         data: source of the samples.
         samples: samples of the run.
+        graph: the model's graph for the batch size of the file.
         specs: specs of one sample of training.
         batch: batch size.
         augmentations: changes of the samples.
@@ -73,10 +76,23 @@ def pipeline(
     Raises:
         OptionError: if an augmentation does not fit the data.
     """
-    shapes = [column.rows.shape[1:] for column in samples.data.inputs]
+    shapes = [
+        [column.rows.shape[1:], *_reshaped(graph, i)]
+        for i, column in zip(graph.inputs, samples.data.inputs, strict=True)
+    ]
     numbers, seed = samples.order.samples, samples.order.seed
     inputs, targets = specs.input_specs, specs.target_specs
     return InputPipeline(data, numbers, inputs, targets, shapes, batch, augmentations, seed)
+
+
+def _reshaped(graph: LoweredGraph, tensor: int) -> list[tuple[int, ...]]:
+    """The shape to which the model reshapes a flat input, which is that of an image or a sound."""
+    (size, *_), nodes = graph.tensors[tensor].spec.shape, graph.nodes
+    readers = [n for n in nodes if tensor in n.inputs]
+    if len(readers) != 1 or readers[0].op != "RESHAPE":
+        return []
+    first, *shape = graph.tensors[readers[0].outputs[0]].spec.shape
+    return [tuple(shape)] if first == size else []
 
 
 def batches_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: Any) -> int:

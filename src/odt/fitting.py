@@ -150,7 +150,12 @@ class Fit:
             return trainer.cache, nullcontext()
         if augmentations:
             trainer.feed = odt.augment.pipeline(
-                data, samples, core.runtime, core.info.batch_size, augmentations
+                data,
+                samples,
+                trainer.recipe.graphs.at_file_batch,
+                core.runtime,
+                core.info.batch_size,
+                augmentations,
             )
             return nullcontext(data), trainer.feed
         return nullcontext(data), nullcontext()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from support.paths import MLP_SM
+from support.paths import MLP_SM, MODELS
 
 import odt
 from odt.cli.main import main
@@ -86,6 +86,19 @@ def test_python_takes_objects_names_and_functions() -> None:
     with odt.Trainer(MODEL) as trainer:
         history = trainer.fit(X, Y, epochs=2, augment=lambda x, rng: x * rng.random()).history
     assert history != found[0]
+
+
+def test_a_flat_input_has_the_shape_that_the_model_gives_it() -> None:
+    """A keyword network takes 2,400 values, and reshapes them to 60 frames of 40 bands."""
+    model = MODELS / "kws-yes-no-conv60x40.tflite"
+    x = np.random.default_rng(1).normal(size=(16, 2400)).astype(np.float32)
+    y = np.eye(2, dtype=np.float32)[np.arange(16) % 2]
+    losses = []
+    for rows in (x, x.reshape(16, 60, 40)):
+        with odt.Trainer(model) as trainer:
+            augment = ["time-mask:0.5", "frequency-mask:0.5", "noise", "mixup"]
+            losses.append(trainer.fit(rows, y, epochs=2, augment=augment).history["loss"])
+    assert losses[0] == losses[1]
 
 
 def test_batches_of_an_iterable_are_the_callers_own() -> None:

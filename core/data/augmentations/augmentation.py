@@ -90,7 +90,13 @@ class Custom(Augmentation):
         return self.word
 
 
-def statistics(data: Data, samples: SampleOrder, specs: Sequence[TensorSpec], index: int) -> Facts:
+def statistics(
+    data: Data,
+    samples: SampleOrder,
+    specs: Sequence[TensorSpec],
+    index: int,
+    shape: Sequence[int],
+) -> Facts:
     """Computes the statistics of an input from evenly spaced samples.
 
     Args:
@@ -98,6 +104,7 @@ def statistics(data: Data, samples: SampleOrder, specs: Sequence[TensorSpec], in
         samples: numbers of the training samples.
         specs: specs of one sample of each input.
         index: position of the input.
+        shape: shape of a sample; one axis is that of a table, whose features have different units.
     """
     spec = specs[index]
     most = max(16, min(MOST_LOOKED_AT, MOST_BYTES // max(spec.nbytes, 1)))
@@ -111,7 +118,7 @@ def statistics(data: Data, samples: SampleOrder, specs: Sequence[TensorSpec], in
         low, high = min(low, float(x.min())), max(high, float(x.max()))
         sums += (x, x * x)
     means = sums / len(chosen)
-    if len(spec.shape) == 1:  # a table: features may have different units
+    if len(shape) == 1:
         return Facts(low, high, float(means[0].mean()), _deviation(*means).astype(np.float32))
     mean, square = means.mean(1)
     return Facts(low, high, float(mean), float(_deviation(mean, square)))

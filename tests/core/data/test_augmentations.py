@@ -191,14 +191,14 @@ def test_statistics_are_those_of_the_training_samples() -> None:
     table = np.random.default_rng(0).normal([3, -2], [1, 50], (200, 2)).astype(np.float32)
     spec = TensorSpec((2,), np.dtype(np.float32))
     data = DataSet(array_columns([table], [spec], "x"))
-    facts = statistics(data, range(100), [spec], 0)
+    facts = statistics(data, range(100), [spec], 0, (2,))
     assert facts.low == table[:100].min()
     assert facts.high == table[:100].max()
     np.testing.assert_allclose(facts.std, table[:100].std(axis=0), rtol=1e-5)
     images = table.reshape(50, 2, 4)
     spec = TensorSpec((2, 4), np.dtype(np.float32))
     data = DataSet(array_columns([images], [spec], "x"))
-    facts = statistics(data, np.arange(50), [spec], 0)  # type: ignore[arg-type]
+    facts = statistics(data, np.arange(50), [spec], 0, (2, 4))  # type: ignore[arg-type]
     assert facts.mean == pytest.approx(images.mean(), rel=1e-5)
     assert facts.std == pytest.approx(images.std(), rel=1e-5)
 

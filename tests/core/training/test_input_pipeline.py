@@ -27,7 +27,7 @@ def pipeline(
     data: ArrayData = DATA,
     specs: tuple[list[TensorSpec], list[TensorSpec]] = SPECS,
 ) -> InputPipeline:
-    shapes = [a.shape[1:] for a in data.inputs]
+    shapes = [[a.shape[1:]] for a in data.inputs]
     return InputPipeline(data, range(40), *specs, shapes, batch, parse_augmentations(text), 3)
 
 
