@@ -48,13 +48,13 @@ from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.prepare import Request, prepare
-from odt.core.training.confusion import class_counter
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
 from odt.data import weights_of
 from odt.errors import OdtError
+from odt.kernels.families.class_counts import class_counter
 
 
 @click.command(cls=Command)

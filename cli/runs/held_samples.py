@@ -34,12 +34,12 @@ from odt.core.model.reader import Model, read_model
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sample_specs import SampleSpecs
-from odt.core.training.confusion import class_counter
 from odt.core.training.inference import Evaluator
 from odt.core.training.passes import NONE
 from odt.core.training.sample_results import SampleResults
 from odt.data import samples_of
 from odt.errors import OdtError
+from odt.kernels.families.class_counts import class_counter
 from odt.kernels.loss_text import is_plugin
 from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES

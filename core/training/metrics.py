@@ -107,6 +107,12 @@ def kept_nbytes(metrics: Metrics, samples: int, output: TensorSpec) -> int:
     return sum(make().nbytes(samples * output.size) for make in metrics.values())
 
 
+def preferred_form(loss: str, output: TensorSpec, *, logits: bool = False) -> OutputForm:
+    """Form in which metrics prefer to read outputs and targets; arguments as of `class_form`."""
+    form = forms_of(LOSSES[loss].targets, output.shape)[0]
+    return OutputForm(form, (1, *output.shape)[-1], logits)
+
+
 def class_form(
     targets: Column, loss: str, output: TensorSpec, *, logits: bool = False
 ) -> OutputForm | None:
@@ -121,13 +127,12 @@ def class_form(
         output: spec of one sample of the output that has the loss.
         logits: whether the output holds logits.
     """
-    kind, classes = LOSSES[loss].targets, (1, *output.shape)[-1]
-    form = OutputForm(forms_of(kind, output.shape)[0], classes, logits)
+    kind, form = LOSSES[loss].targets, preferred_form(loss, output, logits=logits)
     if kind in (VALUES, FRACTIONS):
         for _, rows in targets.blocks():
             if not ((rows == 0) | (rows == 1)).all():
                 return None
-            one_hot = rows.reshape(-1, classes).sum(axis=1) == 1
+            one_hot = rows.reshape(-1, form.classes).sum(axis=1) == 1
             if form.targets == CLASS_ROWS and not one_hot.all():
                 return None
     return form

@@ -89,6 +89,7 @@ class Trainer(Closing):
         self.graph = plans.graph
         self.metrics = metrics or {}
         self.seen: Seen = unseen
+        self.counts: Totals = NONE
         check_monitor(monitor, self.metrics)
         computation, validation = training_and_validation(
             plans.graphs, info, outputs=outputs or bool(self.metrics)
@@ -345,8 +346,11 @@ class Trainer(Closing):
         """
         rest = rest or len(order) < self.info.batch_size
         engine, reduction = self._evaluating(data), self.info.reduction
+        seen, totals = self.seen, self.counts
         with self.parameters.averaged():
-            return evaluate(engine, data, order, reduction, self.metrics, rest=rest, seen=self.seen)
+            return evaluate(
+                engine, data, order, reduction, self.metrics, rest=rest, seen=seen, totals=totals
+            )
 
     def _evaluating(self, data: Data) -> Engine:
         """The engine of validation, with weights or without the cache if the data need it."""

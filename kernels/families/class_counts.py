@@ -1,4 +1,4 @@
-"""Counts of predicted and true classes, from which precision, recall and F1 are computed.
+"""Counts of predicted and true classes, for precision, recall, F1 and confusion matrices.
 
 For targets with one class per row, the class with the largest output is predicted. Independent
 flags are predicted separately: each is true if its output is above the threshold.
@@ -6,8 +6,11 @@ flags are predicted separately: each is true if its output is above the threshol
 
 import numpy as np
 
+from odt.kernels.lossdef import LABELS
 from odt.kernels.metricdef import FLAGS, Metric, OutputForm, blocks, check_flags, labels_of
 from odt.kernels.opdef import Array
+
+MOST_CLASSES = 4096  # of a confusion matrix: 128 MB
 
 
 class ClassCounts(Metric):
@@ -68,6 +71,35 @@ class ClassCounts(Metric):
             return float(getattr(whole, figure)[0])
         occurs = (self.predicted > 0) | (self.actual > 0)
         return float(getattr(self, figure)[occurs].mean()) if occurs.any() else 0.0
+
+
+class Confusion(ClassCounts):
+    """Counts of classes that exclude each other; a single flag is the classes 0 and 1.
+
+    Attributes:
+        matrix: number of positions by true class (rows) and predicted class (columns).
+    """
+
+    def __init__(self, form: OutputForm) -> None:
+        self._flag = form.targets == FLAGS
+        self._threshold = form.threshold
+        super().__init__(OutputForm(LABELS, 2) if self._flag else form)
+        self.matrix = np.zeros((self.form.classes,) * 2, np.int64)
+
+    def update(self, y: Array, t: Array) -> None:
+        if self._flag:
+            check_flags(t, "confusion_matrix")
+            y = np.stack([np.full_like(y, self._threshold), y], axis=-1)
+            t = t.astype(np.int64)
+        super().update(y, t)
+        for a, b in blocks(y, t, self.form.classes):
+            np.add.at(self.matrix, (labels_of(b, self.form), a.argmax(axis=1)), 1)
+
+
+def class_counter(form: OutputForm) -> ClassCounts:
+    """Makes a Confusion if classes exclude each other and are not too many, else ClassCounts."""
+    several = form.targets == FLAGS and form.classes > 1
+    return (ClassCounts if several or form.classes > MOST_CLASSES else Confusion)(form)
 
 
 def _ratio(part: Array, whole: Array) -> Array:

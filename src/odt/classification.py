@@ -8,13 +8,13 @@ import numpy as np
 from odt.core.data.dataset import DataSet
 from odt.core.planning.computation import Computation
 from odt.core.recipe.sample_specs import SampleSpecs
-from odt.core.training.confusion import Confusion, class_counter
 from odt.core.training.metrics import class_form
 from odt.core.training.passes import NONE, Each, Totals, evaluate
 from odt.core.training.sample_results import SampleResults
 from odt.dataclass import dataclass
 from odt.errors import DataError, one_line
-from odt.kernels.families.class_counts import ClassCounts
+from odt.fit_warnings import never_predicted
+from odt.kernels.families.class_counts import ClassCounts, Confusion, class_counter
 from odt.kernels.metricdef import NUMBERS, OutputForm
 from odt.text import table
 
@@ -26,7 +26,6 @@ Array: TypeAlias = np.ndarray[Any, Any]
 MOST_PRINTED = 20  # classes of a confusion matrix that is printed whole
 MOST_WIDE = 100  # characters of a line with class names as heads of columns
 MOST_NAME = 24  # characters of a class name in tables
-MOST_NAMED = 5  # classes that a warning names
 PAIRS = 20  # pairs of classes that are printed of a large confusion matrix
 
 
@@ -57,19 +56,7 @@ class ClassificationReport:
     @property
     def warning(self) -> str:
         """A warning of classes that samples have and that are never predicted, or an empty text."""
-        missing = np.flatnonzero((self.support > 0) & (self.predicted == 0))
-        if not missing.size:
-            return ""
-        names = (
-            f"{one_line(self.classes[k], MOST_NAME)} ({self.support[k]} samples)"
-            for k in missing[:MOST_NAMED]
-        )
-        verb = "is" if missing.size == 1 else "are"
-        return (
-            f"{missing.size} of {np.count_nonzero(self.support)} classes {verb} never predicted: "
-            f"{', '.join(names)}{', …' * (missing.size > MOST_NAMED)}. "
-            'Training with `class_weight="balanced"` or more samples may help.'
-        )
+        return never_predicted(self.support, self.predicted, self.classes)
 
     def __str__(self) -> str:
         """Returns the table of all classes, with the macro average."""

@@ -1,12 +1,23 @@
 """Warnings before training: samples left out, nothing trainable, no epochs left."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from odt.batch_trainer import BatchTrainer
 from odt.core.checkpoints.resume import Resume
+from odt.core.training.metrics import preferred_form
+from odt.core.training.passes import NONE
 from odt.core.training.results import Epoch
 from odt.core.training.trainer import Trainer
+from odt.errors import one_line
+from odt.kernels.families.class_counts import ClassCounts, class_counter
+from odt.kernels.opdef import Array
 from odt.run_samples import Samples
 
+MOST_NAMED = 5  # classes that a warning names
+MOST_NAME = 24  # characters of a class name
+LEAST = 3  # validation samples of a class that is never predicted, for a warning
 WORSE = 1.5  # times the loss before training
 
 
@@ -74,3 +85,60 @@ def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: floa
         f"before training. Give a smaller `learning_rate=`, such as {learning_rate / 10:g} instead "
         f"of {learning_rate:g}."
     )
+
+
+def never_predicted(actual: Array, predicted: Array, classes: Sequence[str], least: int = 1) -> str:
+    """A warning of classes that samples have and that are never predicted, or an empty text.
+
+    Args:
+        actual: number of samples of each class.
+        predicted: number of samples predicted as each class.
+        classes: names of the classes; if their number is another, numbers replace them.
+        least: number of samples that a class must have to be named.
+    """
+    missing = np.flatnonzero((actual >= least) & (predicted == 0))
+    if not missing.size:
+        return ""
+    named = len(classes) == len(actual)
+    few = (
+        f"{one_line(classes[k], MOST_NAME) if named else k} "
+        f"({actual[k]} {'samples' if actual[k] > 1 else 'sample'})"
+        for k in missing[:MOST_NAMED]
+    )
+    verb = "is" if missing.size == 1 else "are"
+    return (
+        f"{missing.size} of {np.count_nonzero(actual)} classes {verb} never predicted: "
+        f"{', '.join(few)}{', …' * (missing.size > MOST_NAMED)}. "
+        'Training with `class_weight="balanced"` or more samples may help.'
+    )
+
+
+class ValidationClasses:
+    """Counts the classes of validation, to warn of those that the trained model never predicts."""
+
+    def __init__(self, trainer: BatchTrainer, samples: Samples) -> None:
+        self._core, specs = trainer.build(), trainer.samples
+        self._names = trainer.record.classes if trainer.record else ()
+        self._form = None
+        if samples.judged is not None and trainer.teacher is None:
+            self._form = preferred_form(*specs.losses[0], logits=specs.logits[0])
+        self._counts: ClassCounts | None = None
+        self._counter: ClassCounts | None = None
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Begins to count the validation samples of an epoch."""
+        self._counter = class_counter(self._form) if self._form else None
+        self._core.counts = {"classes": self._counter} if self._counter else NONE
+
+    def end_epoch(self, number: int) -> None:
+        """Keeps the counts of the epoch whose weights are those of the end."""
+        if not self._core.best.nbytes or self._core.best.epoch == number:
+            self._counts = self._counter
+        self._core.counts = NONE  # callbacks may evaluate
+
+    def end(self) -> str | None:
+        """A warning of classes that are never predicted, or None."""
+        self._core.counts, found = NONE, self._counts
+        missing = found and never_predicted(found.actual, found.predicted, self._names, LEAST)
+        return f"Warning: validation: {missing}" if missing else None

@@ -22,7 +22,7 @@ from odt.core.training.watch import Feed, Watch
 from odt.data import ClassWeight, batches_of, class_weighted
 from odt.default_rate import FINE_TUNING, TRAINED, constant_loss
 from odt.errors import DataError, OptionError
-from odt.fit_warnings import warnings_before_training, worse_than_untrained
+from odt.fit_warnings import ValidationClasses, warnings_before_training, worse_than_untrained
 from odt.run_samples import Samples
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Fit:
                     if fine_tune:
                         self._fine_tune(samples, trainer.epoch.training.loss)
                 self._epoch_begin(first - 1)
+            classes = ValidationClasses(trainer, samples)
             for epoch in core.fit(
                 given,
                 order,
@@ -116,6 +117,7 @@ class Fit:
                 feed=prepared,
             ):
                 trainer.epoch, logs = epoch, self._logs(epoch)
+                classes.end_epoch(epoch.number)
                 rate = core.info.learning_rate
                 other = augmentations or trainer.teacher  # the loss of training is another one
                 start = {} if other else self.history.start
@@ -126,6 +128,8 @@ class Fit:
                     break
                 if epoch.number < self.epochs:
                     self._epoch_begin(epoch.number)
+                classes.begin_epoch()
+            trainer.warn(classes.end())
         trainer.finish()
         for callback in self.callbacks:
             callback.on_train_end(logs)

@@ -1,5 +1,7 @@
 """Figures of classes and losses of samples in Python, with NumPy as the judge."""
 
+import warnings
+
 import numpy as np
 import pytest
 from support.paths import MLP_SM
@@ -74,3 +76,26 @@ def test_outputs_that_auc_keeps_count_as_memory() -> None:
     with odt.Trainer(MODEL, batch_size=16, metrics=["accuracy"]) as other:
         other.fit(X, Y, validation_split=0.2)
         assert other.build().memory().total == memory.total - memory.kept
+
+
+def test_training_warns_of_classes_that_validation_never_sees_predicted() -> None:
+    labels = np.repeat([0, 1], [42, 8])
+    y = np.eye(10, dtype=np.float32)[labels]
+    noise = 0 * X
+    with (
+        odt.Trainer(MODEL, optimizer=odt.SGD(0.1), batch_size=16) as trainer,
+        pytest.warns(odt.OdtWarning, match=r"validation: 1 of 2 classes is never predicted: 1 \("),
+    ):
+        trainer.fit(noise, y, epochs=3, validation_split=0.4)
+    assert not trainer.build().counts
+
+
+def test_training_does_not_warn_where_every_class_is_predicted() -> None:
+    x = np.repeat(np.eye(10, 784, dtype=np.float32), 5, axis=0) * 20
+    y = np.eye(10, dtype=np.float32)[np.arange(50) // 5]
+    with odt.Trainer(MODEL, optimizer=odt.SGD(0.5), batch_size=16) as trainer:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            trainer.fit(x, y, epochs=20, validation_split=0.2)
+        assert not [w for w in seen if "never predicted" in str(w.message)]
+        assert trainer.evaluate(x, y)["loss"] < 0.5

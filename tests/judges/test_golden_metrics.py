@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from support.paths import TESTS
 
-from odt.core.training.confusion import Confusion
 from odt.core.training.metrics import fitting_metrics
+from odt.kernels.families.class_counts import Confusion
 from odt.kernels.lossdef import LABELS
 from odt.kernels.metricdef import OutputForm
 from odt.kernels.opdef import TensorSpec
