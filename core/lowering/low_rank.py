@@ -24,7 +24,7 @@ from odt.kernels.opdef import Array, TensorSpec, is_number
 
 FLOAT32 = np.dtype(np.float32)
 WEIGHT = {"FULLY_CONNECTED": 1, "CONV_2D": 1, "BATCH_MATMUL": 1}  # operator → position of W
-NAMES = ("lora_a", "lora_b", "lora_scale")
+NAMES = ("lora_a", "lora_b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +192,19 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
         tensors.append(Tensor(name, spec, (), values))
         return len(tensors) - 1
 
-    def constant(i: int, name: str, values: Array) -> int:
+    def constant(name: str, values: Array) -> int:
         values = values.view()
         values.flags.writeable = False
-        name = f"{graph.tensors[i].name or f'tensor_{i}'}/{name}"
         return added(name, TensorSpec(values.shape, FLOAT32), values)
 
     for adapter in adapters.each:
         i, a, b = adapter.tensor, adapter.a, adapter.b
         if _is_read_by(graph, i, "CONV_2D"):
             a, b = a[:, None, None], b[:, None, None]
-        pairs[i] = constant(i, NAMES[0], a), constant(i, NAMES[1], b)
+        name = graph.tensors[i].name or f"tensor_{i}"
+        pairs[i] = constant(f"{name}/{NAMES[0]}", a), constant(f"{name}/{NAMES[1]}", b)
         scale = np.full((), adapters.alpha / adapters.rank, FLOAT32)
-        scales[i] = constant(i, NAMES[2], scale)
+        scales[i] = constant("", scale)  # without a name, so that no pattern can train it
     for node in graph.nodes:
         w = _weight(node)
         if w not in pairs:
