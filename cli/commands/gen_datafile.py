@@ -110,7 +110,7 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
     like = read_signature(o["like"]) if o["like"] else None
     splits = wanted(o["split"], lengths(o))
     steps = Steps(o, like)
-    source = opened(o, steps.early_resize())
+    source = opened(o, steps.early_resize(), steps.resize)
     if o["label_map"]:
         source = relabel(source, parse_label_map(o["label_map"]))
     inputs = steps.of(source)

@@ -28,7 +28,11 @@ source_options = combine(
     option(SOURCE, "--source", metavar="PATH",
            help="Your own data: a folder or archive of images or WAV files, a table, arrays, "
            "module:function, tfds:NAME, hf:NAME."),
-    option(SOURCE, "--target-source", type=FOLDER, help="Second file, with the targets."),
+    option(SOURCE, "--target-source", type=FOLDER, help="Second file, with the targets: of "
+           "images or WAV files a table of file names with a class, tags or values."),
+    option(SOURCE, "--masks", type=FOLDER, metavar="FOLDER",
+           help="Segmentation: masks as targets, each an image with the name of the source's "
+           "image. Pixels above 0 are the object; with --classes they are class numbers."),
     option(SOURCE, "--test-source", metavar="PATH",
            help="Second file or folder, with the test samples; all samples of --source are for "
            "training."),

@@ -17,10 +17,11 @@ from odt.errors import OdtError
 
 # Parameters that a record decides, or that make no sense with it.
 DECIDED = (
-    "augment", "classes", "color", "fit", "flatten", "fold", "frame", "frames", "group_by", "hop",
-    "horizon", "label_column", "label_map", "label_pattern", "leave_out", "like", "mean", "mel",
-    "mel_range", "model", "name", "one_hot", "rate", "regression", "resize", "scale", "seconds",
-    "size", "std", "stride", "test_source", "unlabelled", "window",
+    "augment", "classes", "color", "fit", "flatten", "fold", "frame", "frames", "group_by",
+    "hop", "horizon", "label_column", "label_map", "label_pattern", "leave_out", "like",
+    "masks", "mean", "mel", "mel_range", "model", "name", "one_hot", "rate", "regression",
+    "resize", "scale", "seconds", "size", "std", "stride", "test_source", "unlabelled",
+    "window",
 )  # fmt: skip
 
 

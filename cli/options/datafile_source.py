@@ -24,18 +24,26 @@ from odt.core.datasets.two_files import with_test_source
 from odt.errors import DataError, OdtError
 
 
-def opened(o: dict[str, Any], resize: Resize | None) -> Source:
-    """Opens the data source that the options select."""
+def opened(o: dict[str, Any], resize: Resize | None, size: Resize | None = None) -> Source:
+    """Opens the data source that the options select.
+
+    Args:
+        o: the options.
+        resize: size that decoding gives images; None if other steps come before.
+        size: size that images get at last, which masks get too.
+    """
     if o["source"]:
-        how = opening(o, resize)
+        how = replace(opening(o, resize), masks=o["masks"], mask_resize=size)
         source = open_source(how)
         if not o["test_source"]:
             return source
         if o["target_source"]:
             raise OdtError("--test-source: must be given without --target-source, but got both.")
         return with_test_source(source, replace(how, text=o["test_source"]))
-    if o["test_source"]:
-        raise OdtError("--test-source: must be given with --source, but got it alone.")
+    for option in ("test_source", "masks"):
+        if o[option]:
+            name = option.replace("_", "-")
+            raise OdtError(f"--{name}: must be given with --source, but got it alone.")
     if o["fetch"] and not (o["name"] or o["dataset_name"]):
         raise OdtError("--download: must be given with the NAME of a data set, but got none.")
     name = published_name(o["name"] or o["dataset_name"] or "fashion_mnist")

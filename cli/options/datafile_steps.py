@@ -30,7 +30,10 @@ class Steps:
             size, fit = (224, 224), "crop-or-pad"
         if size is None and like is not None:
             size = like.picture_size()
-        self._resize = Resize(*size, o["resize"], fit) if size else None
+        self.resize = Resize(*size, o["resize"], fit) if size else None
+        a = self._augmentation
+        if o["masks"] and a is not None and (a.flip or a.shift or a.crop):
+            raise OdtError("--augment: must be noise alone with --masks, which do not move.")
         self._colour = o["color"] or (like.colour() if like else "keep")
         values_given = o["scale"] or self._mean or self._std
         self._recorded = like.record if like and not values_given else None
@@ -39,7 +42,7 @@ class Steps:
         """Returns the resize that decoding can do, if no other step comes before it."""
         a = self._augmentation
         moves = a is not None and (a.flip or a.shift or a.crop)
-        return None if moves or self._colour == "grayscale" else self._resize
+        return None if moves or self._colour == "grayscale" else self.resize
 
     def of(self, source: Source) -> Preprocessing:
         """Returns the preprocessing for the samples of a source."""
@@ -57,7 +60,7 @@ class Steps:
             missing=self._o["missing"],
             colour=self._colour if picture else "keep",
             augmentation=self._augmentation,
-            resize=self._resize if picture else None,
+            resize=self.resize if picture else None,
             scale=scale,
             mean=mean,
             std=std,

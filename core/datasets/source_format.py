@@ -24,6 +24,8 @@ class Opening:
         skip: whether to leave out files and lines that cannot be used.
         resize: resizing of images, if no other step precedes it.
         naming: how the classes of files are found.
+        masks: folder or archive of masks, one for each picture.
+        mask_resize: size of pictures and masks.
     """
 
     text: str
@@ -36,6 +38,8 @@ class Opening:
     skip: bool = False
     resize: Resize | None = None
     naming: Naming = BY_FOLDER
+    masks: Path | None = None
+    mask_resize: Resize | None = None
 
     @property
     def path(self) -> Path:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+from odt.core.datasets.file_targets import open_with_masks, open_with_table
 from odt.core.datasets.folders import PICTURES, SOUNDS, decode_picture, open_folders
 from odt.core.datasets.source import Source
 from odt.core.datasets.source_format import Opening, SourceFormat
@@ -12,13 +13,22 @@ from odt.core.datasets.tree import FileTree, Tree, open_tree
 def open_pictures(opening: Opening) -> Source:
     """Opens a folder or archive of images."""
     decode = partial(decode_picture, resize=opening.resize)
-    return open_folders(_tree(opening), "image", decode, opening.skip, opening.naming)
+    tree = _tree(opening)
+    if opening.masks is not None:
+        masks, classes = open_tree(opening.masks), opening.arrays.classes
+        return open_with_masks(tree, masks, decode, opening.mask_resize, classes)
+    if opening.targets is not None:
+        return open_with_table(tree, "image", decode, opening.targets)
+    return open_folders(tree, "image", decode, opening.skip, opening.naming)
 
 
 def open_sounds(opening: Opening) -> Source:
     """Opens a folder or archive of WAV files."""
-    decode = opening.sound.decode
-    source = open_folders(_tree(opening), "sound", decode, opening.skip, opening.naming)
+    decode, tree = opening.sound.decode, _tree(opening)
+    if opening.targets is not None:
+        source = open_with_table(tree, "sound", decode, opening.targets)
+    else:
+        source = open_folders(tree, "sound", decode, opening.skip, opening.naming)
     return replace(source, sound=opening.sound.describe())
 
 

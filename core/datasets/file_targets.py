@@ -1,0 +1,158 @@
+"""Targets of pictures and sounds that are no folders: a table of tags or values, and masks."""
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from odt.core.datasets.folders import FORMATS, LIMIT, PICTURES, SOUNDS, Decode, FilePart
+from odt.core.datasets.pictures import Resize, pillow
+from odt.core.datasets.source import Kind, Part, Sample, SampleError, Source
+from odt.core.datasets.table_targets import read_targets
+from odt.core.datasets.table_text import find_delimiter, is_number, rows_of
+from odt.core.datasets.tree import Tree, unpacked
+from odt.core.storage.reading import guard, listed, printable, reading
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+SEPARATORS = re.compile(r"[\s;|,]+")  # between the tags of a cell
+PLURAL = ("tags", "labels")  # names of a column whose cells may hold several words
+
+
+class TargetPart(FilePart):
+    """Files whose targets are values: tags, numbers or masks."""
+
+    def __init__(
+        self, tree: Tree, names: Sequence[str], target: Callable[[int], Array], decode: Decode
+    ) -> None:
+        super().__init__(tree, names, None, decode)
+        self._target = target
+
+    def read(self, k: int) -> Sample:
+        sample = super().read(k)
+        return Sample(sample.inputs, (self._target(k),))
+
+
+def open_with_table(tree: Tree, kind: Kind, decode: Decode, path: Path) -> Source:
+    """Opens files with the targets in a table: file name, then a class, tags or values.
+
+    Args:
+        tree: folder or archive.
+        kind: image or sound.
+        decode: bytes of a file → array.
+        path: table with a header. The first column names files; the others are one column with a
+            class, a number or several tags, or a column for each tag or value.
+
+    Raises:
+        DataError: if the table names a file that is not there, or its cells are no targets.
+    """
+    with reading(str(path), "must be a table in UTF-8"), closing(unpacked(path)) as data:
+        text = io.TextIOWrapper(data, "utf-8-sig", newline="")
+        rows = [cells for _, cells in rows_of(text, find_delimiter(path, text))]
+    header, *rows = rows or [[]]
+    if len(header) < 2 or not rows or any(len(cells) != len(header) for cells in rows):
+        raise DataError(
+            f"{path}: must have a header, and in each line a file name and its targets, but has "
+            f"{len(rows)} lines of {len(header)} cells."
+        )
+    names = _files(tree, path, [cells[0].strip() for cells in rows])
+    cells = [[cell.strip() for cell in row[1:]] for row in rows]
+    columns = [name.strip() for name in header[1:]]
+    several = len(columns) == 1 and (
+        columns[0].lower() in PLURAL or any(SEPARATORS.search(row[0]) for row in cells)
+    )
+    if several and not all(is_number(row[0]) for row in cells):
+        tags = [set(filter(None, SEPARATORS.split(row[0]))) for row in cells]
+        columns = sorted(set().union(*tags))
+        cells = [[str(int(name in found)) for name in columns] for found in tags]
+    target, found, are_classes = read_targets(path, cells, columns, (), True if several else None)
+    part: Part = (
+        FilePart(tree, names, target, decode)
+        if are_classes
+        else TargetPart(tree, names, lambda k: np.asarray(target[k]), decode)
+    )
+    classes, tags_of = (found, ()) if are_classes else ((), found)
+    return Source(tree.name, kind, {"all": part}, classes, tags=tags_of, decoded=True)
+
+
+def open_with_masks(
+    tree: Tree, masks: Tree, decode: Decode, resize: Resize | None, classes: Sequence[str]
+) -> Source:
+    """Opens pictures with a mask each, a picture of the same name in another folder.
+
+    Args:
+        tree: the pictures.
+        masks: the masks, in gray or with a palette.
+        decode: bytes of a picture → array.
+        resize: size of the pictures; masks are resized alike, by the nearest pixel.
+        classes: names of the masks' values 0, 1, …, which become one-hot pixels; empty for masks
+            of one object, where values above 0 become 1.
+
+    Raises:
+        DataError: if there are no pictures, or one has no mask.
+    """
+    names = [name for name in tree.sizes if name.lower().endswith(PICTURES)]
+    if not names:
+        raise DataError(f"{tree.name}: must hold {' '.join(PICTURES)} files, but has none.")
+    by_stem = {_stem(name): name for name in masks.sizes if name.lower().endswith(PICTURES)}
+    lacking = [name for name in names if _stem(name) not in by_stem]
+    if lacking:
+        raise DataError(
+            f"{masks.name}: must hold a mask for each picture, under its name, but has none for "
+            f"{listed(lacking)}."
+        )
+    nearest = None if resize is None else replace(resize, method="nearest")
+
+    def target(k: int) -> Array:
+        name = by_stem[_stem(names[k])]
+        mask = _decode_mask(masks.where(name), masks.read(name, LIMIT))
+        if nearest is not None:
+            mask = nearest.apply(mask)
+        if not classes:
+            return np.asarray(mask > 0, np.float32)
+        if mask.max() >= len(classes):
+            raise SampleError(
+                f"{masks.where(name)}: values must be 0 … {len(classes) - 1}, one for each of "
+                f"`classes=`, but got {mask.max()}."
+            )
+        return np.eye(len(classes), dtype=np.float32)[mask[..., 0]]
+
+    part = TargetPart(tree, names, target, decode)
+    return Source(tree.name, "image", {"all": part}, tags=tuple(classes), decoded=True)
+
+
+def _decode_mask(where: str, data: bytes) -> Array:
+    """Values of a mask (H, W, 1); of a palette its numbers."""
+    image = pillow()
+    with reading(where, "must be a sound mask"), image.open(io.BytesIO(data), formats=FORMATS) as p:
+        guard(where, len(data), p.width * p.height, most=1 << 27)
+        if p.mode not in ("1", "L", "P"):
+            raise ValueError(f"mode {p.mode}, neither gray nor a palette")
+        return np.asarray(p, np.uint8)[..., np.newaxis]
+
+
+def _stem(name: str) -> str:
+    return str(PurePosixPath(name).with_suffix(""))
+
+
+def _files(tree: Tree, path: Path, wanted: Sequence[str]) -> list[str]:
+    """The files that a table names, by path or by a name that only one file has."""
+    endings = (*PICTURES, *SOUNDS)
+    by_name: dict[str, list[str]] = {}
+    for name in tree.sizes:
+        if name.lower().endswith(endings):
+            by_name.setdefault(PurePosixPath(name).name, []).append(name)
+    found, lacking = [], []
+    for text in wanted:
+        same = [text] if text in tree.sizes else by_name.get(PurePosixPath(text).name, [])
+        if len(same) == 1:
+            found.append(same[0])
+        else:
+            lacking.append(printable(text))
+    if lacking:
+        raise DataError(f"{path}: must name files of {tree.name}, but got {listed(lacking)}.")
+    return found

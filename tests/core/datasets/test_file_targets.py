@@ -1,0 +1,88 @@
+"""Pictures with tags, values or masks as targets."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.datafiles import files, jpeg, made, plain_picture, refused, samples, sidecar
+
+ALL = ("--split", "train=1.0", "--no-shuffle", "--no-stratify", "--scale", "none")
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    (tmp_path / "p/more").mkdir(parents=True)
+    for k in range(3):
+        (tmp_path / f"p/{'more/' if k else ''}{k}.png").write_bytes(plain_picture(10 * k))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("table", "targets", "names"),
+    [
+        ("file,tags\n0.png,sun;sea\n1.png,\n2.png,sea\n", [[1, 1], [0, 0], [1, 0]], ["sea", "sun"]),
+        ("file,sea,sun\n2.png,1,1\n1.png,1,0\n", [[1, 1], [1, 0]], ["sea", "sun"]),
+        ("file,age\n0.png,1.5\nmore/2.png,2\n", [[1.5], [2]], []),
+        ("file,x,y\n0.png,1.5,3\n2.png,2,4\n", [[1.5, 3], [2, 4]], ["x", "y"]),
+    ],
+)
+def test_a_table_gives_tags_or_values(
+    photos: Path, table: str, targets: list[list[float]], names: list[str]
+) -> None:
+    (photos / "t.csv").write_text(table)
+    args = ("--source", photos / "p", "--target-source", photos / "t.csv", *ALL)
+    made(*args, "-o", photos / "o")
+    assert samples(photos / "o/train.output.bin").tolist() == targets
+    assert sidecar(photos / "o/train.input.bin").get("tags", []) == names
+    x = samples(photos / "o/train.input.bin")[:, 0, 0, 0]
+    assert x.tolist() == [10 * int(line.split(".png")[0][-1]) for line in table.split()[1:]]
+
+
+def test_a_table_gives_classes(photos: Path) -> None:
+    (photos / "t.csv").write_text("file,kind\n0.png,dog\n1.png,cat\n2.png,dog\n")
+    args = ("--source", photos / "p", "--target-source", photos / "t.csv", *ALL)
+    made(*args, "-o", photos / "o")
+    assert samples(photos / "o/train.output.bin").argmax(axis=1).tolist() == [1, 0, 1]
+    (photos / "t.csv").write_text("file,kind\n7.png,dog\n")
+    assert "must name files of" in refused(*args, "-o", photos / "o")
+
+
+def mask(values: list[list[int]], kind: str = "L") -> bytes:
+    image = Image.fromarray(np.array(values, np.uint8))
+    if kind == "P":
+        image.putpalette([0, 0, 0, 255, 0, 0, 0, 255, 0])
+    return jpeg(np.asarray(image)) if kind == "L" else _palette(image)
+
+
+def _palette(image: Image.Image) -> bytes:
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return data.getvalue()
+
+
+def test_masks_are_targets_of_the_size_of_the_pictures(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "m").mkdir()
+    for k in range(2):
+        (tmp_path / f"p/{k}.jpg").write_bytes(jpeg(np.full((4, 8, 3), 9, np.uint8), "JPEG"))
+        values = [[0] * 4 + [255] * 4] * 2 + [[0] * 8] * 2
+        (tmp_path / f"m/{k}.png").write_bytes(mask(values))
+    args = ("--source", tmp_path / "p", "--masks", tmp_path / "m", *ALL, "-o", tmp_path / "o")
+    made(*args, "--size", "2x4", "--color", "grayscale")
+    assert samples(tmp_path / "o/train.input.bin").shape == (2, 2, 4, 1)
+    y = samples(tmp_path / "o/train.output.bin")
+    assert y[1, ..., 0].tolist() == [[0, 0, 1, 1], [0, 0, 0, 0]]
+    values = [[0, 1, 2, 1, 0, 0, 0, 0]] * 4
+    for k in range(2):
+        (tmp_path / f"m/{k}.png").write_bytes(mask(values, "P"))
+    made(*args, "--classes", "sky,sea,land")
+    y = samples(tmp_path / "o/train.output.bin")
+    assert y.shape == (2, 4, 8, 3)
+    assert y.argmax(axis=3)[0].tolist() == values
+    assert "values must be 0 … 1" in refused(*args, "--classes", "sky,sea")
+    assert "must be noise alone" in refused(*args, "--augment", "flip")
+    (tmp_path / "m/1.png").unlink()
+    assert "but has none for 1.jpg" in refused(*args)
+    assert len(files(tmp_path / "o")) == 4
