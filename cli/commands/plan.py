@@ -1,5 +1,6 @@
 """Show the memory that training needs, by purpose, without allocating it."""
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,13 +42,16 @@ from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program
+from odt.core.storage.usage import usage
 from odt.core.training.frozen_cache import cache_policy, cache_size, split_frozen
-from odt.errors import OdtError, one_line
+from odt.errors import OdtError, OptionError, one_line
 from odt.kernels.opdef import Array
 from odt.kernels.registry import OPTIMIZERS
 from odt.text import size, table
 
 SHOWN = 12  # values alive at the peak
+# Modules that `odt train` imports besides those of this command; shuffling draws from numpy.random.
+TRAINING = ("numpy.random", "odt.cli.options.training_run", "odt.cli.output.training_log")
 
 
 @click.command(cls=Command)
@@ -98,6 +102,7 @@ def command(
 
     Options and defaults are those of `odt train`.
     """
+    modules = resident()
     policy = cache_policy(cache_frozen, cache_dtype, data_length or 0)
     if bool(cache_frozen) != bool(data_length):
         raise OdtError(
@@ -130,13 +135,23 @@ def command(
     )
     slots = slots_of(info, forecast.plan)
     click.echo("\n".join(describe_schedule(forecast)))
-    click.echo("\n".join(describe_memory(forecast, info.optimizer, slots, note)))
+    click.echo("\n".join(describe_memory(forecast, info.optimizer, slots, note, modules)))
     click.echo("\n".join(describe_savings(savings(forecast, work[0]))))
     click.echo("\n".join(describe_peak(forecast.plan)))
     if calls:
         click.echo("\n".join(describe_calls(forecast.plan, forecast.memory)))
     if png:
         draw(forecast, png)
+
+
+def resident() -> int | None:
+    """Returns the resident bytes of Python with what `odt train` imports; None where unknown."""
+    for name in TRAINING:
+        importlib.import_module(name)
+    try:
+        return usage().rss * 1024
+    except OptionError:  # only Linux tells it
+        return None
 
 
 def slots_of(info: TrainingInfo, plan: Plan) -> tuple[str, ...]:
@@ -177,7 +192,11 @@ def describe_schedule(forecast: Forecast) -> list[str]:
 
 
 def describe_memory(
-    forecast: Forecast, optimizer: str, slots: tuple[str, ...], cache: str = ""
+    forecast: Forecast,
+    optimizer: str,
+    slots: tuple[str, ...],
+    cache: str = "",
+    modules: int | None = None,
 ) -> list[str]:
     """Describes the memory by purpose.
 
@@ -186,6 +205,7 @@ def describe_memory(
         optimizer: name of the optimizer.
         slots: names of the optimizer's state arrays.
         cache: description of the cache of the frozen layers; empty if there is none.
+        modules: resident bytes of Python and its modules, if known.
     """
     separate = forecast.memory.separate * forecast.schedule.workers
     rows = [
@@ -210,6 +230,10 @@ def describe_memory(
             ("cache", forecast.cache, cache),
         ]
         rows.append(("later", forecast.later, "peak of later epochs"))
+    if modules is not None:
+        whole = modules + forecast.peak
+        note = f"{size(whole)}, with Python and its modules, {size(modules)} here"
+        rows.append(("process", whole, note))
     cells = [(name, f"{nbytes:,} bytes", note) for name, nbytes, note in rows]
     return table(cells, right=(1,))
 

@@ -1,1 +1,1 @@
-"""Augmentations: random changes of training samples, different in each epoch."""
+"""Augmentations: random changes of training samples in each epoch. Independent of plans."""
