@@ -14,11 +14,13 @@ from odt.cli.options.teacher import teacher_of
 from odt.cli.output.output_paths import check_ending, check_outputs
 from odt.cli.output.signals import keep_going
 from odt.core.data.dataset import DataSet
+from odt.core.recipe.fresh_head import fresh_head
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.training.monitor import is_plateau
 from odt.data import recorded
 from odt.errors import LostFileError, OdtError
 from odt.kernels.row_index import HYPER_PARAMETERS
+from odt.model import lowered_of
 
 # Arguments of `fit` for command lines in ONE's spelling.
 ONE_HABITS = {"drop_last": True, "stratify": False, "fine_tune": False}
@@ -125,7 +127,8 @@ def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:
     """Returns the trainer that the options describe; does not change the options."""
     last = options["num_of_trainable_ops"]
-    if last is None and spelled_as_one() and not (options["checkpoint"] or model.training_info):
+    given = options["trainable_ops"] or options["checkpoint"] or model.training_info
+    if last is None and spelled_as_one() and not given and fresh_head(lowered_of(model).graph):
         last = -1  # as onert_train, also for new last layers
     trainable = odt.Trainable(
         last,
