@@ -157,17 +157,19 @@ def training_split(picked: Iterable[Picked]) -> Picked:
 def _fitted(request: Request, picked: list[Picked]) -> Preprocessing:
     if not request.inputs.must_be_fitted:
         return request.inputs
-    return request.inputs.fitted(lambda: _raw(request, training_split(picked)))
+    return request.inputs.fitted(lambda: _raw(training_split(picked)))
 
 
-def _raw(request: Request, picked: Picked) -> Iterator[Array]:
-    """The first input of each sample of a split, before preprocessing."""
+def _raw(picked: Picked) -> Iterator[Array]:
+    """The first input of each readable sample of a split, before preprocessing.
+
+    Samples that cannot be read are reported, all together, when they are written.
+    """
     for k in _numbers(picked):
         try:
             yield picked.part.read(k).inputs[0]
         except SampleError:
-            if not request.skip:
-                raise
+            continue
         except EndOfSamplesError:
             return
 
@@ -175,7 +177,7 @@ def _raw(request: Request, picked: Picked) -> Iterator[Array]:
 def _record(source: Source, request: Request, picked: list[Picked]) -> Record:
     """The preprocessing record of the data."""
     steps = request.inputs
-    if source.kind == "image" and (first := next(_raw(request, picked[0]), None)) is not None:
+    if source.kind == "image" and (first := next(_raw(picked[0]), None)) is not None:
         steps = explicit(steps, first)
     described = tuple(steps.describe())
     return Record(

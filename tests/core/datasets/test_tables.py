@@ -236,12 +236,14 @@ def test_classes_in_file_names_and_files_without_classes(tmp_path: Path) -> None
     assert "it holds 1 .csv files" in refused("--source", tmp_path / "z", "-o", tmp_path / "o")
 
 
-def test_all_faults_are_listed_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scale", ["none", "standardize"])
+def test_all_faults_are_listed_at_once(tmp_path: Path, scale: str) -> None:
     root = sounds(tmp_path / "s", ("train", "test"))
     (root / "train/c").mkdir()
     for name in ("a/3.wav", "b/5.wav"):
         (root / "train" / name).write_bytes(b"RIFF")
-    result = odt("-v", "gen-datafile", "--source", root, "--seconds", 0, "-o", tmp_path / "o")
+    words = ("--seconds", 0, "--scale", scale, "-o", tmp_path / "o")
+    result = odt("-v", "gen-datafile", "--source", root, *words)
     assert result.exit_code == 1
     assert "3 faults: " in result.stderr
     for said in ("there are none of c", "train/a/3.wav", "train/b/5.wav", "--on-error skip"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.judges import litert, onert, random_inputs
+from support.mutations import mutations
 from support.paths import MODELS
 
 from odt.core.export.appended_zip import offset_patches
@@ -178,6 +179,18 @@ def test_metadata_of_others_is_a_record(tmp_path: Path) -> None:
     assert (steps["resize"]["height"], steps["resize"]["width"]) == (32, 32)
     assert (steps["mean and std"]["mean"], steps["mean and std"]["std"]) == ([10.0], [64.0])
     assert read_record(read_model(RESNET)) is None
+
+
+def test_any_bytes_of_metadata_are_a_record_or_none(tmp_path: Path) -> None:
+    record = Record("image", PHOTOS.steps, ("a", "b", "c", "d"))
+    model = exported(read_model(WAND), tmp_path / "m.tflite", record)
+    at, size = model.spans[model.metadata[NAME]]
+    data = bytes(model.data).replace(ENTRY.encode(), b"X" * len(ENTRY))
+    records = 0
+    for changed in mutations(data[at : at + size], 300, seed=1):
+        damaged = data[:at] + changed[:size].ljust(size, b"\0") + data[at + size :]
+        records += read_record(parse_model(memoryview(damaged), "damaged")) is not None
+    assert records > 20
 
 
 def test_archives_that_lie_are_left_alone() -> None:
