@@ -6,6 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 DELAY = 2.0  # seconds
+SHOWN: "list[Progress]" = []  # whose bars are on the terminal
+
+
+def clear_bars() -> None:
+    """Clears the lines of all bars for other output; the next moves draw them again."""
+    for progress in SHOWN:
+        progress.clear()
 
 
 class Progress:
@@ -63,6 +70,7 @@ class Progress:
             )
             self._bar.start_t -= seconds  # the rate counts from the start
             self._bar.last_print_t -= seconds
+            SHOWN.append(self)
         self._bar.set_postfix_str(note(), refresh=False)
         self._bar.update(done - self._bar.n)
 
@@ -81,4 +89,5 @@ class Progress:
         """Ends the bar."""
         if self._bar is not None:
             self._bar.close()
+            SHOWN.remove(self)
         self._bar, self._name = None, ""

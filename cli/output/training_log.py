@@ -10,7 +10,7 @@ import click
 import odt
 from odt.cli.options.onert import spelled_as_one
 from odt.cli.output import report
-from odt.cli.output.progress import Progress
+from odt.cli.output.progress import Progress, clear_bars
 from odt.cli.output.spelling import spell
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.storage.usage import StageTimer
@@ -31,6 +31,7 @@ def warnings_as_lines(logs: Sequence[RunLog] = ()) -> Iterator[None]:
 
     def show(message: Warning | str, *args: Any, **more: Any) -> None:
         text = spell(str(message))
+        clear_bars()
         click.echo(text, err=True)
         for log in logs:
             log.warn(text)
