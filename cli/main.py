@@ -9,6 +9,7 @@ import gc
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -82,11 +83,13 @@ def quick_imports() -> Iterator[None]:
 
     It ignores what is imported afterwards, too.
     """
+    before = len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
+        if len(sys.modules) > before:
+            gc.freeze()
         gc.enable()
 
 
