@@ -18,7 +18,7 @@ from odt.cli.options.datafile import (
 )
 from odt.cli.options.datafile_record import recorded_request
 from odt.cli.options.datafile_source import opened
-from odt.cli.options.datafile_splits import default_splits, fold, lengths, wanted
+from odt.cli.options.datafile_splits import default_splits, fold, lengths, unlabelled, wanted
 from odt.cli.options.datafile_steps import Steps
 from odt.cli.options.sections import Command
 from odt.cli.output.data_report import report
@@ -116,11 +116,13 @@ def requested(o: dict[str, Any]) -> tuple[Source, Request]:
     inputs = steps.of(source)
     if note := steps.note(source, inputs):
         source = replace(source, notes=(*source.notes, note))
+    splits = splits or default_splits(source, lengths(o), o)
+    shuffle = False if o["shuffle"] is None and unlabelled(o) else o["shuffle"]
     request = Request(
-        splits=splits or default_splits(source, lengths(o), o),
+        splits=splits,
         out_dir=o["out_dir"],
         prefix=o["prefix_name"],
-        division=Division(o["shuffle"], o["seed"], o["stratify"], o["group_by"], fold(o["fold"])),
+        division=Division(shuffle, o["seed"], o["stratify"], o["group_by"], fold(o["fold"])),
         inputs=inputs,
         targets=Targets(source.classes, o["labels"] == "one-hot"),
         like=like,

@@ -138,7 +138,7 @@ split_options = combine(
     option(SPLITS, "--split", multiple=True,
            help="Splits: names of the source's splits, or NAME=FRACTION to split the whole data "
            "set.  "
-           "[default: those of the source, or train test=0.2]"),
+           "[default: those of the source, or train test=0.2; without targets new=1.0]"),
     option(SPLITS, "--length", type=click.IntRange(1), multiple=True,
            help="Number of samples of each split."),
     option(SPLITS, "--shuffle/--no-shuffle", default=None,

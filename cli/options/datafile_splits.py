@@ -80,16 +80,25 @@ def _wanted(text: str, length: int | None) -> Wanted:
 def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) -> tuple[Wanted, ...]:
     """Returns the splits without --split: train, validation and test of the source, or train test.
 
+    Data without targets become one split, new: they are for predictions, one for each sample.
+
     Args:
         source: the data.
         lengths: --length, for ONE's two splits.
         o: the options.
     """
+    if unlabelled(o) and not (lengths or o["fold"] or o["group_by"]) and "all" in source.parts:
+        return (Wanted("new", fraction=1.0),)
     names: Sequence[str] = ("train", "test")
     streams = any(part.sequential for part in source.parts.values())
     if not (lengths or o["fold"] or o["group_by"] or streams):
         names = [n for n in ("train", "validation", "test") if n in source.parts] or names
     return wanted(names, lengths)
+
+
+def unlabelled(o: dict[str, Any]) -> bool:
+    """Whether the options say that the data have no targets."""
+    return o["unlabelled"] or o["label_column"] == "none"
 
 
 def fold(text: str | None) -> tuple[int, int] | None:

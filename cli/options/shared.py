@@ -266,7 +266,7 @@ training_options = combine(
         type=Word(OPTIMIZERS, was="sgd"),
         help="Optimizer.",
     ),
-    option(OPTIMIZER, "--learning-rate", type=float, help="Learning rate."),
+    option(OPTIMIZER, "--learning-rate", "--lr", type=float, help="Learning rate."),
     last_operators_option,
 )
 

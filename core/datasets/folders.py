@@ -137,9 +137,10 @@ def open_folders(
             )
         empty = sorted((seen[part] | set(classes)) - set(by_class))
         if empty and not skip:
+            where = "" if part == "all" else f"in {part} "
             faults.append(
-                f"each class must have {' '.join(suffixes)} files, but in {part} there are none of "
-                f'{listed(empty)}. Leave them out with `on_error="skip"`'
+                f"each class must have {' '.join(suffixes)} files, but got none {where}for "
+                f'{listed(empty)}. Remove these folders, or leave them out with `on_error="skip"`'
             )
     parts = {}
     for part, by_class in files.items():

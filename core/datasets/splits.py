@@ -213,7 +213,7 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
     fractions = [w.fraction for w in wanted]
     if all(s is None for s in fractions):
         if [w.name for w in wanted] != ["train", "test"]:
-            shown = " ".join(f"{w.name}=…" for w in wanted)
+            shown = " ".join(f"{w.name}={'1.0' if len(wanted) == 1 else '…'}" for w in wanted)
             raise OptionError(
                 "split",
                 f"{source.name} has no splits of its own",

@@ -164,3 +164,13 @@ def test_former_lengths_of_ones_tool_work_alone() -> None:
     words = "--train-length, --test-length: must be given without --split and --length"
     assert words in refused("mnist", "-l", 5, "--length", 5, 5)
     assert words in refused("mnist", "-t", 5, "--split", "train")
+
+
+def test_data_without_targets_are_one_split_in_their_order(tmp_path: Path) -> None:
+    rows = np.arange(24, dtype=np.float32).reshape(8, 3)
+    np.savetxt(tmp_path / "new.csv", rows, delimiter=",")
+    args = ("--source", tmp_path / "new.csv", "--no-header", "--label-column", "none")
+    result = odt("gen-datafile", *args, "-o", tmp_path / "o")
+    assert result.exit_code == 0, result.output
+    assert files(tmp_path / "o") == ["new.input.bin", "new.input.bin.json"]
+    assert np.array_equal(np.fromfile(tmp_path / "o/new.input.bin", "<f4"), rows.ravel())

@@ -199,10 +199,10 @@ CASES: dict[str, tuple[Make, str]] = {
         pictures(lambda r: (r / "a/5.png").write_bytes(plain_picture(1, (9, 9)))),
         r"all samples must have the same shape.*\(9, 9, 3\).*Give --size",
     ),
-    "empty class": (pictures(lambda r: (r / "c").mkdir()), "there are none of c"),
+    "empty class": (pictures(lambda r: (r / "c").mkdir()), "for c"),
     "class of texts": (
         pictures(text_class),
-        "there are none of c",
+        "for c",
     ),
     "unknown class": (
         other_class_in_test,
