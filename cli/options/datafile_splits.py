@@ -98,7 +98,7 @@ def default_splits(source: Source, lengths: Sequence[int], o: dict[str, Any]) ->
 
 def unlabelled(o: dict[str, Any]) -> bool:
     """Whether the options say that the data have no targets."""
-    return o["unlabelled"] or o["label_column"] == "none"
+    return bool(o["unlabelled"]) or o["label_column"] == "none"
 
 
 def fold(text: str | None) -> tuple[int, int] | None:

@@ -19,7 +19,8 @@ from odt.cli.output.spelling import OPTIONS, TEXTS, spell
 FOLDERS = ("core", "kernels", "src/odt")
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 REFERENCE = re.compile(r"`([a-z_0-9]+=[^`]*)`")
-COMMANDS_ONLY = {"mem_poll", "model", "out_dir", "source"}  # no arguments in Python
+# Arguments of another name in Python, as outputs of odt.Teacher, or of none.
+COMMANDS_ONLY = {"find_rate", "mem_poll", "model", "out_dir", "source", "teacher_outputs"}
 PYTHON_ONLY = {"decay_steps", "initial_learning_rate", "mode"}  # no options of a command
 ONERT = ROOT / "src/odt/experimental"  # its arguments are onert's
 
