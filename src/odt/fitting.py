@@ -1,7 +1,7 @@
 """The loop of `Trainer.fit`: epochs, validation, callbacks, checkpoints."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,7 @@ class Fit:
         self.max_steps = math.inf if max_steps is None else max_steps
         self.max_time = math.inf if max_time is None else max_time
         self.history = History()
+        self._compute: Callable[[], None] | None = None  # the outputs of a teacher
         callbacks = [self.history, *callbacks]
         self.trainer, self.callbacks, self.epochs = trainer, callbacks, epochs
         for callback in callbacks:
@@ -83,6 +84,8 @@ class Fit:
         left = max(steps * (self.epochs - first + 1) - done, 0)
         core.start_schedule(int(min(left, max(self.max_steps - core.parameters.step, 0))))
         self._begin(steps)
+        if self._compute:
+            self._compute()
         self._warn(samples, check_data)
 
         def step(epoch: int, number: int, loss: float) -> None:
@@ -142,7 +145,7 @@ class Fit:
         data, targets = samples.all, samples.targets
         trainer.feed = None
         if trainer.teacher is not None:
-            data, targets = trainer.teacher.teach(trainer, samples)
+            data, targets, self._compute = trainer.teacher.teach(trainer, samples)
         if core.caches:
             if augmentations:
                 raise OptionError(

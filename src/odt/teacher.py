@@ -1,7 +1,8 @@
 """Distillation: training on the outputs of a teacher."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from odt.core.data.dataset import DataSet
 from odt.core.data.protocol import Data
 from odt.core.data.taught import Taught
 from odt.core.recipe.distillation import CATEGORICAL
-from odt.core.recipe.output_losses import ends_in_softmax
+from odt.core.recipe.output_losses import default_loss, ends_in_softmax
 from odt.core.recipe.sample_specs import SampleSpecs
 from odt.core.training.inference import Predictor
 from odt.dataclass import dataclass
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from odt.run_samples import Samples
     from odt.trainer import Trainer
 
+Compute: TypeAlias = Callable[[], None]
 SMALLEST = 1e-20  # probability
 ROWS = 256  # rows of a file by which its outputs are recognised as probabilities
 
@@ -64,7 +66,7 @@ class Teacher:
         """A teacher from itself, a model or a path."""
         return given if isinstance(given, cls) else cls(given)
 
-    def teach(self, trainer: "Trainer", samples: "Samples") -> tuple[Data, Data]:
+    def teach(self, trainer: "Trainer", samples: "Samples") -> tuple[Data, Data, Compute | None]:
         """Adds the teacher's outputs to the targets of training.
 
         Args:
@@ -72,17 +74,21 @@ class Teacher:
             samples: samples of the run.
 
         Returns:
-            All samples, and the same without inputs.
+            All samples, the same without inputs, and a function that computes the teacher's
+            outputs before they are read; None if they are stored.
 
         Raises:
             OptionError: if the teacher's inputs or outputs are not those of the student.
             DataError: if the file of outputs does not fit.
         """
         (loss, spec), *_ = trainer.samples.losses
+        compute: Compute | None = None
         if self.model is None:
             column = self._stored(spec, samples.count)
         else:
-            column = self._run(trainer, samples.data, samples.count)
+            outputs = np.empty((samples.count, *spec.shape), spec.dtype)
+            (column,) = array_columns([outputs], [spec], "the teacher's outputs")
+            compute = partial(self._run, trainer, samples.data, outputs)
         kind, temperature = LOSSES[loss].targets, self.temperature
         logits = self._gives_logits(column, kind)
         convert: Callable[[Array], None] = _nothing
@@ -97,6 +103,7 @@ class Teacher:
         return (
             Taught(samples.all, targets, column, convert),
             Taught(samples.targets, targets, column, convert),
+            compute,
         )
 
     def nbytes(self, specs: SampleSpecs, count: int) -> int:
@@ -114,11 +121,10 @@ class Teacher:
             )
         return column
 
-    def _run(self, trainer: "Trainer", data: DataSet, count: int) -> Column:
+    def _run(self, trainer: "Trainer", data: DataSet, outputs: Array) -> None:
         """Computes the outputs for all samples."""
-        lowered = lowered_of(self.model)
-        batch = trainer.recipe.info.batch_size
-        with Predictor(lowered.graphs, batch) as predictor:
+        lowered, seen = lowered_of(self.model), trainer.build().seen
+        with Predictor(lowered.graphs, trainer.recipe.info.batch_size) as predictor:
             specs, ours = predictor.runtime, trainer.samples
             spec = ours.losses[0][1]
             if [(s.size, s.dtype) for s in specs.input_specs] != [
@@ -127,13 +133,11 @@ class Teacher:
                 raise OptionError("teacher", "must have the student's inputs", *_shown(specs))
             if [(s.size, s.dtype) for s in specs.output_specs] != [(spec.size, spec.dtype)]:
                 raise OptionError("teacher", f"must have one output {spec}", *_shown(specs, False))
-            outputs = np.empty((count, *spec.shape), spec.dtype)
             first = 0
-            for (rows,) in predictor.run(data, range(count)):
+            for (rows,) in predictor.run(data, range(len(outputs))):
                 outputs[first : first + len(rows)] = rows.reshape(len(rows), *spec.shape)
                 first += len(rows)
-        (column,) = array_columns([outputs], [spec], "the teacher's outputs")
-        return column
+                seen(first, len(outputs))
 
     def _gives_logits(self, column: Column, kind: str) -> bool:
         """Whether the outputs are logits: of a model by its end, of a file by its values."""
@@ -141,6 +145,7 @@ class Teacher:
             graph = lowered_of(self.model).graph
             if kind in CATEGORICAL:
                 return not ends_in_softmax(graph, graph.outputs[0])
+            return default_loss(graph, graph.outputs[0]) is None
         rows = np.empty((min(ROWS, column.length), column.spec.size), column.spec.dtype)
         column.read(range(len(rows)), rows)
         if rows.min() < 0 or rows.max() > 1:
