@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from odt.core.export.adapter_file import read_adapters, write_adapters
-from odt.core.export.exporter import add_training_info, export_model
 from odt.core.lowering.low_rank import Adapters
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.model.reader import Model as File
@@ -130,6 +128,8 @@ class Model:
         Raises:
             ModelError: if the file cannot be written.
         """
+        from odt.core.export.exporter import export_model
+
         if self._lowered.adapted is None:
             write_atomically(path, [self._file.data])
         else:
@@ -145,6 +145,8 @@ class Model:
             OptionError: if the model has no adapters.
             DataError: if the file cannot be written.
         """
+        from odt.core.export.adapter_file import write_adapters
+
         if self._adapters is None:
             rule = "must be a model with adapters"
             raise OptionError("model", rule, self.path, "Make them with `odt.lora`.")
@@ -177,6 +179,8 @@ def load_model(path: Path, adapters: Path | None = None) -> Model:
     """
     if adapters is None:
         return Model(read_model(path))
+    from odt.core.export.adapter_file import read_adapters
+
     model = Model(read_model(path), read_adapters(adapters))
     _ = model._lowered  # checks that the adapters are this model's
     return model
@@ -216,4 +220,6 @@ def write_circle_plus(model: Model | Path, path: Path, info: TrainingInfo) -> No
         ModelError: if the model is not a Circle file, or the new file cannot be written.
         OptionError: if the circle+ format cannot represent the training info.
     """
+    from odt.core.export.exporter import add_training_info
+
     add_training_info(file_of(model), info, path)

@@ -12,9 +12,6 @@ from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.resume import changed_constants, read_resume
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
-from odt.core.export.adapter_file import write_adapters
-from odt.core.export.exporter import export_model
-from odt.core.export.record_metadata import differing_normalization
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.option_values import check_whole, check_word
@@ -301,6 +298,9 @@ class Trainer(InferenceTrainer):
             ModelError: if the file cannot be written.
             OptionError: if there is no such format.
         """
+        from odt.core.export.exporter import export_model
+        from odt.core.export.record_metadata import differing_normalization
+
         trainer, suffix = self.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
         if file_format is None:
             file_format = suffix if suffix in FORMATS else self.model.format
@@ -328,6 +328,8 @@ class Trainer(InferenceTrainer):
             OptionError: if the model has no adapters.
             DataError: if the file cannot be written.
         """
+        from odt.core.export.adapter_file import write_adapters
+
         trainer, adapted = self.build(), self.recipe.lowered.adapted
         if adapted is None:
             rule = "must be a model with adapters"
