@@ -165,21 +165,21 @@ def _class_names(record: Record | None, *paths: str | None) -> Sequence[str]:
 
 
 def _print_classes(
-    found: ClassificationReport, confusion: bool, confusion_csv: Path | None, per_class: bool
+    report: ClassificationReport, confusion: bool, confusion_csv: Path | None, per_class: bool
 ) -> None:
     """Prints the tables of classes that are asked for, and warns of classes never predicted."""
     if confusion:
-        click.echo(f"\nconfusion matrix\n{found.confusion()}")
+        click.echo(f"\nconfusion matrix\n{report.confusion()}")
     if confusion_csv:
-        found.confusion()  # refuses what has none
-        assert found.confusion_matrix is not None
-        rows = zip(found.classes, found.confusion_matrix.tolist(), strict=True)
-        table = [("true \\ predicted", *found.classes), *((name, *row) for name, row in rows)]
+        report.confusion()  # refuses what has none
+        assert report.confusion_matrix is not None
+        rows = zip(report.classes, report.confusion_matrix.tolist(), strict=True)
+        table = [("true \\ predicted", *report.classes), *((name, *row) for name, row in rows)]
         write_csv(confusion_csv, table)
     if per_class:
-        click.echo(f"\n{found}")
-    if found.warning and (per_class or found.confusion_matrix is not None):
-        click.echo(f"Warning: {spell(found.warning)}", err=True)
+        click.echo(f"\n{report}")
+    if report.warning and (per_class or report.confusion_matrix is not None):
+        click.echo(f"Warning: {spell(report.warning)}", err=True)
 
 
 def _print_samples(

@@ -20,8 +20,8 @@ LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy
     "--like",
     type=click.Path(),
     metavar="DATA",
-    help="Data file for which the model is, or folder of odt gen-datafile: input shape, outputs "
-    "and activation follow from it and from the file of expected outputs beside it.",
+    help="Data file that the model will be trained on, or folder of odt gen-datafile. It and the "
+    "file of expected outputs beside it determine input shape, outputs and activation.",
 )
 @click.option(
     "-o",

@@ -26,8 +26,8 @@ from odt.transfer import head_of
     "--like",
     type=click.Path(),
     metavar="DATA",
-    help="Data file instead of --classes: number, names and kind of the classes follow from it and "
-    "from the file of expected outputs beside it.",
+    help="Data file, instead of --classes. The file of expected outputs beside it determines "
+    "number, names and kind of the classes.",
 )
 @click.option(
     "--activation",
@@ -76,9 +76,9 @@ def command(
     """Replace the last layers of MODEL with new ones for another task (transfer learning).
 
     Earlier layers stay unchanged, and tensors that only the old layers need are removed. Signatures
-    name the new output. Class names become those of --like, or are removed, and so is training
-    info; other metadata stays. If the features have axes between batch and channels, such as height
-    and width, the new layers average over them.
+    name the new output. Class names are replaced by those of --like, or removed. Training info is
+    removed; other metadata stays. If the features have axes between batch and channels, such as
+    height and width, the new layers average over them.
     """
     path = given("--output", output, "the file that is written")
     ending = os.path.splitext(path)[1].lower()

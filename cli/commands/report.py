@@ -57,11 +57,11 @@ def command(
     """
     refuse_alone("--load-input", load_input, "--load-expected", load_expected)
     refuse_alone("--load-expected", load_expected, "--load-input", load_input)
-    found = read_run(run)
+    record = read_run(run)
     path = output or run / "report.html"
     read = {"--load-input": load_input, "--load-expected": load_expected}
     check_outputs({"--output": str(path)}, {**read, "the recipe": str(run / RECIPE)})
     given = (load_input, load_expected) if load_input and load_expected else None
-    sections = sample_sections(found, given, wrong)
-    write_atomically(path, [page(found, sections).encode()], OdtError)
-    click.echo(f"{path}: epochs 0 … {found.rows[-1]['epoch'] if found.rows else 0}")
+    sections = sample_sections(record, given, wrong)
+    write_atomically(path, [page(record, sections).encode()], OdtError)
+    click.echo(f"{path}: epochs 0 … {record.rows[-1]['epoch'] if record.rows else 0}")

@@ -35,15 +35,15 @@ def command(
 ) -> None:
     """List and compare the runs in the folders DIR, by default in the current folder.
 
-    DIR may be a run or hold runs. BEST is the best value of the compared metric, AT the epoch of
-    this value, EPOCHS the number of completed epochs, and TIME the time of all training steps. The
-    other columns are the values in which the recipes differ.
+    DIR is the folder of a run, or contains such folders. BEST is the best value of the compared
+    metric, AT the epoch of this value, EPOCHS the number of completed epochs, and TIME the time of
+    all training steps. The last columns show the options in which the recipes differ.
     """
     check_outputs({"--svg": svg_path, "--png": png}, {})
-    runs = [read_run(path) for path in found(folders or (Path(),))]
+    runs = [read_run(path) for path in runs_in(folders or (Path(),))]
     if not runs:
         raise OdtError(
-            f"{', '.join(map(str, folders)) or 'the current folder'}: must be or hold the folders "
+            f"{', '.join(map(str, folders)) or 'the current folder'}: must be or contain folders "
             "of runs, but has none. odt train --run-dir writes one."
         )
     known = sorted({name for run in runs for row in run.rows for name in row} - {"epoch", "step"})
@@ -57,8 +57,8 @@ def command(
         draw_png(chart, png)
 
 
-def found(folders: tuple[Path, ...]) -> list[Path]:
-    """Returns the folders of runs in some folders, or these folders if they are runs, by name.
+def runs_in(folders: tuple[Path, ...]) -> list[Path]:
+    """Returns the given folders that are runs, and the runs in the others, sorted by name.
 
     Raises:
         OdtError: if a folder is missing.

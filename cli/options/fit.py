@@ -39,7 +39,8 @@ fit_options = combine(
         "--max-time",
         type=Duration(),
         metavar="TIME",
-        help="Stop after the step during which TIME runs out: seconds, or a time with units such "
+        help="Stop after this time, when the current step is complete: seconds, or a time with "
+        "units such "
         "as 90s, 30m, 1h30m.",
     ),
     option(
@@ -75,8 +76,8 @@ fit_options = combine(
         DATA,
         "--new-data",
         is_flag=True,
-        help="Train on other data than --checkpoint: from epoch 1, with its weights and optimizer "
-        "state.",
+        help="Train on other data than --checkpoint did: start at epoch 1 with the weights and "
+        "optimizer state of --checkpoint.",
     ),
     sample_weight_option,
     teacher_options,

@@ -109,15 +109,15 @@ def run_logs(trainer: "odt.Trainer", options: dict[str, Any]) -> list[Any]:
 
     from odt.cli.runs import folder
 
-    found: list[Any] = [folder.RowLog(Path(options["log"]))] if options["log"] else []
+    logs: list[Any] = [folder.RowLog(Path(options["log"]))] if options["log"] else []
     if options["run_dir"]:
         recipe = _recipe()
         files = {"model": Path(trainer.model.path).absolute()}
         files |= {key: Path(recipe[key]) for key in FILES if key in recipe}
         text = recipe_text(recipe, trainer)
         path, tensorboard = Path(options["run_dir"]), options["tensorboard"]
-        found.append(folder.RunFolder(path, text, options["monitor"], files, tensorboard))
-    return found
+        logs.append(folder.RunFolder(path, text, options["monitor"], files, tensorboard))
+    return logs
 
 
 def _recipe() -> dict[str, Any]:

@@ -91,8 +91,8 @@ def boxes_of(graph: Graph, inspection: Inspection) -> tuple[list[Box], list[tupl
     edges: list[tuple[int, int]] = []
 
     def shapes(tensors: Sequence[int]) -> str:
-        found = [str(inspection.specs[i].shape) for i in tensors[:MOST_SHAPES]]
-        return " ".join(found + ["…"] * (len(tensors) > MOST_SHAPES))
+        texts = [str(inspection.specs[i].shape) for i in tensors[:MOST_SHAPES]]
+        return " ".join(texts + ["…"] * (len(tensors) > MOST_SHAPES))
 
     def end(role: str, i: int) -> Box:
         name = one_line(graph.tensors[i].name, MOST_NAME) or f"tensor {i}"

@@ -17,26 +17,26 @@ def find_rate(trainer: odt.Trainer, data: DataSet, options: dict[str, Any]) -> N
     figure = new_figure(figsize=(8, 5)) if options["png"] else None
     with closing(Progress("step")) as bar:
         trainer.build().seen = partial(bar, "find rate")
-        found = trainer.find_rate(
+        result = trainer.find_rate(
             data, seed=options["seed"] or 0, sample_weight=options["sample_weight"]
         )
-    click.echo(found)
-    if found.suggestion is None:
+    click.echo(result)
+    if result.suggestion is None:
         click.echo("No rate lowers the loss: the model is at a minimum, or the data do not fit it.")
     else:
-        click.echo(f"suggestion: --learning-rate {found.suggestion:g}")
+        click.echo(f"suggestion: --learning-rate {result.suggestion:g}")
     if figure is not None:
-        _draw(figure, found, options["png"])
+        _draw(figure, result, options["png"])
 
 
-def _draw(figure: Any, found: odt.RateTest, path: str) -> None:
+def _draw(figure: Any, result: odt.RateTest, path: str) -> None:
     """Draws the loss and its change over the rates."""
     axes = figure.add_subplot()
-    axes.plot(found.rates, found.changes, label="change of the loss, smoothed")
-    axes.plot(found.rates, found.losses, linewidth=0.7, label="loss of the next batch")
+    axes.plot(result.rates, result.changes, label="change of the loss, smoothed")
+    axes.plot(result.rates, result.losses, linewidth=0.7, label="loss of the next batch")
     axes.axhline(0, color="gray", linewidth=0.7)
-    if found.suggestion is not None:
-        axes.axvline(found.suggestion, color="black", linestyle=":", label="suggestion")
+    if result.suggestion is not None:
+        axes.axvline(result.suggestion, color="black", linestyle=":", label="suggestion")
     axes.set_xscale("log")
     axes.set_xlabel("learning rate")
     axes.set_ylabel("loss")

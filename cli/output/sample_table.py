@@ -48,16 +48,16 @@ class SampleTable:
 
     def cells(self, sample: int) -> tuple[str, ...]:
         """The row of a sample."""
-        found = self.results
+        results = self.results
         label = () if self._label is None else (self._label(sample),)
-        last = (f"{found.losses[sample]:.6g}", *label)
-        if found.true is None or found.predicted is None:
+        last = (f"{results.losses[sample]:.6g}", *label)
+        if results.true is None or results.predicted is None:
             return str(sample), *last
-        both = found.true[sample], found.predicted[sample]
-        if found.probability is None:
+        both = results.true[sample], results.predicted[sample]
+        if results.probability is None:
             return str(sample), *(f"{value:.6g}" for value in both), *last
         named = (self._names[k] if self._names else str(k) for k in both)
-        return str(sample), *named, f"{found.probability[sample]:.4f}", *last
+        return str(sample), *named, f"{results.probability[sample]:.4f}", *last
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """The heads, and the rows of all samples."""
@@ -70,12 +70,12 @@ class SampleTable:
         Args:
             samples: their numbers.
         """
-        found, total = len(self.results.wrong), len(self.results.losses)
+        wrong, total = len(self.results.wrong), len(self.results.losses)
         if not samples:
             return [f"wrong: none of {total} samples"]
         title = f"the {len(samples)} of {total} samples with the largest loss:"
         if self.results.probability is not None:
-            title = f"wrong: {found} of {total} samples; the {len(samples)} with the largest loss:"
+            title = f"wrong: {wrong} of {total} samples; the {len(samples)} with the largest loss:"
         heads = self.heads
         most = [MOST_LABEL if head == "source" else MOST_NAME for head in heads]
         rows = [tuple(map(printable, self.cells(k), most)) for k in samples]

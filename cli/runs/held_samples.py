@@ -80,7 +80,7 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
     counts = class_counter(form) if form else None
     results = SampleResults(data.length, form or numbers_form(samples), samples.losses[0][1])
     with Evaluator(recipe.graphs, recipe.info) as evaluator, closing(Progress()) as bar:
-        found = evaluator.run(
+        evaluation = evaluator.run(
             data,
             order,
             {},
@@ -90,7 +90,7 @@ def sample_sections(run: Run, given: tuple[str, str] | None, most: int) -> list[
         )
     where = "given" if given else "validation"
     weights = "" if model_of(run) else f", weights of {BEST}"
-    about = f"<p>{len(order)} {where} samples, loss {found.loss:.6g}{weights}.</p>"
+    about = f"<p>{len(order)} {where} samples, loss {evaluation.loss:.6g}{weights}.</p>"
     sections = []
     if counts:
         report = make_report(counts, names)
@@ -110,7 +110,7 @@ def unavailable(run: Run, given: tuple[str, str] | None) -> str:
     if not model_of(run) and (not (run.path / BEST).exists() or "adapters" in recipe):
         return "The run has no trained model yet."
     if "output-loss" in recipe or is_plugin(str(recipe.get("loss", ""))):
-        return "Samples of models with a loss for each output, or of your own, are not shown."
+        return "Samples of models with several losses or a custom loss are not shown."
     if not given and HELD[0] not in recipe and not recipe.get("validation-split"):
         return "The run has no validation data. Give --load-input and --load-expected."
     return ""

@@ -29,7 +29,7 @@ _FOLDER = (
 )
 _OTHER = "Give raw values, .npy, .npz or HDF5."
 TABLE = FileKind("a text file", _CONVERT)
-_PICTURE, _SOUND = FileKind("a picture", _FOLDER), FileKind("a sound", _FOLDER)
+_PICTURE, _SOUND = FileKind("an image", _FOLDER), FileKind("a sound", _FOLDER)
 _ARCHIVE = FileKind("an archive", _CONVERT)
 _MODEL = FileKind("a model", "See its tensors with: odt inspect {path}.")
 _SIGNATURES = (  # offset, bytes, kind

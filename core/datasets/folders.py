@@ -78,7 +78,7 @@ class FilePart(Part):
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the class of a file is found.
+    """How the class of a file is determined.
 
     Attributes:
         pattern: regular expression whose first group in a file's path is the class; empty for the

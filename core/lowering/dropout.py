@@ -1,4 +1,4 @@
-"""Dropout: the input of a fully connected layer is multiplied by a random mask while it trains.
+"""Dropout: multiplies the input of a fully connected layer by a random mask during training.
 
 y = x m, m = ⌊u + 1 − p⌋ / (1 − p) with u uniform in [0, 1): each value is 0 with probability p, and
 the others are scaled so that the mean stays. Validation and prediction compute the layer as it is.

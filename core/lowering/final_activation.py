@@ -13,7 +13,7 @@ from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.kernels.opdef import TensorSpec
 
 PROBABILITIES = ("SOFTMAX", "LOGISTIC")
-# Operators after which rows are still distributions.
+# Operators that only change the shape: a row of probabilities stays one.
 SHAPE_ONLY = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 # Operators that move or select values of their first input.
 MOVING = (

@@ -59,9 +59,9 @@ class InputPipeline(Closing):
         self._random = SampleRandom(seed)
         self._changes = [a for a in augmentations if not isinstance(a, Mixup)]
         self._mixups = [a for a in augmentations if isinstance(a, Mixup)]
-        found = [_without_ones(*s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
-        self._index = _input_for(augmentations, found)
-        self._shape, self._dtype = found[self._index], inputs[self._index].dtype
+        squeezed = [_without_ones(*s, i.shape) for s, i in zip(shapes, inputs, strict=True)]
+        self._index = _input_for(augmentations, squeezed)
+        self._shape, self._dtype = squeezed[self._index], inputs[self._index].dtype
         if self._mixups:
             _check_floats((*inputs, *targets))
         self._facts = statistics(data, samples, inputs, self._index, self._shape)
@@ -170,8 +170,8 @@ def _allocate(specs: Sequence[TensorSpec], batch: int) -> list[Array]:
 
 def _without_ones(*shapes: Sequence[int]) -> tuple[int, ...]:
     """Returns the shape with the most axes, without axes of length 1."""
-    found = [tuple(n for n in shape if n != 1) for shape in shapes]
-    return max(found, key=len) or (1,)
+    squeezed = [tuple(n for n in shape if n != 1) for shape in shapes]
+    return max(squeezed, key=len) or (1,)
 
 
 def _input_for(augmentations: Sequence[Augmentation], shapes: Sequence[tuple[int, ...]]) -> int:

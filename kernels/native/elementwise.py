@@ -81,7 +81,7 @@ def kernel(
 
 
 def fits(*names: str) -> Callable[[Attrs, Specs], bool]:
-    """Makes the test whether arrays are float32, not empty, with at most MAX_RANK merged axes."""
+    """Makes a check that arrays are float32 and not empty, with at most MAX_RANK merged axes."""
 
     def check(attrs: Attrs, s: Specs) -> bool:
         found = [s[n] if n in s else s[n[1:]] for n in names]  # dx has the spec of x

@@ -105,8 +105,9 @@ def new_model(
         kind: mlp: fully connected layers; cnn: convolutions of 3×3, each with max pooling; ds-cnn:
             depthwise-separable convolutions; autoencoder: fully connected layers whose target is
             the input; lstm: recurrent layers over time, the first axis of a sample.
-        like: data for which the model is: path of a data file or of a folder of gen-datafile, or
-            a pair of arrays (x, y). Input shape, outputs and activation follow from it.
+        like: data that the model will be trained on: path of a data file or of a folder of
+            gen-datafile, or a pair of arrays (x, y). It determines input shape, outputs and
+            activation.
         input_shape: shape of a sample, if `like` is left out.
         outputs: number of classes or values of the output, or the shape of a sample of it.
         activation: softmax if each sample has one class, sigmoid if classes do not exclude each

@@ -30,7 +30,7 @@ def digits(part: str, count: int) -> tuple[Array, Array]:
 
 
 def test_it_reads_as_many_digits_as_in_litert() -> None:
-    """97 % of the first 500 test pictures; 94.6 % if LiteRT is left the state of the one before."""
+    """97 % of the first 500 test images; 94.6 % if LiteRT keeps the state of the previous image."""
     pictures, labels = digits("t10k", 500)
     (outputs,) = odt(MODEL, [pictures], batch=64)
     assert (outputs.argmax(axis=1) == labels).mean() == pytest.approx(0.97, abs=0.002)

@@ -211,7 +211,7 @@ def test_values_are_shown_by_their_loss(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("", "The run has no validation data. Give --load-input and --load-expected."),
-        ('loss = "losses:mine"\n', "or of your own, are not shown."),
+        ('loss = "losses:mine"\n', "or a custom loss are not shown."),
     ],
 )
 def test_samples_that_cannot_be_evaluated_say_why(

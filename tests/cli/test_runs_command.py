@@ -97,7 +97,7 @@ def test_only_values_that_change_results_are_differences(folder: Path, tmp_path:
 
 
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
-    assert "must be or hold the folders of runs, but has none." in odt("runs", tmp_path).stderr
+    assert "must be or contain folders of runs, but has none." in odt("runs", tmp_path).stderr
     assert "must be a folder, but there is none." in odt("runs", tmp_path / "x").stderr
     (tmp_path / "recipe.toml").write_text("epochs = 1\n")
     (tmp_path / "run.json").write_text("[")

@@ -78,7 +78,7 @@ class _Droppable:
                 self.overlays.append(_overlays(plan, entry))
         self.maker = {name: k for k in range(self.forward) for name in sorted(self.writes[k])}
         later = set().union(*self.reads[self.forward :])
-        self.saved = [n for n in self.maker if n in later]  # in a fixed order, for ties
+        self.saved = [n for n in self.maker if n in later]  # in the order of the steps, for ties
         self.sizes = {
             name: v.spec.nbytes
             for name, v in plan.values.items()

@@ -22,7 +22,7 @@ INLINE F(vec) F(relu_masked)(F(vec) v, F(vec) a, float lo, float hi) {
   return F(masked)((a > F(broadcast)(lo)) & (a < F(broadcast)(hi)), v);
 }
 
-/* The sum of a vector's elements, by halves. */
+/* The sum of a vector's elements, computed pairwise. */
 INLINE float F(reduce_add)(F(vec) v) {
 #ifdef __clang__
   float sum = 0;

@@ -260,7 +260,7 @@ def test_show_takes_several_files(tmp_path: Path) -> None:
 def test_show_says_what_a_table_or_a_model_is(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b,label\n" + "1.5,2.5,0\n" * 9)
     table = odt("data", "show", tmp_path / "x.csv").stderr
-    assert "it is a text file. Make data files of it: odt gen-datafile --source" in table
+    assert "it is a text file. Convert it to data files: odt gen-datafile --source" in table
     model = odt("data", "show", MLP_SM / "model.circle").stderr
     assert "it is a model. See its tensors with: odt inspect" in model
 

@@ -1,4 +1,4 @@
-"""Sources made to harm: pickles that grow, archives that lie, labels that merge, pipes."""
+"""Malicious sources: pickles that grow, archives with wrong sizes, colliding labels, pipes."""
 
 import io
 import os

@@ -121,7 +121,7 @@ class Growth(SampleGraph):
         return not self.first or (len(one) == len(other) and one[:1] == other[:1] == (1,))
 
     def alike(self, x: int, but: int) -> int:
-        """A float activation of x's shape but for one axis; perhaps x itself."""
+        """Returns a float activation with x's shape except along one axis; perhaps x itself."""
 
         def rest(i: int) -> tuple[int, ...]:
             return tuple(n for k, n in enumerate(self.shape(i)) if k != but)
