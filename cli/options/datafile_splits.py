@@ -73,6 +73,10 @@ def _wanted(text: str, length: int | None) -> Wanted:
                 "--split: must be NAME=FRACTION, such as test=0.2, or NAME=SAMPLES, such as "
                 f"test=500, but got {text}."
             )
+        if fraction == "1":
+            raise OdtError(
+                f"--split: {text} would be one sample. Give {name}=1.0, or {name} alone, for all."
+            )
         value = value if "." in fraction else int(value)
     return Wanted(name, length, value)
 

@@ -212,6 +212,8 @@ def _counts(source: Source, wanted: Sequence[Wanted], division: Division, total:
         return [total - test, test]
     fractions = [w.fraction for w in wanted]
     if all(s is None for s in fractions):
+        if len(wanted) == 1:
+            return [total]
         if [w.name for w in wanted] != ["train", "test"]:
             shown = " ".join(f"{w.name}={'1.0' if len(wanted) == 1 else '…'}" for w in wanted)
             raise OptionError(

@@ -196,6 +196,9 @@ def test_spellings_of_splits(tmp_path: Path) -> None:
     assert "such as --split train=0.8 test=0.2" in refused(*args, "--split", "0.8", "0.2")
     made(*args, "--split", "train=0.7,test=0.3")
     assert samples(tmp_path / "o/train.input.bin").shape == (7, 1)
+    made(*args, "--split", "train")
+    assert samples(tmp_path / "o/train.input.bin").shape == (10, 1)
+    assert "Give train=1.0, or train alone, for all" in refused(*args, "--split", "train=1")
 
 
 def sounds(root: Path, parts: tuple[str, ...]) -> Path:
