@@ -102,7 +102,7 @@ def option(name: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Pages with tables as the rows say."""
+    """Returns the pages, with tables generated from the rows."""
     texts: dict[Path, str] = {}
     for (name, heading), rows in TABLES.items():
         path = DOCS / name

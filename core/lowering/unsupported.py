@@ -34,7 +34,7 @@ class UnsupportedNode:
 
 
 def unsupported_node(graph: Graph, node: Node, error: ShapeError | None = None) -> UnsupportedNode:
-    """Describes a node that its row rejects with an error, or that has no row."""
+    """Describes a node whose operator is unknown, or whose definition rejects it with an error."""
     where = f"node {node.origin} ({node.op})"
     if node.outputs:
         where += f", {graph.label(node.outputs[0])}"

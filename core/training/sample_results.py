@@ -22,7 +22,7 @@ class SampleResults:
     """
 
     def __init__(self, length: int, form: OutputForm, output: TensorSpec) -> None:
-        self.losses = np.full(length, np.nan)  # those of samples that are not seen
+        self.losses = np.full(length, np.nan)  # NaN for samples not seen
         self.true: Array | None = None
         self.predicted: Array | None = None
         self.probability: Array | None = None

@@ -55,7 +55,7 @@ def test_merged_calls_give_the_same_bits(
 
 @pytest.mark.parametrize("name", CASES)
 def test_ten_steps_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses step by step, and how far the weights went."""
+    """Compares the loss of each step and the change of the weights."""
     path, _ = CASES[name]
     info = TrainingInfo(loss="categorical_crossentropy", batch_size=4, learning_rate=1e-4)
     losses, moves = [], []
