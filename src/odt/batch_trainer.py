@@ -305,17 +305,6 @@ class BatchTrainer(Closing):
         core = self.build(weighted=data.weights is not None)
         return self.logs(core.batch(data, data.length, update=True))
 
-    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
-        """Returns loss and metrics of a batch without an update.
-
-        Args:
-            x: inputs (N, …), at most a batch.
-            y: targets (N, …).
-            sample_weight: weights of the samples' losses (N,).
-        """
-        data = self.open_batch(x, y, sample_weight)
-        return self.logs(self.build().batch(data, data.length, update=False))
-
     def forward_backward(self, x: Any, y: Any, scale: float = 1.0) -> float:
         """Adds the gradients of a batch to `gradients`, for custom training loops.
 

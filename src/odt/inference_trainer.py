@@ -31,6 +31,17 @@ class InferenceTrainer(BatchTrainer):
         data = self.open(x, y, sample_weight)
         return self.logs(trainer.evaluate(data, range(data.length), rest=True))
 
+    def test_on_batch(self, x: Any, y: Any, sample_weight: Any = None) -> Logs:
+        """Returns loss and metrics of a batch without an update.
+
+        Args:
+            x: inputs (N, …), at most a batch.
+            y: targets (N, …).
+            sample_weight: weights of the samples' losses (N,).
+        """
+        data = self.open_batch(x, y, sample_weight)
+        return self.logs(self.build().batch(data, data.length, update=False))
+
     def predict(self, x: Any) -> Any:
         """Computes the model's outputs with the current weights.
 
