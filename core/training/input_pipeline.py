@@ -6,6 +6,7 @@ the batch size nor on the workers, and training that resumes within an epoch com
 
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -20,6 +21,7 @@ from odt.errors import OptionError
 from odt.kernels.opdef import Array, TensorSpec
 
 MIXING = 1  # stream of random numbers
+AHEAD = 2  # batches that are prepared while one is read
 
 
 class InputPipeline(Closing):
@@ -67,23 +69,26 @@ class InputPipeline(Closing):
         self._facts = statistics(data, samples, inputs, self._index, self._shape)
         specs = (*inputs, *targets)
         self._inputs = len(inputs)
-        self._slots = [_allocate(specs, batch) for _ in range(2 + bool(self._mixups))]
+        self._slots = [_allocate(specs, batch) for _ in range(AHEAD + 1)]
+        self._other = _allocate(specs, batch) if self._mixups else []
         self._scratch = np.empty(self._shape, np.float32)
         self._pool = ThreadPoolExecutor(1, "odt-augment")
         self._lock = threading.Lock()
         self._order: SampleOrder = ()
         self._epoch, self._current, self._end = 0, -1, 0
-        self._next: Future[None] | None = None
+        self._pending: deque[Future[None]] = deque()
 
     def epoch(self, number: int, order: SampleOrder, first: int, end: int) -> "InputPipeline":
         """Begins an epoch: positions `first` to `end` of the order are read next, in batches."""
-        if self._next is not None:
-            self._next.exception()  # left over from an epoch that was stopped
+        for future in self._pending:  # left over from an epoch that was stopped
+            future.exception()
+        self._pending.clear()
         weights = self._data.weights
         self.weights = None if weights is None else weights[np.asarray(order)]
         self._order, self._epoch, self._end = order, number, end
-        self._current = -1
-        self._next = self._prepare(first // self._batch)
+        self._current, number = -1, first // self._batch
+        for k in range(number, number + AHEAD):
+            self._prepare(k)
         return self
 
     def read(self, samples: SampleOrder, inputs: Sequence[Array], targets: Sequence[Array]) -> None:
@@ -96,24 +101,25 @@ class InputPipeline(Closing):
         with self._lock:
             if number != self._current:
                 self._advance(number)
-        for out, ready in zip((*inputs, *targets), self._slots[number % 2], strict=True):
+        for out, ready in zip(
+            (*inputs, *targets), self._slots[number % len(self._slots)], strict=True
+        ):
             np.copyto(out, ready[row : row + len(samples)].reshape(out.shape, copy=False))
 
     def _advance(self, number: int) -> None:
-        """Waits for a batch, and begins to prepare the next one."""
+        """Waits for a batch, and begins to prepare another one in the memory of the last."""
         start = time.perf_counter()
-        assert self._next is not None
-        self._next.result()
+        self._pending.popleft().result()
         self.waited += time.perf_counter() - start
         self._current = number
-        self._next = self._prepare(number + 1)
+        self._prepare(number + AHEAD)
 
-    def _prepare(self, number: int) -> Future[None] | None:
+    def _prepare(self, number: int) -> None:
         first = number * self._batch
-        if first >= self._end:
-            return None
-        numbers = self._order[first : min(first + self._batch, self._end)]
-        return self._pool.submit(self._fill, self._slots[number % 2], np.asarray(numbers))
+        if first < self._end:
+            numbers = np.asarray(self._order[first : min(first + self._batch, self._end)])
+            slot = self._slots[number % len(self._slots)]
+            self._pending.append(self._pool.submit(self._fill, slot, numbers))
 
     def _fill(self, slot: Sequence[Array], numbers: Array) -> None:
         """Reads, augments and mixes samples."""
@@ -123,7 +129,7 @@ class InputPipeline(Closing):
                 mixup.draw(self._random.at(self._epoch, n, MIXING + k), len(self._samples))
                 for n in numbers.tolist()
             ]
-            other = self._slots[2]
+            other = self._other
             self._augment(other, np.asarray(self._samples)[[position for _, position in draws]])
             for row, (part, _) in enumerate(draws):
                 for a, b in zip(slot, other, strict=True):
@@ -160,7 +166,7 @@ class InputPipeline(Closing):
 
 def prepared_nbytes(specs: Sequence[TensorSpec], batch: int, augmentations: object) -> int:
     """Returns the bytes of the batches that a pipeline allocates."""
-    slots = 2 + any(isinstance(a, Mixup) for a in augmentations)  # type: ignore[attr-defined]
+    slots = AHEAD + 1 + any(isinstance(a, Mixup) for a in augmentations)  # type: ignore[attr-defined]
     return slots * batch * sum(spec.nbytes for spec in specs)
 
 

@@ -45,7 +45,7 @@ def test_a_checkpoint_holds_the_augmentation(tmp_path: Path) -> None:
     words = ("--augment", "noise", "--augment", "time_shift:0.2,mixup", "--seed", 5)
     done = train(*words, "--epochs", 3, "--export-circle", whole)
     assert re.search(r"\naugmentation: steps waited \d+\.\d % of their time\n", done.stdout)
-    prepared = 3 * 32 * (784 + 10) * 4
+    prepared = 4 * 32 * (784 + 10) * 4
     assert re.search(rf"- prepared +=\s+{prepared:,} bytes", done.stdout)
     train(*words, "--epochs", 1, "--export-checkpoint", state)
     assert read_resume(state).progress.augment == "noise:0.05,time-shift:0.2,mixup:0.2"
@@ -68,7 +68,7 @@ def test_a_checkpoint_holds_the_augmentation(tmp_path: Path) -> None:
         ),
         (
             ("--augment", "mixup", "--memory-budget", "4MB"),
-            "with prepared batches of 0.4MB",
+            "with prepared batches of 0.5MB",
         ),
     ],
 )
