@@ -1,4 +1,4 @@
-"""Trainer: fit, evaluate, predict, checkpoints and export."""
+"""Trainer: `fit` and the search for a learning rate."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -9,27 +9,22 @@ import odt
 from odt.batch_trainer import Path
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
-from odt.core.checkpoints.resume import changed_constants, read_resume
 from odt.core.checkpoints.saver import Saver
 from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
-from odt.core.model.dequantize import as_stored
-from odt.core.model.training_info import encode_training_info
-from odt.core.recipe.option_values import check_whole, check_word
-from odt.core.recipe.resolve import values_used
+from odt.core.recipe.option_values import check_whole
 from odt.data import ClassWeight, class_weighted, is_batches, recorded
 from odt.errors import OptionError
 from odt.fitting import Fit, pair
-from odt.inference_trainer import InferenceTrainer
 from odt.run_samples import arrange
+from odt.saving_trainer import SavingTrainer
 
 if TYPE_CHECKING:
     from odt.core.training.input_pipeline import InputPipeline
 
-FORMATS = ("tflite", "circle")
 NEW_RUN = Progress(shuffle=True, drop_last=False, stratified=True)
 
 
-class Trainer(InferenceTrainer):
+class Trainer(SavingTrainer):
     """Trains, evaluates and exports a model.
 
     Arguments that are left out come from the checkpoint, then from the training info of a circle+
@@ -245,146 +240,3 @@ class Trainer(InferenceTrainer):
         """
         check_whole("steps", steps, 1)
         return odt.RateTest.run(self, x, y, lowest, highest, steps, seed, sample_weight)
-
-    def save_checkpoint(self, path: Path) -> None:
-        """Saves weights, optimizer state and position in the data.
-
-        Args:
-            path: path of the checkpoint: odt's format, which resumes bit for bit, if it ends in
-                .odt; otherwise onert's format.
-
-        Raises:
-            ModelError: if the file cannot be written.
-        """
-        trainer = self.build()
-        self._check_path("path", path)
-        if self._saver is None:
-            self._saver = Saver(None, trainer, self._order, before=self.resume)
-        self._saver.write_to(os.fspath(path))
-
-    def load_checkpoint(self, path: Path) -> None:
-        """Restores weights and optimizer state from a checkpoint.
-
-        Args:
-            path: path of a checkpoint in odt's or onert's format.
-
-        Raises:
-            ModelError: if the file cannot be read or belongs to another model.
-        """
-        trainer = self.build()
-        read_resume(path).restore(trainer.graph, trainer.parameters)
-
-    def export(
-        self,
-        path: Path,
-        file_format: str | None = None,
-        *,
-        float_weights: bool = False,
-        training_info: bool = False,
-        preprocessing: bool = True,
-    ) -> None:
-        """Writes the model file with the trained weights; everything else in it stays unchanged.
-
-        Args:
-            path: path of the new file.
-            file_format: "tflite" or "circle"; None for the format that the path's suffix names, or
-                else the model's format.
-            float_weights: whether to store float16 and int8 weights of the model as float32.
-            training_info: whether to add training info: a circle+ file.
-            preprocessing: whether to store the preprocessing record of the training data in the
-                model's metadata, so that `odt predict` takes raw photos, sounds or tables.
-
-        Raises:
-            ModelError: if the file cannot be written.
-            OptionError: if there is no such format.
-        """
-        from odt.core.export.exporter import export_model
-        from odt.core.export.record_metadata import differing_normalization
-
-        trainer, suffix = self.build(), os.path.splitext(os.fspath(path))[1].lstrip(".")
-        if file_format is None:
-            file_format = suffix if suffix in FORMATS else self.model.format
-        check_word("file_format", file_format, FORMATS)
-        used = values_used(self.recipe.model.graph, trainer.info) if training_info else None
-        model, record = self.recipe.model, self.record if preprocessing else None
-        if record is not None and (differing := differing_normalization(model, record)):
-            old, new = differing
-            self.warn(
-                f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
-                f"but the training data have {new}."
-            )
-        weights = self._exported()
-        export_model(
-            model, weights, path, file_format, used, float_weights=float_weights, record=record
-        )
-
-    def export_adapters(self, path: Path) -> None:
-        """Writes the trained low-rank adapters of a model that `odt.lora` returned.
-
-        Args:
-            path: path of the new file, an .npz that holds the adapters and a hash of the model.
-
-        Raises:
-            OptionError: if the model has no adapters.
-            DataError: if the file cannot be written.
-        """
-        from odt.core.export.adapter_file import write_adapters
-
-        trainer, adapted = self.build(), self.recipe.lowered.adapted
-        if adapted is None:
-            rule = "must be a model with adapters"
-            raise OptionError("model", rule, self.model.path, "Make them with `odt.lora`.")
-        write_adapters(path, adapted.of(trainer.weights()), self.recipe.model.graph)
-
-    def _exported(self) -> dict[int, Any]:
-        """Weights by tensor of the file, with adapters merged into them."""
-        changed = changed_constants(self.recipe.graph, self._graph)
-        weights = {**changed, **self.build().weights()}
-        adapted = self.recipe.lowered.adapted
-        return weights if adapted is None else adapted.merged(weights)
-
-    def _check_path(self, field: str, path: Path | None) -> None:
-        """Refuses onert's checkpoints, which hold the tensors of the file, for adapters."""
-        if (
-            path is not None
-            and self.recipe.lowered.adapted
-            and not os.fspath(path).endswith(".odt")
-        ):
-            raise OptionError(field, "must end in .odt for a model with adapters", path)
-
-    def check_export(self, *, float_weights: bool = False, training_info: bool = False) -> None:
-        """Checks that `export` will be able to write the weights.
-
-        Args:
-            float_weights: as in `export`.
-            training_info: as in `export`.
-
-        Raises:
-            OptionError: if the circle+ format cannot represent the training info.
-            UnsupportedError: if the weights cannot be stored in their type.
-        """
-        trainer = self.build()
-        if training_info:
-            used = values_used(self.recipe.model.graph, trainer.info)
-            encode_training_info(used, len(self.recipe.model.graph.nodes))
-        if not float_weights:
-            as_stored(self.recipe.model, self.recipe.dequantized, self._exported())
-
-    def finish(self) -> None:
-        """Saves the last checkpoint of `fit` and, with `keep_best`, restores the best weights.
-
-        `fit` calls it at its end, unless it raises a LostFileError.
-        """
-        if self._saver is not None:
-            self._saver.finish()
-        self.build().restore_best()
-
-    def rescue(self, path: Path) -> None:
-        """Saves weights and optimizer state after the model file was lost (LostFileError).
-
-        Args:
-            path: path of the checkpoint, in odt's format.
-        """
-        self.build()
-        saver = self._saver or Saver(None, self.build(), self._order, before=self.resume)
-        saver.rescue(os.fspath(path))

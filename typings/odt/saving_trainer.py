@@ -1,0 +1,1 @@
+../../src/odt/saving_trainer.py
