@@ -149,14 +149,14 @@ class _Checker:
             yield
         except OdtError as e:
             text = str(e)
-            if text.startswith("--cache-frozen: something must train"):
+            if text.startswith("`cache_frozen=`: some operators must train"):
                 return  # nothing comes before what trains
             if self.case.kind == "batched" and "the batch cannot be split" in text:
                 return  # shapes that hold for the file's batch only
             self.report.refused.append(text)
             if "\n" in text or len(text) > LONGEST:
                 self.wrong(f"a refusal must be a line of {LONGEST} characters, but got {text}")
-            elif not re.search(r"\(node \d+\)|node \d+|--[a-z]", text):
+            elif not re.search(r"\(node \d+\)|node \d+|`[a-z_]+=", text):
                 self.wrong(f"a refusal must name a node or an option, but got {text}")
             elif self.case.kind != "moved":
                 self.wrong(f"refused: {text}")
