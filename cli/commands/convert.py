@@ -1,13 +1,10 @@
 """Convert a TFLite model to Circle, or a Circle model to TFLite."""
 
-import os
-
 import click
 
-from odt.cli.output.output_paths import FORMATS, check_outputs
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.exporter import export_model
 from odt.core.model.reader import read_model
-from odt.errors import OdtError
 
 
 @click.command()
@@ -19,10 +16,8 @@ def command(source: str, output: str) -> None:
     Weights, names, metadata, signatures and training info stay unchanged, byte for byte. A model
     that the other format cannot represent is refused.
     """
-    ending = os.path.splitext(output)[1].lower()
-    if ending not in FORMATS:
-        raise OdtError(f"{output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}")
+    extension = extension_of("OUT", output, FORMATS)
     model = read_model(source)
     check_outputs({"OUT": output}, {"IN": model.path})
-    export_model(model, {}, output, FORMATS[ending])
-    click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[ending]})")
+    export_model(model, {}, output, FORMATS[extension])
+    click.echo(f"{source} ({model.format}) is now {output} ({FORMATS[extension]})")

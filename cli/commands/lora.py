@@ -1,11 +1,9 @@
 """Make low-rank adapters (LoRA) for a model, or merge trained ones into it."""
 
-import os
-
 import click
 
 import odt
-from odt.cli.output.output_paths import FORMATS, check_outputs
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.errors import OdtError
 
 
@@ -72,12 +70,7 @@ def command(
         got = "none" if merge is None else "both"
         raise OdtError(f"--rank, --merge: one of them must be given, but got {got}.")
     check_outputs({"--output": output}, {"MODEL": model, "--merge": merge})
-    ending = os.path.splitext(output)[1].lower()
-    endings = FORMATS if merge is not None else {".npz": ""}
-    if ending not in endings:
-        raise OdtError(
-            f"--output {output}: must end in {' or '.join(endings)}, but got {ending or 'none'}."
-        )
+    extension_of("--output", output, FORMATS if merge is not None else (".npz",))
     if merge is not None:
         merged = odt.load_model(model, merge)
         merged.save(output)

@@ -6,10 +6,9 @@ from typing import Any
 import click
 
 from odt.cli.options.types import Numbers
-from odt.cli.output.output_paths import FORMATS, check_outputs
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.new_model import ACTIVATIONS, KINDS
 from odt.creation import Form, form_of, new_model
-from odt.errors import OdtError
 
 LOSSES = {"softmax": "categorical_crossentropy", "sigmoid": "binary_crossentropy"}  # the defaults
 
@@ -90,14 +89,10 @@ def command(kind: Any, output: str, outputs: tuple[int, ...] | None, **options: 
     (recurrent; the first axis of a sample is time). The model is made for one sample; training uses
     any batch size.
     """
-    ending = os.path.splitext(output)[1].lower()
-    if ending not in FORMATS:
-        raise OdtError(
-            f"--output {output}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}."
-        )
+    extension = extension_of("--output", output, FORMATS)
     like = options["like"]
     check_outputs({"--output": output}, {"--like": like})
-    file_format: Any = FORMATS[ending]
+    file_format: Any = FORMATS[extension]
     model = new_model(kind, outputs=outputs, file_format=file_format, **options)
     model.save(output)
     shapes = [str(t.shape[1:]).replace(",)", ")") for t in (*model.inputs, *model.outputs)]

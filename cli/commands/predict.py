@@ -19,7 +19,7 @@ from odt.cli.options.new_data import (
 )
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import given, input_option, model_argument, schedule_options
-from odt.cli.output.output_paths import check_outputs
+from odt.cli.output.output_paths import check_outputs, extension_of
 from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
 from odt.core.data.columns import array_columns, open_columns
@@ -162,12 +162,8 @@ def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:
         raise OdtError(
             f"--output-index: must be below {count}, the model's outputs, but got {index}."
         )
-    ending = os.path.splitext(path)[1].lower() if path else ".npz"
-    if ending not in ENDINGS:
-        raise OdtError(
-            f"--output {path}: must end in {' or '.join(ENDINGS)}, but got {ending or 'none'}."
-        )
-    if ending == ".npy" and index is None and count > 1:
+    extension = extension_of("--output", path, ENDINGS) if path else ".npz"
+    if extension == ".npy" and index is None and count > 1:
         raise OdtError(
             f"--output {path}: must end in .npz, because the model has {count} outputs, but got "
             ".npy. "

@@ -1,16 +1,13 @@
 """Replace the last layers of a model for another task (transfer learning)."""
 
-import os
-
 import click
 
 from odt.cli.options.shared import given, model_argument
 from odt.cli.options.types import Numbers
-from odt.cli.output.output_paths import FORMATS, check_outputs
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
 from odt.core.export.exporter import export_model
 from odt.core.export.replace_head import ACTIVATIONS, Replaced, replace_head
 from odt.core.model.reader import read_model
-from odt.errors import OdtError
 from odt.transfer import head_of
 
 
@@ -81,16 +78,12 @@ def command(
     height and width, the new layers average over them.
     """
     path = given("--output", output, "the file that is written")
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in FORMATS:
-        raise OdtError(
-            f"--output {path}: must end in {' or '.join(FORMATS)}, but got {ending or 'none'}."
-        )
+    extension = extension_of("--output", path, FORMATS)
     head = head_of(classes, like, activation, hidden or ())
     source = read_model(model)
     check_outputs({"--output": path}, {"MODEL": source.path, "--like": like})
     new = replace_head(source, head, after, seed)
-    export_model(new.model, {}, path, FORMATS[ending])
+    export_model(new.model, {}, path, FORMATS[extension])
     names = [source.graph.label(i) for i in source.graph.outputs]
     one, more = ("value", "values") if head.activation == "linear" else ("class", "classes")
     count = head.outputs

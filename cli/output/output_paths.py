@@ -37,6 +37,25 @@ def check_outputs(
         others[name] = path
 
 
+def extension_of(name: str, path: str, allowed: Collection[str]) -> str:
+    """Returns the extension of an output path, in lower case.
+
+    Args:
+        name: name of the option or argument.
+        path: path of the file.
+        allowed: extensions of the formats that can be written.
+
+    Raises:
+        OdtError: if the extension is none of them.
+    """
+    extension = os.path.splitext(path)[1].lower()
+    if extension not in allowed:
+        raise OdtError(
+            f"{name} {path}: must end in {' or '.join(allowed)}, but got {extension or 'none'}."
+        )
+    return extension
+
+
 def check_ending(name: str, path: str, kind: str) -> None:
     """Refuses a model path with the extension of another format; unknown extensions are accepted.
 
