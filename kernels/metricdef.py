@@ -82,12 +82,29 @@ class Metric:
 
 
 class MeanMetric(Metric):
-    """Base class of metrics that are a mean: `update` adds to `total` and `count`."""
+    """Base class of metrics that are a mean over rows.
+
+    Attributes:
+        by_class: whether a row is the values of all classes; otherwise each value is a row.
+        total: sum over all rows so far.
+        count: number of rows so far.
+    """
+
+    by_class = True
 
     def __init__(self, form: OutputForm) -> None:
         super().__init__(form)
         self.total = 0.0
         self.count = 0
+
+    def update(self, y: Array, t: Array) -> None:
+        for a, b in blocks(y, t, y.shape[-1] if self.by_class else 1):
+            self.total += self.sum(a, b)
+            self.count += len(a)
+
+    def sum(self, y: Array, t: Array) -> float:
+        """Returns the sum over some rows of outputs (R, width) and their targets (R, …)."""
+        raise NotImplementedError
 
     def value(self) -> float:
         return self.total / self.count if self.count else 0.0

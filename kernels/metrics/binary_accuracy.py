@@ -7,17 +7,16 @@ Source: Keras' BinaryAccuracy.
 
 import numpy as np
 
-from odt.kernels.metricdef import FLAGS, MeanMetric, MetricDef, blocks, check_flags
+from odt.kernels.metricdef import FLAGS, MeanMetric, MetricDef, check_flags
 from odt.kernels.opdef import Array
 
 
 class BinaryAccuracy(MeanMetric):
-    def update(self, y: Array, t: Array) -> None:
-        for a, b in blocks(y, t, 1):
-            check_flags(b, METRIC.name)
-            predicted = a > self.form.threshold
-            self.total += int(np.count_nonzero(predicted == (b > 0.5)))
-            self.count += len(a)
+    by_class = False
+
+    def sum(self, y: Array, t: Array) -> float:
+        check_flags(t, METRIC.name)
+        return int(np.count_nonzero((y > self.form.threshold) == (t > 0.5)))
 
 
 METRIC = MetricDef(

@@ -14,7 +14,6 @@ from odt.kernels.metricdef import (
     MeanMetric,
     MetricDef,
     OutputForm,
-    blocks,
     labels_of,
 )
 from odt.kernels.opdef import Array
@@ -29,14 +28,12 @@ class TopKAccuracy(MeanMetric):
             raise OptionError("metrics", rule, k, "Give a smaller number.")
         self.k = k
 
-    def update(self, y: Array, t: Array) -> None:
-        for a, b in blocks(y, t, y.shape[-1]):
-            labels = labels_of(b, self.form)[:, np.newaxis]
-            own = np.take_along_axis(a, labels.astype(np.intp), axis=1)
-            before = np.arange(a.shape[1]) < labels
-            larger = np.count_nonzero((a > own) | ((a == own) & before), axis=1)
-            self.total += int(np.count_nonzero(larger < self.k))
-            self.count += len(a)
+    def sum(self, y: Array, t: Array) -> float:
+        labels = labels_of(t, self.form)[:, np.newaxis]
+        own = np.take_along_axis(y, labels.astype(np.intp), axis=1)
+        before = np.arange(y.shape[1]) < labels
+        larger = np.count_nonzero((y > own) | ((y == own) & before), axis=1)
+        return int(np.count_nonzero(larger < self.k))
 
 
 METRIC = MetricDef(
