@@ -116,9 +116,3 @@ class Plans:
         """Raises LostFileError if the model's file became shorter before it was read."""
         for file in self._files:
             file.check()
-
-    def check_holes(self) -> None:
-        """Raises LostFileError if a truncated part was read; cheaper than `check_files`."""
-        for file in self._files:
-            if file.has_hole:
-                file.check()

@@ -5,9 +5,7 @@ from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.trainable import trainable_tensors
-from odt.core.recipe.computations import trainable_operators
-from odt.core.recipe.selection import check_pattern, matches, weight_names
+from odt.core.recipe.selection import check_pattern, matches, trained_tensors, weight_names
 from odt.errors import OptionError
 from odt.kernels.opdef import is_number
 
@@ -30,8 +28,7 @@ def choose_dropout(
     """
     if not rates:
         return info
-    lowered, operators = graphs.at_file_batch, trainable_operators(graphs.graph, info)
-    trained = trainable_tensors(lowered, operators, info.trainable_tensors)
+    lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
     dense = [n for n in lowered.nodes if n.op == "FULLY_CONNECTED"]
     layers = list(dict.fromkeys(n.inputs[1] for n in dense if n.inputs[1] in trained))
     every = weight_names(graphs)

@@ -17,8 +17,7 @@ def check_values(info: TrainingInfo) -> None:
     """
     check_word("reduction", info.reduction, REDUCTIONS)
     check_whole("batch_size", info.batch_size, 1)
-    if not is_number(info.learning_rate) or info.learning_rate <= 0:
-        raise OptionError("learning_rate", "must be a number above 0", info.learning_rate)
+    check_learning_rate(info.learning_rate)
     check_whole("accumulate", info.accumulate, 1)
     for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
         if not is_number(value) or value < 0:
@@ -34,6 +33,12 @@ def check_values(info: TrainingInfo) -> None:
         given = info.hyper_parameters.get(option.name)
         if given is not None and not option.allows(given):
             raise OptionError(option.name, f"must be {option.rule}", given)
+
+
+def check_learning_rate(value: object) -> None:
+    """Checks that a learning rate is a finite number above 0; raises OptionError."""
+    if not is_number(value) or value <= 0:
+        raise OptionError("learning_rate", "must be a number above 0", value)
 
 
 def check_word(field: str, word: object, words: Iterable[str]) -> None:

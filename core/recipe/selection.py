@@ -68,7 +68,7 @@ def select(
         for pattern in patterns:
             check_pattern(field, pattern, names)
     operators = trainable_operators(graph, info)
-    before = set(trainable_tensors(lowered, operators, info.trainable_tensors))
+    before = set(trained_tensors(graphs, info))
     # A constant of a formula trains only if a pattern matches its name.
     named = {
         i
@@ -122,8 +122,7 @@ def choose_channels(
     """
     if not fractions:
         return info
-    lowered, operators = graphs.at_file_batch, trainable_operators(graphs.graph, info)
-    trained = trainable_tensors(lowered, operators, info.trainable_tensors)
+    lowered, trained = graphs.at_file_batch, trained_tensors(graphs, info)
     known = filters(lowered)
     names = {i: each for i, each in weight_names(graphs).items() if i in known and i in trained}
     chosen: dict[int, tuple[int, ...]] = {}
@@ -157,8 +156,7 @@ def choose_rates(
     """
     if not factors:
         return info
-    lowered, operators = graphs.at_file_batch, trainable_operators(graphs.graph, info)
-    trained = trainable_tensors(lowered, operators, info.trainable_tensors)
+    trained = trained_tensors(graphs, info)
     names = {i: each for i, each in weight_names(graphs).items() if i in trained}
     chosen: dict[int, float] = {}
     for pattern, factor in factors:
@@ -169,6 +167,12 @@ def choose_rates(
         check_pattern("learning_rate_of", pattern, names)
         chosen |= {i: factor for i, each in names.items() if matches(each, pattern)}
     return replace(info, rates=tuple(sorted(chosen.items())))
+
+
+def trained_tensors(graphs: LoweredGraphs, info: TrainingInfo) -> tuple[int, ...]:
+    """Returns the tensors that resolved training info trains, in the order of the nodes."""
+    operators = trainable_operators(graphs.graph, info)
+    return trainable_tensors(graphs.at_file_batch, operators, info.trainable_tensors)
 
 
 def weight_names(graphs: LoweredGraphs) -> dict[int, set[str]]:

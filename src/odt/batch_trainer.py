@@ -15,7 +15,7 @@ from odt.core.data import dataset
 from odt.core.data.dataset import EpochOrder
 from odt.core.model.record import Record
 from odt.core.planning.budget.forecast import DATA_PAGES
-from odt.core.recipe.option_values import check_whole
+from odt.core.recipe.option_values import check_learning_rate, check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.runtime.parameters import by_name
 from odt.core.storage.closing import Closing
@@ -347,8 +347,7 @@ class BatchTrainer(Closing):
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        if not 0 < value < float("inf"):
-            raise OptionError("learning_rate", "must be a number above 0", f"{value:g}")
+        check_learning_rate(value)
         optimizer = self.build().parameters.optimizer
         assert optimizer is not None
         if optimizer.schedule:

@@ -16,6 +16,7 @@ from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Tensor
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import stored_training_info
+from odt.core.recipe.option_values import check_learning_rate
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.resolve import number_of_last, values_used
 from odt.core.runtime.program import Program
@@ -146,7 +147,7 @@ class nnfw_session:
         recipe = prepare(self._lowered, request)
         graphs = recipe.graphs
         if self._trainer is not None:
-            self._trained = self._weights()
+            self._trained = {i: data.copy() for i, data in self._weights().items()}
             tensors = list(graphs.graph.tensors)
             for i, data in self._trained.items():
                 tensors[i] = replace(tensors[i], data=data)
@@ -161,8 +162,7 @@ class nnfw_session:
         Raises:
             OptionError: if the value is not above 0.
         """
-        if not 0 < value < float("inf"):
-            raise OptionError("learning_rate", "must be a number above 0", f"{value:g}")
+        check_learning_rate(value)
         optimizer = self._prepared().parameters.optimizer
         assert optimizer is not None
         optimizer.learning_rate = value
@@ -241,9 +241,8 @@ class nnfw_session:
         decode(data, os.fspath(path), trainer.graph, trainer.parameters)
 
     def _weights(self) -> dict[int, Array]:
-        """Copies of all weights that were trained, by tensor index."""
-        weights = self._prepared().weights()
-        return self._trained | {i: data.copy() for i, data in weights.items()}
+        """All weights that were trained, by tensor index."""
+        return self._trained | self._prepared().weights()
 
     def _prepared(self) -> Trainer:
         if self._trainer is None:
