@@ -13,7 +13,7 @@ import math
 from typing import ClassVar
 
 from odt.dataclass import dataclass
-from odt.kernels.schedule import Schedule
+from odt.kernels.scheduledef import Schedule
 
 
 @dataclass(frozen=True, slots=True)

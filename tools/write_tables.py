@@ -17,7 +17,7 @@ from write_optimizer_classes import defaults, documentation, summary
 from odt.core.datasets.open_source import SOURCE_FORMATS
 from odt.core.model.training_info import TrainingInfo
 from odt.kernels.registry import LOSSES, METRICS, OPTIMIZERS
-from odt.kernels.schedule import Schedule
+from odt.kernels.scheduledef import Schedule
 from odt.kernels.schedules import SCHEDULES
 
 DOCS = Path(__file__).parents[1] / "docs"

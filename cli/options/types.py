@@ -15,7 +15,7 @@ from odt.kernels.row_index import SCHEDULES
 from odt.text import parse_size
 
 if TYPE_CHECKING:
-    from odt.kernels.schedule import Schedule
+    from odt.kernels.scheduledef import Schedule
 
 
 class Word(click.ParamType[str]):
@@ -128,7 +128,8 @@ class ScheduleText(click.ParamType["Schedule"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> "Schedule":
         """Parses the text of a value."""
-        from odt.kernels.schedule import Schedule, parse_schedule
+        from odt.kernels.schedule_text import parse_schedule
+        from odt.kernels.scheduledef import Schedule
 
         if isinstance(value, Schedule):
             return value

@@ -13,7 +13,7 @@ from odt.core.training.frozen_cache import CachePolicy
 from odt.core.training.passes import Result
 from odt.core.training.results import MemoryReport
 from odt.kernels.opdef import Array, TensorSpec
-from odt.kernels.schedule import Schedule as LearningRate
+from odt.kernels.scheduledef import Schedule as LearningRate
 
 RULE = "=" * 35
 

@@ -23,7 +23,8 @@ from odt.kernels.loss_text import canonical_loss
 from odt.kernels.native.library import kernels_in_use
 from odt.kernels.opdef import Array
 from odt.kernels.registry import LOSSES, OPTIMIZERS
-from odt.kernels.schedule import Schedule, parse_schedule
+from odt.kernels.schedule_text import parse_schedule
+from odt.kernels.scheduledef import Schedule
 
 OWN_SUFFIX = ".odt"
 

@@ -15,7 +15,7 @@ from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError
-from odt.kernels.schedule import Schedule
+from odt.kernels.scheduledef import Schedule
 from odt.schemas import circle_traininfo as schema
 
 REDUCTIONS = ("sum_over_batch_size", "sum")

@@ -20,7 +20,8 @@ from odt.core.recipe.selection import Selection, choose_channels, choose_rates, 
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.kernels.loss_text import canonical_loss
-from odt.kernels.schedule import Schedule, parse_schedule
+from odt.kernels.schedule_text import parse_schedule
+from odt.kernels.scheduledef import Schedule
 
 
 @dataclass(frozen=True, slots=True)

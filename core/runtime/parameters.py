@@ -13,7 +13,7 @@ from odt.core.runtime.clipping import Clipping
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.schedule import Schedule
+from odt.kernels.scheduledef import Schedule
 
 NO_CLIPPING = Clipping()
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from odt.core.runtime.parameters import Optimizer
 from odt.errors import OptionError
-from odt.kernels.schedule import Schedule
+from odt.kernels.scheduledef import Schedule
 
 if TYPE_CHECKING:
     from odt.kernels.schedules import ReduceOnPlateau

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.errors import ShapeError as ShapeError
     from odt.errors import TrainingError as TrainingError
     from odt.errors import UnsupportedError as UnsupportedError
-    from odt.kernels.schedule import Schedule as Schedule
+    from odt.kernels.scheduledef import Schedule as Schedule
     from odt.kernels.schedules import ConstantRate as ConstantRate
     from odt.kernels.schedules import CosineDecay as CosineDecay
     from odt.kernels.schedules import CosineDecayRestarts as CosineDecayRestarts
@@ -88,7 +88,7 @@ PUBLIC = {
     "ClassificationReport": "odt.classification",
     "sample_losses": "odt.classification",
     "OdtWarning": "odt.errors",
-    "Schedule": "odt.kernels.schedule",
+    "Schedule": "odt.kernels.scheduledef",
     "ConstantRate": "odt.kernels.schedules",
     "StepDecay": "odt.kernels.schedules",
     "ExponentialDecay": "odt.kernels.schedules",

@@ -26,7 +26,7 @@ from odt.core.training.passes import Result
 from odt.core.training.results import Epoch
 from odt.data import class_weighted, samples_of, weights_of
 from odt.errors import DataError, OdtWarning, OptionError
-from odt.kernels.schedule import Schedule
+from odt.kernels.scheduledef import Schedule
 from odt.loss import loss_text
 from odt.model import Model, file_of, lowered_of
 from odt.optimizer import Optimizer

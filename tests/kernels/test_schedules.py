@@ -8,7 +8,8 @@ import pytest
 from support.paths import TESTS
 
 from odt.errors import OptionError
-from odt.kernels.schedule import Schedule, parse_schedule
+from odt.kernels.schedule_text import parse_schedule
+from odt.kernels.scheduledef import Schedule
 from odt.kernels.schedules import SCHEDULES, CosineDecay, ReduceOnPlateau
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())

@@ -10,7 +10,7 @@ from odt.core.runtime.parameters import Optimizer
 from odt.core.training.monitor import Monitor, Plateau
 from odt.errors import OptionError
 from odt.kernels.registry import OPTIMIZERS
-from odt.kernels.schedule import parse_schedule
+from odt.kernels.schedule_text import parse_schedule
 from odt.kernels.schedules import ReduceOnPlateau
 
 RECORDED: dict[str, Any] = json.loads((TESTS / "golden_updates/schedules.json").read_text())

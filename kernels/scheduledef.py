@@ -1,16 +1,14 @@
-"""The base class of learning rate schedules, and their text form.
+"""The base class of learning rate schedules.
 
 The schedules themselves are in kernels/schedules.py, which is imported when one is used.
 """
 
 import dataclasses
-import importlib
 import math
 from dataclasses import field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from odt.errors import OptionError
-from odt.kernels.row_index import SCHEDULES
 
 # The minimum and maximum of a field, if they are not 0 and infinity.
 LIMITS: dict[str, tuple[float, float]] = {
@@ -108,36 +106,3 @@ class Schedule:
             initial_learning_rate=learning_rate if given is None else given,
             decay_steps=length if self.decay_steps is None else self.decay_steps,
         )
-
-
-def parse_schedule(text: str) -> Schedule:
-    """Parses a schedule as on the command line: NAME or NAME:OPTION=VALUE,OPTION=VALUE.
-
-    Raises:
-        OptionError: if there is no such schedule or option, or a value is invalid.
-    """
-    word, _, rest = text.strip().lower().replace("-", "_").partition(":")
-    if word not in SCHEDULES:
-        known = ", ".join(f"`{word}`" for word in SCHEDULES)
-        raise OptionError("schedule", f"must be one of {known}", text)
-    kind = importlib.import_module("odt.kernels.schedules").SCHEDULES[word]
-    types = {f.name: f.type for f in fields(kind)}
-    values: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        name, _, value = (word.strip() for word in part.partition("="))
-        if name not in types:
-            names = ", ".join(f"`{name}`" for name in types)
-            raise OptionError("schedule", f"`{kind.word}` has {names}", name)
-        values[name] = _value(name, types[name], value)
-    schedule: Schedule = kind(**values)
-    return schedule
-
-
-def _value(name: str, kind: Any, text: str) -> float | bool:
-    if kind is bool and text in ("true", "false"):
-        return text == "true"
-    try:
-        return int(text) if kind in (int, int | None) else float(text)
-    except ValueError:
-        word = {bool: "true or false", float: "a number"}.get(kind, "a whole number")
-        raise OptionError(name, f"must be {word}", text) from None
