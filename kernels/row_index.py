@@ -25,6 +25,7 @@ ROWS: dict[str, dict[str, int | None]] = {
         "lion": None,
         "adafactor": None,
         "adam8bit": None,
+        "ort_adamw": None,
     },
     "metrics": {
         "categorical_accuracy": 0,
@@ -60,7 +61,8 @@ HYPER_PARAMETERS: dict[str, tuple[str, float | None, bool, bool]] = {
     "momentum": ("Momentum coefficient for SGD and RMSprop.", 1, False, False),
     "nesterov": ("Nesterov momentum for SGD.", None, False, True),
     "weight_decay": (
-        "Weight decay (decoupled for adamw, lion and adafactor, added to the gradient otherwise).",
+        "Weight decay (decoupled for adamw, lion, adafactor and "
+        "ort_adamw, added to the gradient otherwise).",
         None,
         False,
         False,
@@ -78,7 +80,8 @@ HYPER_PARAMETERS: dict[str, tuple[str, float | None, bool, bool]] = {
         False,
     ),
     "epsilon": (
-        "Constant added to the denominator for Adam, AdamW, RMSprop, Adagrad and Adam8bit.",
+        "Constant added to the denominator for Adam, AdamW, RMSprop, "
+        "Adagrad, Adam8bit and OrtAdamW.",
         None,
         False,
         False,

@@ -18,6 +18,7 @@ __all__ = [
     "AdamW",
     "Lion",
     "Optimizer",
+    "OrtAdamW",
     "RMSprop",
 ]
 
@@ -169,4 +170,24 @@ class Adam8bit(Optimizer):
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-07
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OrtAdamW(Optimizer):
+    """AdamW in ONNX Runtime's form: epsilon as in Keras' Adam, and weight decay after the step.
+
+    Attributes:
+        learning_rate: step size, above 0, or a Schedule.
+        beta_1: Decay rate of the first moment.
+        beta_2: Decay rate of the second moment.
+        epsilon: Constant added to the denominator.
+        weight_decay: Weight decay (decoupled).
+    """
+
+    name: ClassVar[str] = "ort_adamw"
+    learning_rate: float | Schedule = 0.001
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-06
     weight_decay: float = 0.0

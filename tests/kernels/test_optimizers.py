@@ -27,6 +27,7 @@ Step = Callable[[float, float, int, dict[str, float]], float]
         ("sgd", {"momentum": 0.9, "nesterov": True}),
         ("adam", {"weight_decay": 0.1}),
         ("adamw", {"weight_decay": 0.1, "epsilon": 1e-3}),
+        ("ort_adamw", {"weight_decay": 0.1, "epsilon": 1e-3}),
     ],
 )
 def test_compiled_updates_agree(name: str, options: dict[str, float]) -> None:
@@ -104,6 +105,19 @@ def adamw(weight_decay: float = 0.01) -> Step:
     return step
 
 
+def ort_adamw(weight_decay: float = 0) -> Step:
+    """Keras' Adam with another epsilon, and then the decay."""
+
+    def step(p: float, g: float, t: int, state: dict[str, float]) -> float:
+        state["m"] = 0.9 * state.get("m", 0) + 0.1 * g
+        state["v"] = 0.999 * state.get("v", 0) + 0.001 * g * g
+        alpha = RATE * sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        p = p - alpha * state["m"] / (sqrt(state["v"]) + 1e-6)
+        return p - RATE * weight_decay * p
+
+    return step
+
+
 def rmsprop(momentum: float = 0, weight_decay: float = 0) -> Step:
     """The algorithm box of torch.optim.RMSprop."""
 
@@ -157,6 +171,8 @@ CASES = {
     "adam and decay": ("adam", {"weight_decay": 0.1}, adam(0.1)),
     "adamw": ("adamw", {}, adamw()),
     "adamw, other decay": ("adamw", {"weight_decay": 0.3}, adamw(0.3)),
+    "ort_adamw": ("ort_adamw", {}, ort_adamw()),
+    "ort_adamw and decay": ("ort_adamw", {"weight_decay": 0.3}, ort_adamw(0.3)),
     "rmsprop": ("rmsprop", {}, rmsprop()),
     "rmsprop, momentum and decay": (
         "rmsprop",

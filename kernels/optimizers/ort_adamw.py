@@ -1,0 +1,72 @@
+"""AdamW in ONNX Runtime's form: epsilon as in Keras' Adam, and weight decay after the step.
+
+m ← m + (1 − β₁)(g − m)              v ← v + (1 − β₂)(g² − v)
+p ← p − α m / (√v + ε)               α = lr √(1 − β₂ᵗ) / (1 − β₁ᵗ), t = 1 on the first step
+p ← p − lr λ p                       weight decay λ, of the parameter after its step
+
+torch.optim.AdamW decays the parameter before its step, and adds ε after the bias correction.
+
+Source: AdamWOptimizer of onnxruntime-training 1.19.2, with the defaults of its onnxblock; it is the
+AdamW of Hugging Face Transformers.
+"""
+
+from math import sqrt
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.native.updates import bind_update
+from odt.kernels.opdef import DECOUPLED_WEIGHT_DECAY, TILE, Array, Update, UpdateRule
+from odt.kernels.optimizers.adam import MOMENTS, AdamAttrs, slots, update_tile
+
+
+@dataclass(frozen=True, slots=True)
+class OrtAdamWAttrs(AdamAttrs):
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay: float = 0.0
+
+
+def run(
+    attrs: OrtAdamWAttrs,
+    learning_rate: float,
+    step: int,
+    *,
+    p: Array,
+    g: Array,
+    work: Array,
+    m: Array,
+    v: Array,
+) -> None:
+    alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+    for at in range(0, p.size, TILE):
+        here = slice(at, at + TILE)
+        pt = p[here]
+        update_tile(attrs, alpha, pt, g[here], m[here], v[here], work[0, : pt.size])
+        if attrs.weight_decay:
+            np.multiply(pt, 1 - learning_rate * attrs.weight_decay, out=pt)
+
+
+def compiled(attrs: OrtAdamWAttrs, p: Array, *, m: Array, v: Array) -> Update:
+    run = bind_update("adam", 7, p, m, v)
+    rates = 1 - attrs.beta_1, 1 - attrs.beta_2
+
+    def update(learning_rate: float, step: int, g: Array) -> None:
+        alpha = learning_rate * sqrt(1 - attrs.beta_2**step) / (1 - attrs.beta_1**step)
+        kept = 1 - learning_rate * attrs.weight_decay
+        run(g, alpha * kept, *rates, attrs.epsilon, 1.0, 0.0, kept)
+
+    return update
+
+
+RULE = UpdateRule(
+    "ort_adamw",
+    OrtAdamWAttrs,
+    slots,
+    run,
+    work=1,
+    compiled=compiled,
+    hyper_parameters=(*MOMENTS, DECOUPLED_WEIGHT_DECAY),
+    class_name="OrtAdamW",
+)
