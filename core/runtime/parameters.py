@@ -112,6 +112,21 @@ class Parameters:
                     state = {name: a[i] for name, a in self.slots.items() if i in a}
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
 
+    def values(self) -> dict[int, Array]:
+        """Copies of what trains, by tensor index: the weights, or their trained rows."""
+        whole = {i: a.copy() for i, a in self.tensors.items() if i not in self._rows}
+        return whole | {i: self.tensors[i][rows] for i, rows in self._rows.items()}
+
+    def restart(self, values: Mapping[int, Array]) -> None:
+        """Sets what trains, as from `values`, and resets the optimizer state."""
+        for i, a in values.items():
+            self.tensors[i][self._rows.get(i, ...)] = a
+        for state in self.slots.values():
+            for a in state.values():
+                a.fill(0)
+        self.step = 0
+        self.reset_average()
+
     def scratch(self) -> Array:
         """Allocates a thread's scratch memory for updates: the rule's, and a tile of a gradient."""
         rows = self.optimizer.rule.work + 1 if self.optimizer else 0

@@ -1,0 +1,51 @@
+"""Federated learning: clients train on their own data, a server averages what they trained.
+
+Only tensors, counts and metrics leave a client. docs/federated.md has worked examples.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the table below, for type checkers
+    from odt.federated.checks import check_tensors as check_tensors
+    from odt.federated.checks import check_update as check_update
+    from odt.federated.client import Client as Client
+    from odt.federated.payloads import PAYLOADS as PAYLOADS
+    from odt.federated.payloads import broadcast as broadcast
+    from odt.federated.payloads import decode as decode
+    from odt.federated.payloads import encode as encode
+    from odt.federated.payloads import received as received
+    from odt.federated.strategies.fedavg import FedAvg as FedAvg
+    from odt.federated.strategies.strategy import Strategy as Strategy
+    from odt.federated.tensors import load_tensors as load_tensors
+    from odt.federated.tensors import tensors_of as tensors_of
+    from odt.federated.update import Update as Update
+
+# Public name → its module, loaded when the name is first used.
+PUBLIC = {
+    "Client": "odt.federated.client",
+    "Update": "odt.federated.update",
+    "Strategy": "odt.federated.strategies.strategy",
+    "FedAvg": "odt.federated.strategies.fedavg",
+    "check_tensors": "odt.federated.checks",
+    "check_update": "odt.federated.checks",
+    "PAYLOADS": "odt.federated.payloads",
+    "broadcast": "odt.federated.payloads",
+    "received": "odt.federated.payloads",
+    "encode": "odt.federated.payloads",
+    "decode": "odt.federated.payloads",
+    "tensors_of": "odt.federated.tensors",
+    "load_tensors": "odt.federated.tensors",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name not in PUBLIC:
+            raise AttributeError(f"module 'odt.federated' has no attribute {name!r}")
+        value = getattr(importlib.import_module(PUBLIC[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *PUBLIC})

@@ -1,0 +1,120 @@
+"""Client: one participant's training and evaluation."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import odt
+from odt.core.data.dataset import EpochOrder
+from odt.core.recipe.option_values import check_whole
+from odt.federated.tensors import load_tensors, tensors_of
+from odt.federated.update import Tensors, Update
+
+
+class Client:
+    """Trains and evaluates a model on one participant's samples.
+
+    Seeds are functions of (seed, round, partition) alone, so that clients give the same bits in any
+    order and in any process. Several clients of one process can share a trainer.
+
+    Attributes:
+        trainer: trainer of the model; its weights are set before each use.
+        samples: numbers of the client's samples in its data.
+        partition: number of the client among all.
+    """
+
+    def __init__(
+        self,
+        trainer: "odt.Trainer",
+        x: Any,
+        y: Any = None,
+        *,
+        samples: Sequence[int] | None = None,
+        partition: int = 0,
+        epochs: int = 1,
+        seed: int = 0,
+    ) -> None:
+        """Opens the data; training allocates memory.
+
+        Args:
+            trainer: trainer of the model, with its optimizer, batch size and trainable weights.
+            x: inputs: arrays, the path of a data file, or a DataSet, as in `Trainer.fit`.
+            y: targets (N, …); left out with a DataSet.
+            samples: numbers of the client's samples; None for all.
+            partition: number of the client among all, from 0.
+            epochs: number of epochs in a round.
+            seed: random seed of the whole federation.
+
+        Raises:
+            DataError: if the data does not match the model.
+        """
+        check_whole("epochs", epochs, 1)
+        check_whole("partition", partition, 0)
+        check_whole("seed", seed, 0)
+        self.trainer, self.partition = trainer, partition
+        self._data = trainer.open(x, y)
+        self.samples = range(self._data.length) if samples is None else samples
+        self._epochs, self._seed = epochs, seed
+
+    @property
+    def tensors(self) -> Tensors:
+        """Copies of what trains, by name."""
+        return tensors_of(self.trainer)
+
+    def train(self, tensors: Tensors, round: int) -> Update:
+        """Trains one round, beginning with tensors from a server and a new optimizer state.
+
+        Args:
+            tensors: name → array, as `tensors` has them.
+            round: number of the round, from 1.
+
+        Returns:
+            The trained tensors, the number of samples, and the loss and metrics of the last epoch.
+
+        Raises:
+            DataError: if the tensors do not match the model, or a sample cannot be used.
+            TrainingError: if the loss is NaN or infinite.
+        """
+        load_tensors(self.trainer, tensors)
+        core = self.trainer.build(weighted=self._data.weights is not None)
+        seed = round_seed(self._seed, round, self.partition)
+        core.parameters.mask_seed = seed
+        order = EpochOrder(self.samples, shuffle=True, seed=seed, drop_last=False)
+        for epoch in core.fit(self._data, order, epochs=self._epochs, drop_last=False):
+            logs = self.trainer.logs(epoch.training)
+        return Update(tensors_of(self.trainer), len(self.samples), finite(logs))
+
+    def evaluate(self, tensors: Tensors) -> Mapping[str, float]:
+        """Computes loss and metrics on the client's samples, without training.
+
+        Args:
+            tensors: name → array, as `tensors` has them.
+
+        Raises:
+            DataError: if the tensors do not match the model.
+        """
+        load_tensors(self.trainer, tensors)
+        core = self.trainer.build()
+        return finite(self.trainer.logs(core.evaluate(self._data, self.samples, rest=True)))
+
+
+def round_seed(seed: int, round: int, partition: int) -> int:
+    """Random seed of a client's round, below 2⁶³.
+
+    Args:
+        seed: random seed of the federation.
+        round: number of the round.
+        partition: number of the client.
+    """
+    return int(np.random.default_rng((seed, round, partition)).integers(2**63))
+
+
+def finite(logs: Mapping[str, float]) -> dict[str, float]:
+    """Loss and metrics without those that are undefined, such as AUC on one class.
+
+    Args:
+        logs: value by name.
+    """
+    return {name: float(value) for name, value in logs.items() if math.isfinite(value)}

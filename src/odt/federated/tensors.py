@@ -1,0 +1,46 @@
+"""The tensors that travel: what a trainer trains, by name."""
+
+import odt
+from odt.core.runtime.parameters import by_name
+from odt.errors import OptionError
+from odt.federated.checks import check_tensors
+from odt.federated.update import Tensors
+
+
+def tensors_of(trainer: "odt.Trainer") -> Tensors:
+    """Returns copies of what a trainer trains.
+
+    Args:
+        trainer: a trainer of all weights, a head, adapters or sparse channels.
+
+    Returns:
+        name → array in the order of the model: the whole weight; with `sparse`, (K, …) the K
+        output channels that train.
+
+    Raises:
+        OptionError: if no weight trains.
+    """
+    core = trainer.build()
+    values = core.parameters.values()
+    if not values:
+        raise OptionError("trainable", "must select weights", "none")
+    return by_name(core.graph, {i: values[i] for i in sorted(values)})
+
+
+def load_tensors(trainer: "odt.Trainer", tensors: Tensors, where: str = "server") -> None:
+    """Sets what a trainer trains, and resets its optimizer state; all of it or nothing.
+
+    Args:
+        trainer: a trainer.
+        tensors: tensors with the names, shapes and dtypes of `tensors_of`.
+        where: first words of a message.
+
+    Raises:
+        DataError: if names, shapes or dtypes differ, or a value is not finite.
+    """
+    expected = tensors_of(trainer)
+    check_tensors(tensors, expected, where, "The model is unchanged.")
+    parameters = trainer.build().parameters
+    parameters.restart(
+        {i: tensors[n] for i, n in zip(sorted(parameters.tensors), expected, strict=True)}
+    )
