@@ -305,22 +305,27 @@ class BatchTrainer(Closing):
         core = self.build(weighted=data.weights is not None)
         return self.logs(core.batch(data, data.length, update=True))
 
-    def forward_backward(self, x: Any, y: Any, scale: float = 1.0) -> float:
+    def forward_backward(
+        self, x: Any, y: Any, scale: float = 1.0, sample_weight: Any = None
+    ) -> float:
         """Adds the gradients of a batch to `gradients`, for custom training loops.
 
         Args:
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
             scale: factor of the loss and its gradients, such as 1/K to average K batches.
+            sample_weight: weights of the samples' losses (N,). Give them from the first batch on:
+                they cannot begin while gradients are accumulated.
 
         Returns:
             The loss multiplied by `scale`.
 
         Raises:
             TrainingError: if the loss is not finite; accumulated gradients are then discarded.
+            OptionError: if weights of samples begin while gradients are accumulated.
         """
-        data = self.open_batch(x, y)
-        return self.build().accumulate(data, data.length, scale)
+        data = self.open_batch(x, y, sample_weight)
+        return self.build(weighted=data.weights is not None).accumulate(data, data.length, scale)
 
     def apply_gradients(self) -> None:
         """Updates the weights with `gradients`, then clears them."""
@@ -340,14 +345,18 @@ class BatchTrainer(Closing):
 
     @property
     def learning_rate(self) -> float:
-        """Learning rate of the next update; can be set between batches without a schedule."""
+        """Learning rate of the next update; can be set between batches without a schedule.
+
+        An update with the rate 0 changes the optimizer's state only.
+        """
         parameters = self.build().parameters
         assert parameters.optimizer is not None
         return parameters.optimizer.rate(parameters.step + 1)
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        check_learning_rate(value)
+        if value != 0:
+            check_learning_rate(value)
         optimizer = self.build().parameters.optimizer
         assert optimizer is not None
         if optimizer.schedule:

@@ -79,6 +79,22 @@ def test_a_rate_with_a_schedule_cannot_be_set() -> None:
         trained.learning_rate = 0.5
 
 
+def test_a_rate_of_zero_changes_the_state_of_the_optimizer_only() -> None:
+    with trainer(optimizer="adam") as trained:
+        trained.learning_rate = 0
+        before = {n: a.copy() for n, a in trained.weights.items()}
+        trained.train_on_batch(X[:BATCH], Y[:BATCH])
+        for n, a in trained.weights.items():
+            np.testing.assert_array_equal(a, before[n])
+        parameters = trained.build().parameters
+        assert parameters.step == 1
+        assert all(a.any() for a in parameters.slots["m"].values())
+        bad: Any
+        for bad in (-1, float("nan"), "a"):
+            with pytest.raises(odt.OptionError, match="must be a number above 0"):
+                trained.learning_rate = bad
+
+
 def test_single_batches_need_the_steps_of_a_schedule() -> None:
     with trainer(learning_rate=odt.CosineDecay(0.1)) as trained:
         with pytest.raises(odt.OptionError, match="`decay_steps=`: must be given"):

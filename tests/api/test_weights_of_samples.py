@@ -179,6 +179,22 @@ def test_a_cache_of_training_samples_is_not_used_for_others() -> None:
             assert found == pytest.approx(expected, rel=1e-5)
 
 
+def test_accumulated_gradients_are_those_of_weighted_samples() -> None:
+    with trainer() as t, trainer(batch_size=20) as other:
+        t.train_on_batch(X, Y, W)
+        for part in (slice(20), slice(20, N)):
+            other.forward_backward(X[part], Y[part], 0.5, W[part])
+        other.apply_gradients()
+        for name, a in t.weights.items():
+            np.testing.assert_allclose(other.weights[name], a, rtol=1e-5, atol=1e-7)
+    with trainer() as t:
+        t.forward_backward(X, Y)
+        with pytest.raises(
+            odt.OptionError, match=r"^`sample_weight=`: must be given while no grad"
+        ):
+            t.forward_backward(X, Y, sample_weight=W)
+
+
 def test_batches_of_an_iterable_may_hold_weights() -> None:
     batches = [(X[k : k + 10], Y[k : k + 10], W[k : k + 10]) for k in range(0, N, 10)]
     with trainer(batch_size=10) as t, trainer(batch_size=10) as other:
