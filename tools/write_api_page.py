@@ -33,7 +33,10 @@ GROUPS = {
         *("new_model", "replace_head", "lora"),
         *("read_training_info", "write_circle_plus", "TrainingInfo"),
     ),
-    "Training": ("Trainer", "DataSet", "History", "RateTest", "Teacher", "Arrays", "Logs"),
+    "Training": (
+        *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher", "Arrays"),
+        "Logs",
+    ),
     "Evaluation": ("classification_report", "ClassificationReport", "sample_losses"),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),

@@ -34,7 +34,8 @@ VERSION = 1
 FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
-WEIGHT, AVERAGE, BEST = "weight", "ema", "best"  # roles besides the optimizer's slots
+# Roles besides the optimizer's slots.
+WEIGHT, FROZEN, AVERAGE, BEST = "weight", "frozen", "ema", "best"
 NONE: Mapping[int, Array] = MappingProxyType({})
 DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
 Property = str | int | float
@@ -132,10 +133,33 @@ def restore(
             f"{where}: must hold values to resume from, but is nominal: it holds "
             "only names and shapes"
         )
+    targets = matching(checkpoint, where, graph, parameters, best)
+    for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
+        for target in targets.get((entry.tensor, entry.role), ()):
+            target[...] = a
+    if AVERAGE not in {e.role for e in checkpoint.entries}:
+        parameters.reset_average()
+    parameters.step = checkpoint.progress.step
+
+
+def matching(
+    checkpoint: Checkpoint,
+    where: str,
+    graph: Graph,
+    parameters: Parameters,
+    best: Mapping[int, Array] = NONE,
+) -> dict[tuple[str, str], list[Array]]:
+    """Returns the arrays of the parameters by tensor and role; arguments as for `restore`.
+
+    Frozen weights are not parameters; core/checkpoints/frozen.py compares them.
+
+    Raises:
+        ModelError: if model or optimizer differ, with a table of the differences.
+    """
     mine = _by_entry(graph, parameters, best, tied=checkpoint.progress.tied_by_buffer)
     roles = {e.role for e in checkpoint.entries}
-    without_average = AVERAGE not in roles
     ignored = {AVERAGE, BEST} - roles if best else {BEST} | {AVERAGE} - roles
+    ignored.add(FROZEN)
     mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
     stored = {(e.tensor, e.role): e for e in checkpoint.entries if e.role not in ignored}
     rows = [
@@ -150,12 +174,7 @@ def restore(
         rows.insert(0, ("optimizer", optimizer, printable(checkpoint.optimizer)))
     if rows:
         raise _differences(where, rows)
-    for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
-        for target in mine.get((entry.tensor, entry.role), ()):
-            target[...] = a
-    if without_average:
-        parameters.reset_average()
-    parameters.step = checkpoint.progress.step
+    return mine
 
 
 def _groups(parameters: Parameters, best: Mapping[int, Array]) -> dict[str, Mapping[int, Array]]:
@@ -329,6 +348,13 @@ def _checked(head: Mapping[str, Any]) -> Checkpoint:
     return Checkpoint(string(head["optimizer"]), values, progress, entries, (), properties)
 
 
+def _check_text(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as e:
+        raise OptionError("properties", f"{printable(name)} must be valid Unicode", e) from e
+
+
 def nominal(checkpoint: Checkpoint) -> Checkpoint:
     """Returns the nominal checkpoint: names and shapes without values."""
     return replace(checkpoint, arrays=())
@@ -343,3 +369,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
             )
         if isinstance(value, float) and not math.isfinite(value):
             raise OptionError("properties", f"{name} must be finite", value)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise OptionError("properties", f"{name} must be an integer of 64 bits", "a larger one")
+        if not f"{name}{value}".isascii():
+            _check_text(name, f"{name}{value}")

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Property
+from odt.core.checkpoints.frozen import graph_with_frozen
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_weights
 from odt.core.data.dataset import EpochOrder
@@ -130,17 +133,21 @@ class Resume:
                 )
 
     def on(self, graphs: LoweredGraphs) -> LoweredGraphs:
-        """Returns the graphs with the weights of an onert checkpoint, which holds all constants.
+        """Returns the graphs with the checkpoint's weights that do not train.
 
-        Checkpoints in odt's format hold only trained weights, which `restore` sets.
+        A checkpoint of onert holds all constants, one in odt's format the frozen weights that were
+        added to it, usually none. `restore` sets the weights that train.
 
         Raises:
             ModelError: if the checkpoint belongs to another graph.
         """
-        if self.own is not None or not self.data:
+        if self.own is not None:
+            graph = graph_with_frozen(self.own, self.path, graphs)
+        elif self.data:
+            graph = onert_checkpoint.with_weights(self.data, self.path, graphs.graph)
+        else:
             return graphs
-        graph = onert_checkpoint.with_weights(self.data, self.path, graphs.graph)
-        return LoweredGraphs(graph)
+        return graphs if graph is graphs.graph else LoweredGraphs(graph)
 
     def on_new_data(self) -> "Resume":
         """The checkpoint for a run on other data, which begins with epoch 1."""
@@ -160,18 +167,34 @@ class Resume:
                 "Give the same data and `validation_split=`, or `new_data=True` for other data.",
             )
 
-    def restore(self, graph: Graph, parameters: Parameters, best: Best | None = None) -> None:
+    @property
+    def missing(self) -> set[str]:
+        """Names of the weights whose values a nominal checkpoint lacks; empty for any other."""
+        own = self.own if self.own and self.own.is_nominal else None
+        return {e.tensor for e in own.entries if e.role == checkpoint.WEIGHT} if own else set()
+
+    def restore(
+        self,
+        graph: Graph,
+        parameters: Parameters,
+        best: Best | None = None,
+        *,
+        names_only: bool = False,
+    ) -> None:
         """Restores parameters; nothing changes unless the whole checkpoint matches.
 
         Args:
             graph: graph of the parameters.
             parameters: weights and optimizer state.
             best: the best epoch, restored too if the checkpoint compares the same value.
+            names_only: whether a nominal checkpoint, which is only compared, is accepted.
 
         Raises:
             ModelError: if the checkpoint does not match the parameters.
         """
-        if self.own is None:
+        if names_only and self.own is not None and self.own.is_nominal:
+            checkpoint.matching(self.own, self.path, graph, parameters)
+        elif self.own is None:
             onert_checkpoint.decode(self.data, self.path, graph, parameters)
             parameters.reset_average()
         else:
@@ -280,6 +303,27 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         teacher_weight=float(trainer.info.teacher_weight),
         temperature=float(trainer.info.temperature),
     )
+
+
+def check_frozen(resume: Resume, graph: Graph, graphs: LoweredGraphs) -> None:
+    """Checks that the frozen weights of a checkpoint in odt's format are those of a trainer.
+
+    Args:
+        resume: the checkpoint.
+        graph: graph of the trainer.
+        graphs: lowered graphs of the model's file.
+
+    Raises:
+        ModelError: if one differs.
+    """
+    if resume.own is None:
+        return
+    for i, values in changed_constants(graph, resume.on(graphs).graph).items():
+        if not np.array_equal(values, np.asarray(graph.tensors[i].data)):
+            raise ModelError(
+                f"{resume.path}: {graph.label(i)}: must have the trainer's values, because it is "
+                "frozen, but has others. Make a trainer with the checkpoint: `checkpoint=`."
+            )
 
 
 def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from odt.core.checkpoints import checkpoint, onert_checkpoint
-from odt.core.checkpoints.checkpoint import Checkpoint, Property
+from odt.core.checkpoints.checkpoint import Checkpoint, Property, check_properties
 from odt.core.checkpoints.resume import OWN_SUFFIX, Resume, progress_of
 from odt.core.data.dataset import EpochOrder
 from odt.core.storage.atomic_files import AtomicFile, remove_leftovers, write_atomically
@@ -22,8 +22,9 @@ class Saver:
         trainer: the trainer whose state to write.
         order: order of the training samples.
         every: steps between two checkpoints; 0 for one after each epoch.
-        properties: user metadata, which only odt's format holds.
-        before: the checkpoint from which training resumes; its properties are kept.
+        properties: user metadata to add, which only odt's format holds.
+        before: the checkpoint from which training resumes.
+        kept: the trainer's user metadata, to which `properties` are added.
 
     Raises:
         OptionError: if the format cannot hold the state or the properties.
@@ -39,12 +40,13 @@ class Saver:
         every: int = 0,
         properties: Mapping[str, Property] | None = None,
         before: Resume | None = None,
+        kept: dict[str, Property] | None = None,
     ) -> None:
         before = before or Resume("", None)
         given = dict(properties or {})
         self.path = path
         self.every = every
-        self.properties = {**before.properties, **given}
+        self.properties = {**before.properties} if kept is None else kept
         self._own = path is None or path.endswith(OWN_SUFFIX)
         self._trainer = trainer
         self._progress = progress_of(trainer, order)
@@ -59,6 +61,8 @@ class Saver:
                 path,
                 f"Give a name that ends in {OWN_SUFFIX}.",
             )
+        check_properties(given)
+        self.properties.update(given)
         if path is not None:
             AtomicFile(path).discard()  # an error now, not after an epoch
             remove_leftovers(os.path.dirname(os.path.realpath(path)))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.callbacks import Logs as Logs
     from odt.callbacks import ModelCheckpoint as ModelCheckpoint
     from odt.callbacks import ReduceLROnPlateau as ReduceLROnPlateau
+    from odt.checkpoint_state import CheckpointState as CheckpointState
     from odt.classification import ClassificationReport as ClassificationReport
     from odt.classification import classification_report as classification_report
     from odt.classification import sample_losses as sample_losses
@@ -84,6 +85,7 @@ PUBLIC = {
     "write_circle_plus": "odt.model",
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",
+    "CheckpointState": "odt.checkpoint_state",
     "classification_report": "odt.classification",
     "ClassificationReport": "odt.classification",
     "sample_losses": "odt.classification",

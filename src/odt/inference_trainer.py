@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from odt.base_trainer import Logs
 from odt.batch_totals import BatchTotals
-from odt.batch_trainer import BatchTrainer, Logs
+from odt.batch_trainer import BatchTrainer
 from odt.data import batches_of, is_batches
 from odt.errors import DataError
 

@@ -1,11 +1,16 @@
 """Conversions of Python arguments to the form that `core` uses."""
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from odt.core.checkpoints.resume import Resume, read_resume
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError
 from odt.text import parse_size
+
+if TYPE_CHECKING:
+    from odt.checkpoint_state import CheckpointState
 
 T = TypeVar("T")
 Pairs: TypeAlias = Mapping[str, T] | Sequence[tuple[str, T]]
@@ -38,3 +43,12 @@ def nbytes(size: int | str | None) -> int | None:
     if parsed is None:
         raise OptionError("memory_budget", "must be a size such as 64MB or 64MiB", size)
     return parsed
+
+
+def resume_from(checkpoint: "str | os.PathLike[str] | CheckpointState | None") -> Resume:
+    """Returns the checkpoint of a path or a CheckpointState; None for a new run."""
+    if checkpoint is None:
+        return Resume("", None)
+    if isinstance(checkpoint, str | os.PathLike):
+        return read_resume(checkpoint)
+    return checkpoint.resume()

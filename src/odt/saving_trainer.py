@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from odt.batch_trainer import Path
-from odt.core.checkpoints.resume import changed_constants, read_resume
+import odt
+from odt.core.checkpoints.resume import changed_constants, check_frozen
 from odt.core.checkpoints.saver import Saver
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
@@ -12,12 +12,19 @@ from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
 from odt.errors import OptionError
 from odt.inference_trainer import InferenceTrainer
+from odt.model import Path
+from odt.option_forms import resume_from
 
 FORMATS = ("tflite", "circle")
 
 
 class SavingTrainer(InferenceTrainer):
     """Saves and restores the state of training, and exports the trained model."""
+
+    @property
+    def state(self) -> "odt.CheckpointState":
+        """Parameters, optimizer state, properties and step, which can be read and set in place."""
+        return odt.CheckpointState.of(self)
 
     def save_checkpoint(self, path: Path) -> None:
         """Saves weights, optimizer state and position in the data.
@@ -29,23 +36,30 @@ class SavingTrainer(InferenceTrainer):
         Raises:
             ModelError: if the file cannot be written.
         """
-        trainer = self.build()
+        self.build()
         self._check_path("path", path)
-        if self._saver is None:
-            self._saver = Saver(None, trainer, self._order, before=self.resume)
-        self._saver.write_to(os.fspath(path))
+        self.saver().write_to(os.fspath(path))
 
-    def load_checkpoint(self, path: Path) -> None:
+    def load_checkpoint(self, path: "Path | odt.CheckpointState") -> None:
         """Restores weights and optimizer state from a checkpoint.
 
         Args:
-            path: path of a checkpoint in odt's or onert's format.
+            path: path of a checkpoint in odt's or onert's format, or a CheckpointState.
 
         Raises:
             ModelError: if the file cannot be read or belongs to another model.
         """
-        trainer = self.build()
-        read_resume(path).restore(trainer.graph, trainer.parameters)
+        trainer, resume = self.allocate(), resume_from(path)
+        check_frozen(resume, self._graph, self.recipe.graphs)
+        resume.restore(trainer.graph, trainer.parameters)
+        self.missing.clear()
+
+    def saver(self) -> Saver:
+        """Writes the state: with the position of the last `fit`, if there was one."""
+        if self._saver is None:
+            trainer, before = self.allocate(), self.resume
+            self._saver = Saver(None, trainer, self._order, before=before, kept=self.properties)
+        return self._saver
 
     def export(
         self,
@@ -158,6 +172,4 @@ class SavingTrainer(InferenceTrainer):
         Args:
             path: path of the checkpoint, in odt's format.
         """
-        self.build()
-        saver = self._saver or Saver(None, self.build(), self._order, before=self.resume)
-        saver.rescue(os.fspath(path))
+        self.saver().rescue(os.fspath(path))

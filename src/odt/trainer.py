@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import odt
-from odt.batch_trainer import Path
 from odt.callbacks import Callback, History
 from odt.core.checkpoints.progress import Progress
 from odt.core.checkpoints.saver import Saver
@@ -15,6 +14,7 @@ from odt.core.recipe.option_values import check_whole
 from odt.data import ClassWeight, class_weighted, is_batches, recorded
 from odt.errors import OptionError
 from odt.fitting import Fit, pair
+from odt.model import Path
 from odt.run_samples import arrange
 from odt.saving_trainer import SavingTrainer
 
@@ -188,6 +188,7 @@ class Trainer(SavingTrainer):
             every=save_every or 0,
             properties=properties,
             before=self.resume,
+            kept=self.properties,
         )
         fine_tune = fine_tune and self.recipe.lowered.adapted is None  # adapters begin at zero
         run.samples(samples, self._saver, patience, check_data, fine_tune, changes)

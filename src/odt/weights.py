@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from odt.core.storage.reading import reason
 from odt.errors import DataError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -34,12 +35,8 @@ class Arrays(MutableMapping[str, Array]):
             KeyError: if there is no array of that name.
             DataError: if shape or dtype differ.
         """
-        array, given = self._arrays()[name], np.asarray(values)
-        if given.shape != array.shape or not np.can_cast(given.dtype, array.dtype, "same_kind"):
-            raise DataError(
-                f"{name}: must be {array.shape} {array.dtype}, but got {given.shape} {given.dtype}."
-            )
-        np.copyto(array, given, casting="same_kind")
+        array = self._arrays()[name]
+        np.copyto(array, fitting(name, array.shape, array.dtype, values), casting="same_kind")
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("weights cannot be removed")
@@ -52,3 +49,29 @@ class Arrays(MutableMapping[str, Array]):
 
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {a.shape} {a.dtype}" for name, a in self.items())
+
+
+def fitting(name: str, shape: tuple[int, ...], dtype: Any, values: Any) -> Array:
+    """Checks values for an array, and returns them as an array.
+
+    Args:
+        name: name of the array, for the message.
+        shape: shape of the array.
+        dtype: dtype of the array, to which the values must be castable.
+        values: anything that `numpy.asarray` accepts.
+
+    Raises:
+        DataError: if shape or dtype differ.
+    """
+    given = as_array(name, values)
+    if given.shape != shape or not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise DataError(f"{name}: must be {shape} {dtype}, but got {given.shape} {given.dtype}.")
+    return given
+
+
+def as_array(name: str, values: Any) -> Array:
+    """Returns values as an array; raises DataError if they are none."""
+    try:
+        return np.asarray(values)
+    except ValueError as e:
+        raise DataError(f"{name}: must be an array, but got: {reason(e)}.") from e

@@ -1,0 +1,177 @@
+"""Where a CheckpointState has its arrays: in a file's contents, or in a trainer."""
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from odt.core.checkpoints.checkpoint import BEST, FROZEN, WEIGHT, Checkpoint, Entry, Property
+from odt.core.checkpoints.frozen import frozen_by_name, with_frozen
+from odt.core.storage.reading import printable
+from odt.errors import ModelError
+from odt.weights import Array
+
+if TYPE_CHECKING:
+    from odt.saving_trainer import SavingTrainer
+
+PARAMETERS = (WEIGHT, FROZEN)  # roles
+
+
+class Source(Protocol):
+    """Arrays, properties and step of a state.
+
+    Attributes:
+        where: name in messages.
+        missing: names of parameters without values.
+        properties: user metadata.
+        step: number of updates made.
+    """
+
+    where: str
+    missing: set[str]
+    properties: dict[str, Property]
+    step: int
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Returns the descriptions of all arrays, frozen weights included."""
+
+    def get(self, entry: Entry) -> Array | None:
+        """Returns an array; None for a parameter without a value."""
+
+    def put(self, entry: Entry, values: Array) -> None:
+        """Sets the values of an array, whose shape and dtype fit."""
+
+    def checkpoint(self) -> Checkpoint:
+        """Returns the whole state, not copied; nominal while parameters are missing."""
+
+
+class Stored:
+    """The contents of a file, in arrays of their own.
+
+    A nominal checkpoint gets its arrays one after the other; its optimizer begins anew.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, where: str) -> None:
+        self.where = where
+        self.properties = dict(checkpoint.properties)
+        names = [e.tensor for e in checkpoint.entries if e.role in PARAMETERS]
+        if len(set(names)) < len(names):
+            raise ModelError(f"{where}: each parameter must occur once, but got one twice.")
+        self.missing = set(names) if checkpoint.is_nominal else set()
+        self._checkpoint = checkpoint if not self.missing else _unused(checkpoint)
+        self.step = self._checkpoint.progress.step
+        self._arrays = {
+            _key(entry): np.array(a, a.dtype.newbyteorder("="))
+            for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=False)
+        }
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Returns the descriptions of all arrays."""
+        return self._checkpoint.entries
+
+    def get(self, entry: Entry) -> Array | None:
+        """Returns an array; zeros for the state of an optimizer that begins anew."""
+        if _key(entry) not in self._arrays and entry.role not in PARAMETERS:
+            try:
+                self._arrays[_key(entry)] = np.zeros(entry.shape, entry.dtype)
+            except MemoryError as e:
+                label = printable(f"{entry.role}/{entry.tensor}")
+                raise ModelError(
+                    f"{self.where}: {label}: must fit into memory, but got {entry.nbytes} bytes."
+                ) from e
+        return self._arrays.get(_key(entry))
+
+    def put(self, entry: Entry, values: Array) -> None:
+        """Sets the values of an array."""
+        if (array := self.get(entry)) is None:
+            self._arrays[_key(entry)] = np.array(values, entry.dtype)
+            self.missing.discard(entry.tensor)
+        else:
+            np.copyto(array, values, casting="same_kind")
+
+    def checkpoint(self) -> Checkpoint:
+        """Returns the contents."""
+        progress = replace(self._checkpoint.progress, step=self.step)
+        whole = replace(self._checkpoint, progress=progress, properties=self.properties)
+        if self.missing:
+            return whole
+        zeros = (np.broadcast_to(np.zeros((), e.dtype), e.shape) for e in whole.entries)
+        arrays = (
+            self._arrays.get(_key(e), zero) for e, zero in zip(whole.entries, zeros, strict=True)
+        )
+        return replace(whole, arrays=tuple(arrays))
+
+
+class Live:
+    """The state of a trainer, in the arrays that train."""
+
+    def __init__(self, trainer: "SavingTrainer") -> None:
+        self._parameters = trainer.allocate().parameters
+        self._trainer = trainer
+        self.where = trainer.model.path
+        self.missing = trainer.missing
+        self.properties = trainer.properties
+
+    @property
+    def step(self) -> int:
+        """Number of updates made."""
+        return self._parameters.step
+
+    @step.setter
+    def step(self, value: int) -> None:
+        self._parameters.step = value
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Returns the descriptions of all arrays."""
+        return tuple(e for e, _ in self._arrays.values())
+
+    def get(self, entry: Entry) -> Array | None:
+        """Returns an array; None if it has no value."""
+        return None if entry.tensor in self.missing else self._arrays[_key(entry)][1]
+
+    def put(self, entry: Entry, values: Array) -> None:
+        """Sets the values of an array."""
+        _, array = self._arrays[_key(entry)]
+        if entry.role == FROZEN:
+            if not np.array_equal(array, values):
+                raise ModelError(
+                    f"{self.where}: {printable(entry.tensor)}: must stay as it is, because the "
+                    "trainer uses it as a constant. Make a trainer with the changed state: "
+                    "`checkpoint=`."
+                )
+        else:
+            np.copyto(array, values, casting="same_kind")
+            if entry.role == WEIGHT:
+                self.missing.discard(entry.tensor)
+
+    def checkpoint(self) -> Checkpoint:
+        """Returns the current state."""
+        whole = self._whole()
+        return replace(whole, arrays=()) if self.missing else whole
+
+    @cached_property
+    def _arrays(self) -> dict[tuple[str, str], tuple[Entry, Array]]:
+        """Arrays with their descriptions, but for the best weights; a trainer keeps its arrays."""
+        whole = self._whole()
+        pairs = zip(whole.entries, whole.arrays, strict=True)
+        return {_key(e): (e, a) for e, a in pairs if e.role != BEST}
+
+    def _whole(self) -> Checkpoint:
+        tensors = self._trainer.allocate().graph.tensors
+        names = frozen_by_name(self._trainer.recipe.graphs, self._parameters.tensors)
+        frozen = {name: np.asarray(tensors[i].data) for name, i in names.items()}
+        return with_frozen(self._trainer.saver().state(), frozen)
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return entry.tensor, entry.role
+
+
+def _unused(checkpoint: Checkpoint) -> Checkpoint:
+    """A nominal checkpoint as before the first step."""
+    progress = replace(
+        checkpoint.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=()
+    )
+    entries = tuple(e for e in checkpoint.entries if e.role != BEST)
+    return replace(checkpoint, progress=progress, entries=entries)

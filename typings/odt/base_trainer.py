@@ -1,0 +1,1 @@
+../../src/odt/base_trainer.py

@@ -1,0 +1,1 @@
+../../src/odt/checkpoint_state.py

@@ -1,0 +1,1 @@
+../../src/odt/state_sources.py
