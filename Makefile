@@ -30,7 +30,7 @@ test: .venv/test
 		tests/core/runtime/test_engine.py tests/core/checkpoints/test_resume.py \
 		tests/judges/test_golden.py tests/cli/test_train_command.py
 
-accept: .venv/test .venv/references .venv/wheels
+accept: .venv/test .venv/references .venv/wheels .venv/flower/ready
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 bench: .venv/test
@@ -68,6 +68,12 @@ demo: .venv/odt
 .venv/wheels: pyproject.toml | .venv/bin/pip
 	$(BIN)/pip install --quiet --editable '.[wheels]'
 	touch $@ .venv/odt
+
+# Flower and Ray, 70 packages that tests/flower needs: an environment of its own.
+.venv/flower/ready: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
+	test -e .venv/flower/bin/pip || $(BIN)/python -m venv .venv/flower
+	.venv/flower/bin/pip install --quiet --editable '.[flower-sim,privacy]' 'pytest>=8'
+	touch $@
 
 .venv/bin/pip:
 	@test -n "$(PYTHON)" || { echo "odt needs Python 3.11 or newer with venv:" \

@@ -20,6 +20,8 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
     "odt.kernels": (BASE, {"numpy"}),
     "odt.schemas": (set(), {"flatbuffers", "numpy"}),
     "odt": ({"odt.core", "odt.kernels"} | BASE, {"numpy"}),
+    # Needs the extra odt[flower], so nothing of odt imports it.
+    "odt.federated.flower": ({"odt", "odt.core"} | BASE, {"numpy", "flwr", "cryptography"}),
     "odt.errors": (set(), set()),
     "odt.dataclass": (set(), set()),
     "odt.__main__": ({"odt.cli"}, set()),
@@ -48,7 +50,7 @@ MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "pathlib", "shutil", "
 MAYBE_LATE |= {"tomllib", "zipfile"}
 LATE_IN = {"odt.cli": ("odt.",), "odt": ("odt.core.export.",)}  # layer: also these
 # Imported inside functions only: slow, or an extra that may not be there.
-LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets", "flwr"}
+LATE = {"h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 MOST_ARROWS = 35  # between folders of core
 MOST_LINES = 400
 MOST_LINES_OF_AN_OPERATOR = 150

@@ -1,0 +1,191 @@
+"""Grid that checks replies before a strategy sees them."""
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+
+from odt.errors import DataError
+from odt.federated.checks import REFUSED, check_counts, check_update
+from odt.federated.flower.records import (
+    ARRAYS,
+    CONFIG,
+    METRICS,
+    PARTITION,
+    PAYLOAD,
+    SAMPLES,
+    from_record,
+    to_record,
+)
+from odt.federated.payloads import broadcast, check_kind, decode
+from odt.federated.update import Tensors, Update
+
+EQUAL = "equal-weight"  # metric 1.0 of each reply: the weight of a mean that ignores sample counts
+
+
+class CheckedGrid(Grid):
+    """Passes messages to Flower's grid and replies to the strategy, checked and sorted.
+
+    Messages leave with the tensors as a payload. Replies come back as float32 tensors, sorted by
+    partition, so that a mean does not depend on their order of arrival. A reply that breaks a rule
+    is left out with a line in the log: names, shapes, dtypes, finite values, counts, the norm
+    bound, and one reply for each partition.
+
+    Attributes:
+        refused: lines of the replies that were left out since the last messages.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        *,
+        payload: str = "float32",
+        norm_bound: float | None = None,
+    ) -> None:
+        """Wraps a grid.
+
+        Args:
+            grid: Flower's grid, or an `InProcessGrid`.
+            payload: form of the tensors on their way: float32, float16 or int8.
+            norm_bound: largest L2 norm of the difference between a client's tensors and those that
+                it was sent; None for no limit.
+        """
+        self._grid, self._bound = grid, norm_bound
+        self._payload = check_kind(payload)
+        self._sent: dict[int, Tensors] = {}  # by node
+        self.refused: list[str] = []
+
+    def set_run(self, run: Any) -> None:
+        """Sets the run."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Any:
+        """The run."""
+        return self._grid.run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        """Returns a message to a node."""
+        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Returns the numbers of the nodes that are connected."""
+        return self._grid.get_node_ids()
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Sends messages; returns their numbers."""
+        return self._grid.push_messages(self._outgoing(messages))
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Returns the replies that are there, checked and sorted."""
+        return self._incoming(self._grid.pull_messages(message_ids))
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        """Sends messages and returns the replies that arrive in time, checked and sorted."""
+        messages = self._outgoing(messages)
+        for message in messages if timeout is not None else ():
+            message.metadata.ttl = timeout  # a client that was away gets no outdated tensors
+        replies = self._incoming(self._grid.send_and_receive(messages, timeout=timeout))
+        missing = len(messages) - len(replies) - len(self.refused)
+        if missing:
+            log().warning("%d of %d clients did not answer in time.", missing, len(messages))
+        return replies
+
+    def _outgoing(self, messages: Iterable[Message]) -> list[Message]:
+        """Replaces tensors by their payload, once for all messages with the same tensors."""
+        self.refused = []
+        messages = list(messages)
+        made: dict[int, tuple[Tensors, RecordDict]] = {}
+        for message in messages:
+            content = message.content
+            record, config = content.array_records[ARRAYS], content.config_records[CONFIG]
+            if id(record) not in made:
+                # Flower's adaptive strategies compute in float64.
+                tensors = {n: np.asarray(a.numpy(), np.float32) for n, a in record.items()}
+                payload = to_record(broadcast(tensors, self._payload))
+                configs = ConfigRecord({**config, PAYLOAD: self._payload})
+                made[id(record)] = tensors, RecordDict({ARRAYS: payload, CONFIG: configs})
+            self._sent[message.metadata.dst_node_id], message.content = made[id(record)]
+        return messages
+
+    def _incoming(self, replies: Iterable[Message]) -> list[Message]:
+        """Leaves out bad replies, sorts the others by partition, then those with an error."""
+        good: dict[int, Message] = {}
+        failed: list[Message] = []
+        for reply in replies:
+            if reply.has_error():
+                failed.append(reply)
+                continue
+            try:
+                partition = self._check(reply)
+                if partition in good:
+                    other = good[partition].metadata.src_node_id
+                    raise DataError(
+                        f"partition {partition}: must be answered by one node, but got answers of "
+                        f"{other} and {reply.metadata.src_node_id}. The second is refused."
+                    )
+                good[partition] = reply
+            except DataError as e:
+                self.refused.append(str(e))
+                log().warning("%s", e)
+        ordered = [good[k] for k in sorted(good)]
+        _keep_common_metrics(ordered)
+        return ordered + failed
+
+    def _check(self, reply: Message) -> int:
+        """Checks a reply and replaces its payload by tensors; returns its partition."""
+        where = f"node {reply.metadata.src_node_id}"
+        content = reply.content
+        trained = reply.metadata.message_type == MessageType.TRAIN
+        wanted = {ARRAYS, METRICS} if trained else {METRICS}
+        if set(content) != wanted or not isinstance(content[METRICS], MetricRecord):
+            got = ", ".join(sorted(map(str, content))) or "none"
+            raise DataError(
+                f"{where}: the answer must hold {' and '.join(sorted(wanted))}, but got {got}. "
+                f"{REFUSED}"
+            )
+        metrics = dict(content.metric_records[METRICS])
+        partition, samples = metrics.pop(PARTITION, None), metrics.pop(SAMPLES, None)
+        if not isinstance(partition, int) or partition < 0:
+            raise DataError(
+                f"{where}: {PARTITION} must be a whole number, but got {partition}. {REFUSED}"
+            )
+        where = f"client {partition}"
+        check_counts(samples, metrics, where)
+        arrays = {}
+        if trained:
+            record = content.array_records.get(ARRAYS)
+            if record is None:
+                raise DataError(f"{where}: {ARRAYS} must hold tensors, but does not. {REFUSED}")
+            sent = self._sent[reply.metadata.src_node_id]
+            tensors = decode(from_record(record, where), sent, self._payload, where)
+            check_update(Update(tensors, samples, metrics), sent, self._bound, where)
+            arrays = {ARRAYS: to_record(tensors)}
+        counts = {SAMPLES: samples, EQUAL: 1.0}
+        reply.content = RecordDict({**arrays, METRICS: MetricRecord({**counts, **metrics})})
+        return partition
+
+
+def _keep_common_metrics(replies: list[Message]) -> None:
+    """Removes metrics that a reply lacks, such as an undefined AUC: Flower refuses all replies."""
+    records = [reply.content.metric_records[METRICS] for reply in replies]
+    for record in records:
+        for name in [name for name in record if not all(name in other for other in records)]:
+            del record[name]
+
+
+def log() -> logging.Logger:
+    """Flower's logger."""
+    return logging.getLogger("flwr")

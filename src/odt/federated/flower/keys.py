@@ -1,0 +1,123 @@
+"""Certificates and keys of a federation: TLS of the SuperLink, a key pair for each SuperNode."""
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from cryptography.x509.oid import NameOID
+
+from odt.errors import OdtError
+
+DAYS = 365
+CURVE = ec.SECP384R1()
+
+
+def make_keys(
+    folder: str | os.PathLike[str],
+    *,
+    hosts: Sequence[str] = ("localhost", "127.0.0.1"),
+    nodes: int = 4,
+    days: int = DAYS,
+) -> None:
+    """Writes certificates and keys; private keys can be read by their owner only.
+
+    `ca.crt` goes to every machine. `server.crt` and `server.key` stay on the SuperLink's. Each
+    SuperNode has one `node-N.key`; `flwr supernode register` takes `node-N.pub`. `ca.key` signs
+    new server certificates; keep it off the network.
+
+    Args:
+        folder: new or empty folder.
+        hosts: names and addresses by which SuperNodes reach the SuperLink.
+        nodes: number of SuperNodes.
+        days: days for which the certificates are valid.
+
+    Raises:
+        OdtError: if the folder has files: keys are never overwritten.
+    """
+    to = Path(folder)
+    if to.exists() and any(to.iterdir()):
+        raise OdtError(f"{to}: must be empty, but got files. Keys are never overwritten.")
+    to.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority, server = ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
+    root = _name("odt federation")
+    constraints = x509.BasicConstraints(ca=True, path_length=0)
+    signs = _usage(key_cert_sign=True, crl_sign=True)
+    ca = (
+        _certificate(root, root, authority, days)
+        .add_extension(constraints, critical=True)
+        .add_extension(signs, critical=True)
+        .sign(authority, hashes.SHA384())
+    )
+    names = x509.SubjectAlternativeName([_host(name) for name in hosts])
+    certificate = (
+        _certificate(_name(hosts[0]), root, server, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(digital_signature=True), critical=True)
+        .add_extension(names, critical=False)
+        .sign(authority, hashes.SHA384())
+    )
+    _write(to / "ca.key", _private(authority))
+    _write(to / "ca.crt", ca.public_bytes(Encoding.PEM), 0o644)
+    _write(to / "server.key", _private(server))
+    _write(to / "server.crt", certificate.public_bytes(Encoding.PEM), 0o644)
+    for k in range(nodes):
+        key = ec.generate_private_key(CURVE)
+        ssh = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        _write(to / f"node-{k}.key", ssh)
+        _write(to / f"node-{k}.pub", public + b"\n", 0o644)
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))  # clocks of devices differ
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(**given: bool) -> x509.KeyUsage:
+    kinds = (
+        *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment"),
+        *("key_agreement", "key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+    )
+    return x509.KeyUsage(**{kind: given.get(kind, False) for kind in kinds})
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _host(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)

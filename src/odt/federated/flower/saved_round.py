@@ -1,0 +1,141 @@
+"""State of a federation after a round, in a file: a server that was stopped goes on from there."""
+
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from odt.core.storage.atomic_files import AtomicFile
+from odt.core.storage.reading import reading, without_warnings
+from odt.dataclass import dataclass
+from odt.errors import OdtError
+from odt.federated.checks import check_tensors
+from odt.federated.update import Tensors
+
+if TYPE_CHECKING:
+    from flwr.serverapp.strategy import Strategy
+
+TENSOR, STRATEGY, HEADER = "tensor:", "strategy:", "header"
+MOMENTS = ("m_t", "v_t")  # of FedAdam, FedYogi and FedAdagrad: name → array
+MOMENTUM = "momentum_vector"  # of FedAvgM: a list of arrays
+NORM = "clipping_norm"  # changes in adaptive clipping
+
+
+@dataclass(frozen=True, slots=True)
+class SavedRound:
+    """What a federation needs to go on.
+
+    Attributes:
+        round: number of the last round that is complete.
+        tensors: the global model: what trains, by name.
+        strategy: arrays and numbers of the strategy, by name.
+        accountant: state of Flower's privacy accountant; None for none.
+    """
+
+    round: int
+    tensors: Tensors
+    strategy: Mapping[str, Any]
+    accountant: Any = None
+
+    def write(self, path: str) -> None:
+        """Writes the file; it appears complete or not at all.
+
+        Raises:
+            OdtError: if the file cannot be written.
+        """
+        header = json.dumps({"round": self.round, "accountant": self.accountant})
+        arrays = {TENSOR + name: a for name, a in self.tensors.items()}
+        arrays |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
+        buffer = io.BytesIO()
+        everything: dict[str, Any] = {HEADER: np.array(header), **arrays}
+        np.savez(buffer, **everything)
+        with AtomicFile(path, OdtError) as file:
+            file.write(buffer.getbuffer())
+
+    @classmethod
+    def read(cls, path: str, expected: Tensors) -> "SavedRound":
+        """Reads and checks the file.
+
+        Args:
+            path: path of a file that `write` wrote.
+            expected: tensors of the model, for names and shapes.
+
+        Raises:
+            OdtError: if the file is damaged or belongs to another model.
+        """
+        rule = "must be the state of a federation; delete it to begin with round 1"
+        with reading(path, rule, OdtError), without_warnings():
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            header = json.loads(str(arrays.pop(HEADER)))
+            last, accountant = int(header["round"]), header["accountant"]
+        tensors = _part(arrays, TENSOR)
+        check_tensors(tensors, expected, path, "Delete the file to begin with round 1.")
+        ordered = {name: tensors[name] for name in expected}
+        return cls(last, ordered, _part(arrays, STRATEGY), accountant)
+
+
+def saved_round(number: int, tensors: Tensors, strategy: "Strategy") -> SavedRound:
+    """Returns what must be saved after a round.
+
+    Args:
+        number: number of the round.
+        tensors: the global model.
+        strategy: Flower's strategy, which can wrap another one.
+    """
+    values: dict[str, Any] = {}
+    accountant = None
+    for depth, part in enumerate(_parts(strategy)):
+        for moment in MOMENTS:
+            for name, a in (getattr(part, moment, None) or {}).items():
+                values[f"{depth}:{moment}:{name}"] = a
+        for k, a in enumerate(getattr(part, MOMENTUM, None) or ()):
+            values[f"{depth}:{MOMENTUM}:{k}"] = a
+        if hasattr(part, NORM):
+            values[f"{depth}:{NORM}:"] = float(getattr(part, NORM))
+        if getattr(part, "accountant", None) is not None:
+            accountant = part.accountant.state_dict()
+    return SavedRound(number, tensors, values, accountant)
+
+
+def restore(saved: SavedRound, strategy: "Strategy") -> None:
+    """Sets the state of a strategy.
+
+    Args:
+        saved: the file's content.
+        strategy: a strategy like the one that was saved.
+    """
+    for depth, part in enumerate(_parts(strategy)):
+        for moment in MOMENTS:
+            if found := _part(saved.strategy, f"{depth}:{moment}:"):
+                setattr(part, moment, found)
+        if found := _part(saved.strategy, f"{depth}:{MOMENTUM}:"):
+            setattr(part, MOMENTUM, [found[str(k)] for k in range(len(found))])
+        norm = saved.strategy.get(f"{depth}:{NORM}:")
+        if norm is not None:
+            setattr(part, NORM, float(norm))
+        if saved.accountant is not None and getattr(part, "accountant", None) is not None:
+            part.accountant.load_state_dict(saved.accountant)
+
+
+def exists(path: str) -> bool:
+    """Whether there is a file to go on from.
+
+    Args:
+        path: path of the file; empty for none.
+    """
+    return bool(path) and os.path.exists(path)
+
+
+def _parts(strategy: Any) -> Iterator[Any]:
+    """A strategy, then the strategies that it wraps."""
+    while strategy is not None:
+        yield strategy
+        strategy = getattr(strategy, "strategy", None)
+
+
+def _part(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}

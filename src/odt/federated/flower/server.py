@@ -1,0 +1,169 @@
+"""ServerApp: rounds with a strategy of Flower, a checked grid and a state file."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyClientSideAdaptiveClipping,
+    DifferentialPrivacyClientSideFixedClipping,
+    Strategy,
+)
+
+import odt
+from odt.errors import DataError, OdtError, OptionError
+from odt.federated.checks import check_tensors
+from odt.federated.flower import saved_round
+from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
+from odt.federated.flower.records import SAMPLES, to_record
+from odt.federated.flower.saved_round import SavedRound
+from odt.federated.flower.settings import ServerSettings, trainer_of
+from odt.federated.tensors import load_tensors, tensors_of
+
+CLIENTS_CLIP = (
+    DifferentialPrivacyClientSideAdaptiveClipping,
+    DifferentialPrivacyClientSideFixedClipping,
+)
+
+
+def server_app(
+    strategy: Strategy | Callable[[Context], Strategy],
+    *,
+    trainer: Callable[[Context], "odt.Trainer"] = trainer_of,
+) -> ServerApp:
+    """Returns a ServerApp that trains what a trainer trains, round by round.
+
+    The app's settings say how many rounds, and where the state and the trained model are written;
+    docs/flower.md lists them. If the state file exists, the federation goes on from it. A round
+    whose replies are all refused leaves the model as it is.
+
+    Args:
+        strategy: a strategy of Flower, or a function of the context that returns one.
+        trainer: function of the context that returns the trainer, whose weights are the first
+            global model. Default: the trainer that the app's settings describe.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        try:
+            chosen = strategy if isinstance(strategy, Strategy) else strategy(context)
+            Federation(grid, context, chosen, trainer(context)).run()
+        except OdtError as e:
+            log().error("%s", e)
+            raise
+
+    return app
+
+
+class Federation:
+    """The server's part of a federation.
+
+    Attributes:
+        tensors: the global model: what trains, by name.
+        round: number of the last round that is complete.
+    """
+
+    def __init__(
+        self, grid: Grid, context: Context, strategy: Strategy, trainer: "odt.Trainer"
+    ) -> None:
+        self._settings = ServerSettings.of(context)
+        self._grid = CheckedGrid(
+            grid, payload=self._settings.payload, norm_bound=self._settings.norm_bound
+        )
+        self._strategy, self._trainer = strategy, trainer
+        self.tensors, self.round = tensors_of(trainer), 0
+        self._judge = self._settings.judge(trainer)
+        check_clipping(strategy, self._settings.payload)
+
+    def run(self) -> None:
+        """Runs the rounds that are left, then writes the model."""
+        settings = self._settings
+        if saved_round.exists(settings.state):
+            saved = SavedRound.read(settings.state, self.tensors)
+            self.tensors, self.round = saved.tensors, saved.round
+            saved_round.restore(saved, self._strategy)
+            log().info(
+                "%s: goes on after round %d of %d.", settings.state, saved.round, settings.rounds
+            )
+        self._wait()
+        while self.round < settings.rounds:
+            self._round(self.round + 1)
+        if settings.out:
+            load_tensors(self._trainer, self.tensors)
+            self._trainer.export(settings.out)
+            log().info("Trained model: %s", settings.out)
+
+    def _wait(self) -> None:
+        """Waits until the first round can have all clients."""
+        wanted, connected = self._settings.clients, -1
+        while self.round < self._settings.rounds:
+            before, connected = connected, len(list(self._grid.get_node_ids()))
+            if connected >= wanted:
+                return
+            if connected != before:
+                log().info("Waits for clients: %d of %d are connected.", connected, wanted)
+            time.sleep(1)
+
+    def _round(self, number: int) -> None:
+        """Trains, saves and evaluates one round."""
+        settings, strategy, grid = self._settings, self._strategy, self._grid
+        arrays = to_record(self.tensors)
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
+        used = [reply for reply in replies if not reply.has_error()]
+        words = [f"round {number} of {settings.rounds}: {len(used)} clients"]
+        trained, metrics = strategy.aggregate_train(number, replies)
+        if trained is None or not self._apply(trained):
+            words.append("the model is unchanged")
+        words += numbers(metrics)
+        self.round = number
+        if settings.state:
+            saved_round.saved_round(number, self.tensors, strategy).write(settings.state)
+        arrays = to_record(self.tensors)
+        messages = strategy.configure_evaluate(number, arrays, ConfigRecord(), grid)
+        replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
+        words += numbers(strategy.aggregate_evaluate(number, replies), "clients' ")
+        if self._judge is not None:
+            words += numbers(self._judge.evaluate(self.tensors), "test ")
+        log().info("%s", ", ".join(words))
+
+    def _apply(self, record: ArrayRecord) -> bool:
+        """Takes the strategy's arrays as the global model, unless a value is not finite."""
+        made = {n: np.asarray(record[n].numpy(), np.float32) for n in record}
+        try:
+            check_tensors(made, self.tensors, "strategy", "The model is unchanged.")
+        except DataError as e:
+            log().warning("%s", e)
+            return False
+        self.tensors = {name: made[name] for name in self.tensors}
+        return True
+
+
+def numbers(metrics: Mapping[str, Any] | None, what: str = "") -> list[str]:
+    """Texts of metrics, such as "loss 0.1234".
+
+    Args:
+        metrics: number by name; None for none.
+        what: words before each name.
+    """
+    shown = {n: v for n, v in (metrics or {}).items() if n not in (EQUAL, SAMPLES)}
+    return [f"{what}{name} {value:.4f}" for name, value in shown.items()]
+
+
+def check_clipping(strategy: Strategy, payload: str) -> None:
+    """Refuses a payload that rounds what clients have clipped: it could exceed their norm.
+
+    Args:
+        strategy: strategy of the federation.
+        payload: form of the tensors.
+
+    Raises:
+        OptionError: if clients clip and the payload is not float32.
+    """
+    if payload != "float32" and isinstance(strategy, CLIENTS_CLIP):
+        rule = "must be float32 if clients clip their updates, because rounding changes the norm"
+        raise OptionError("payload", rule, payload)

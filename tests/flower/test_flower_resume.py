@@ -1,0 +1,109 @@
+"""A federation whose server stopped goes on from its state file."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideAdaptiveClipping,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedYogi,
+    Strategy,
+)
+from support.flower_party import CLIENTS, by_hand, client_of, run, same, trainer
+
+from odt import federated
+from odt.errors import OdtError
+from odt.federated.flower import client_app
+from odt.federated.flower.saved_round import SavedRound, saved_round
+
+
+class PowerCutError(Exception):
+    """In place of a power cut."""
+
+
+def adaptive() -> Strategy:
+    # without noise, which is not seeded; the norm that it clips to still changes each round
+    return DifferentialPrivacyServerSideAdaptiveClipping(
+        FedAvg(fraction_evaluate=0.0),
+        noise_multiplier=0.0,
+        num_sampled_clients=CLIENTS,
+        initial_clipping_norm=0.5,
+        clipped_count_stddev=0.0,
+    )
+
+
+def momentum() -> Strategy:
+    return FedAvgM(fraction_evaluate=0.0, server_momentum=0.9)
+
+
+@pytest.mark.parametrize("strategy", [FedAvg, FedAdam, FedYogi, momentum, adaptive])
+def test_a_stopped_federation_trains_the_same_bits(
+    strategy: Callable[[], Strategy], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = run(tmp_path, strategy=strategy())
+
+    class Stops:
+        """A strategy that the power cut stops in round 2, after it has the replies."""
+
+        def __new__(cls) -> Any:
+            made: Any = strategy()
+            aggregate = made.aggregate_train
+
+            def cut(number: int, replies: Any) -> Any:
+                if number == 2:
+                    raise PowerCutError
+                return aggregate(number, replies)
+
+            made.aggregate_train = cut
+            return made
+
+    state = str(tmp_path / "state")
+    with pytest.raises(PowerCutError):
+        run(tmp_path, strategy=Stops(), state=state)
+    assert same(run(tmp_path, strategy=strategy(), state=state), whole)
+    assert f"{state}: goes on after round 1 of 3." in caplog.text
+    assert same(run(tmp_path, strategy=strategy(), state=state), whole)
+    assert "goes on after round 3 of 3." in caplog.text
+
+
+def test_more_rounds_go_on_after_the_last(tmp_path: Path) -> None:
+    state = str(tmp_path / "state")
+    run(tmp_path, rounds=1, state=state)
+    assert same(run(tmp_path, rounds=3, state=state), by_hand())
+
+
+def test_a_state_that_cannot_be_used_is_refused_with_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    tensors = federated.tensors_of(trainer())
+    first = next(iter(tensors))
+    saved_round(1, tensors, FedAvg()).write(str(path))
+    good = path.read_bytes()
+    other = {**tensors, first: tensors[first] * np.float32("nan")}
+    SavedRound(1, other, {}).write(str(path))
+    for content in (path.read_bytes(), b"", b"PK", good[: len(good) // 2], b"x" * 99):
+        path.write_bytes(content)
+        with pytest.raises(OdtError) as caught:
+            run(tmp_path, state=str(path))
+        line = str(caught.value)
+        assert line.startswith(f"{path}: ")
+        assert re.search("[Dd]elete (the file|it) to begin with round 1", line)
+        assert "\n" not in line
+
+
+def test_what_rounding_left_over_stays_with_the_client(tmp_path: Path) -> None:
+    contexts: dict[int, Any] = {}
+
+    def remember(context: Any) -> Any:
+        contexts[context.node_id] = context
+        return client_of(context)
+
+    run(tmp_path, app=client_app(remember), payload="int8")
+    assert len(contexts) == CLIENTS
+    for context in contexts.values():
+        assert list(context.state) == ["odt-residual"]
