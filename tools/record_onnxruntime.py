@@ -5,9 +5,8 @@ pip install 'numpy<2' onnxruntime-training==1.19.2 onnx==1.16.1 h5py
 python tools/record_onnxruntime.py tests/golden_onnxruntime/mlp.npz
 
 The network has two dense layers with a ReLU between them. The file holds data and initial weights,
-and for each case of CASES the losses of 20 steps, the evaluated loss and the weights afterwards; of
-"accumulated", also the gradients of the first step, summed over two batches. "rates" are the
-learning rates of LinearLRScheduler.
+and for each case of CASES the losses of 20 batches, the gradient of w0 at the first step, the
+learning rates, and the evaluated loss and the weights afterwards.
 """
 
 import importlib
@@ -15,6 +14,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ WEIGHTS = ("w0", "b0", "w1", "b1")
 WARMUP, TOTAL = 4, 16  # steps of the schedule
 
 Arrays = dict[str, Any]
+Modules = types.SimpleNamespace
+Make = Callable[[Modules], Any]
 
 
-def training() -> types.SimpleNamespace:
+def training() -> Modules:
     """Modules of onnxruntime.training, whose own __init__ needs PyTorch."""
     import onnxruntime
 
@@ -36,7 +38,7 @@ def training() -> types.SimpleNamespace:
     sys.modules["onnxruntime.training"] = package
     names = ("onnxblock", "artifacts", "api")
     loaded = {n: importlib.import_module(f"onnxruntime.training.{n}") for n in names}
-    return types.SimpleNamespace(**loaded)
+    return Modules(**loaded)
 
 
 def random_arrays() -> Arrays:
@@ -69,74 +71,103 @@ def network(arrays: Arrays) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-# Name → loss, targets, optimizer, batches of a step, schedule or not. SGD gets a rate of 0.05 and
-# AdamW one of 0.01.
-Case = tuple[str, str, Callable[[types.SimpleNamespace], Any], int, bool]
-CASES: dict[str, Case] = {
-    "CrossEntropyLoss, AdamW": (
-        "CrossEntropyLoss",
-        "labels",
-        lambda t: t.artifacts.OptimType.AdamW,
-        1,
-        False,
+@dataclass(frozen=True)
+class Case:
+    """What is trained.
+
+    Attributes:
+        loss, optimizer: arguments of generate_artifacts, made from the modules of `training`.
+        targets: name of the array.
+        rate: learning rate.
+        batches: batches of a step, whose gradients are summed.
+        scheduled: whether the rate follows LinearLRScheduler.
+    """
+
+    loss: Make
+    targets: str
+    optimizer: Make
+    rate: float
+    batches: int = 1
+    scheduled: bool = False
+
+
+def cross_entropy(t: Modules) -> Any:
+    return t.artifacts.LossType.CrossEntropyLoss
+
+
+def mean_squared_error(t: Modules) -> Any:
+    return t.artifacts.LossType.MSELoss
+
+
+def adamw(t: Modules) -> Any:
+    return t.artifacts.OptimType.AdamW
+
+
+def sgd(t: Modules) -> Any:
+    return t.artifacts.OptimType.SGD
+
+
+CASES = {
+    "CrossEntropyLoss, AdamW": Case(cross_entropy, "labels", adamw, 0.01),
+    "CrossEntropyLoss, SGD": Case(cross_entropy, "labels", sgd, 0.05),
+    "MSELoss, AdamW": Case(mean_squared_error, "values", adamw, 0.01),
+    "MSELoss, SGD": Case(mean_squared_error, "values", sgd, 0.05),
+    "BCEWithLogitsLoss, SGD": Case(
+        lambda t: t.artifacts.LossType.BCEWithLogitsLoss, "bits", sgd, 0.05
     ),
-    "CrossEntropyLoss, SGD": (
-        "CrossEntropyLoss",
-        "labels",
-        lambda t: t.artifacts.OptimType.SGD,
-        1,
-        False,
+    "L1Loss, SGD": Case(lambda t: t.artifacts.LossType.L1Loss, "values", sgd, 0.05),
+    "sum": Case(lambda t: t.onnxblock.loss.MSELoss("sum"), "values", sgd, 0.002),
+    "sum of cross-entropies": Case(
+        lambda t: t.onnxblock.loss.CrossEntropyLoss(reduction="sum"), "labels", sgd, 0.005
     ),
-    "MSELoss, AdamW": ("MSELoss", "values", lambda t: t.artifacts.OptimType.AdamW, 1, False),
-    "MSELoss, SGD": ("MSELoss", "values", lambda t: t.artifacts.OptimType.SGD, 1, False),
-    "BCEWithLogitsLoss, SGD": (
-        "BCEWithLogitsLoss",
-        "bits",
-        lambda t: t.artifacts.OptimType.SGD,
-        1,
-        False,
+    "ignored class": Case(
+        lambda t: t.onnxblock.loss.CrossEntropyLoss(ignore_index=1), "labels", sgd, 0.05
     ),
-    "L1Loss, SGD": ("L1Loss", "values", lambda t: t.artifacts.OptimType.SGD, 1, False),
-    "decay": ("MSELoss", "values", lambda t: t.onnxblock.optim.AdamW(weight_decay=0.1), 1, False),
-    "accumulated": ("MSELoss", "values", lambda t: t.artifacts.OptimType.SGD, 2, False),
-    "scheduled": ("MSELoss", "values", lambda t: t.artifacts.OptimType.SGD, 1, True),
+    "decay": Case(
+        mean_squared_error, "values", lambda t: t.onnxblock.optim.AdamW(weight_decay=0.1), 0.01
+    ),
+    "clipped": Case(
+        mean_squared_error,
+        "values",
+        lambda t: t.onnxblock.optim.SGD(t.onnxblock.optim.ClipGradNorm(0.3)),
+        0.5,
+    ),
+    "accumulated": Case(mean_squared_error, "values", sgd, 0.05, batches=2),
+    "scheduled": Case(mean_squared_error, "values", sgd, 0.05, scheduled=True),
 }
 
 
 def train(case: Case, arrays: Arrays, folder: Path) -> Arrays:
-    """Losses, the evaluated loss and weights of a case, and rates and gradients if it has them."""
+    """What is recorded of a case, by name."""
     t = training()
-    loss, targets, optimizer, micro_steps, scheduled = case
     t.artifacts.generate_artifacts(
         network(arrays),
         requires_grad=list(WEIGHTS),
-        loss=getattr(t.artifacts.LossType, loss),
-        optimizer=optimizer(t),
+        loss=case.loss(t),
+        optimizer=case.optimizer(t),
         artifact_directory=folder,
     )
     state = t.api.CheckpointState.load_checkpoint(folder / "checkpoint")
     module = t.api.Module(folder / "training_model.onnx", state, folder / "eval_model.onnx")
-    steps = t.api.Optimizer(folder / "optimizer_model.onnx", module)
-    sgd = "learning_rate" if optimizer(t) is t.artifacts.OptimType.SGD else ""
-    rate = 0.05 if sgd else 0.01
-    steps.set_learning_rate(rate)
+    optimizer = t.api.Optimizer(folder / "optimizer_model.onnx", module)
+    optimizer.set_learning_rate(case.rate)
     # 1.19.2 takes both numbers in the wrong order.
-    schedule = t.api.LinearLRScheduler(steps, TOTAL, WARMUP, rate) if scheduled else None
-    found: Arrays = {"losses": [], "rates": [steps.get_learning_rate()]}
+    schedule = case.scheduled and t.api.LinearLRScheduler(optimizer, TOTAL, WARMUP, case.rate)
+    x, targets = arrays["x"], arrays[case.targets]
+    found: Arrays = {"losses": [], "rates": [optimizer.get_learning_rate()]}
     for k in range(STEPS):
-        found["losses"].append(float(module(arrays["x"][k], arrays[targets][k])))
-        if (k + 1) % micro_steps:
+        found["losses"].append(float(module(x[k], targets[k])))
+        if (k + 1) % case.batches:
             continue
-        if micro_steps > 1 and "gradient" not in found:
-            found["gradient"] = np.array(state.parameters["w0"].grad)
-        steps.step()
+        found.setdefault("gradient", np.array(state.parameters["w0"].grad))
+        optimizer.step()
         if schedule:
             schedule.step()
-            found["rates"].append(steps.get_learning_rate())
+            found["rates"].append(optimizer.get_learning_rate())
         module.lazy_reset_grad()
-    found["evaluated"] = float(module.eval()(arrays["x"][0], arrays[targets][0]))
+    found["evaluated"] = float(module.eval()(x[0], targets[0]))
     found |= {n: np.array(state.parameters[n].data) for n in WEIGHTS}
-    return found if schedule else {n: a for n, a in found.items() if n != "rates"}
+    return found
 
 
 def main(path: str) -> None:

@@ -137,8 +137,12 @@ def restore(
     for entry, a in zip(checkpoint.entries, checkpoint.arrays, strict=True):
         for target in targets.get((entry.tensor, entry.role), ()):
             target[...] = a
-    if AVERAGE not in {e.role for e in checkpoint.entries}:
+    roles = {e.role for e in checkpoint.entries}
+    if AVERAGE not in roles:
         parameters.reset_average()
+    for slot in parameters.slots.keys() - roles:
+        for state in parameters.slots[slot].values():
+            state.fill(0)
     parameters.step = checkpoint.progress.step
 
 
@@ -151,7 +155,8 @@ def matching(
 ) -> dict[tuple[str, str], list[Array]]:
     """Returns the arrays of the parameters by tensor and role; arguments as for `restore`.
 
-    Frozen weights are not parameters; core/checkpoints/frozen.py compares them.
+    Frozen weights are not parameters; core/checkpoints/frozen.py compares them. The optimizer
+    begins anew if the checkpoint was written before the first step, without its state.
 
     Raises:
         ModelError: if model or optimizer differ, with a table of the differences.
@@ -160,6 +165,8 @@ def matching(
     roles = {e.role for e in checkpoint.entries}
     ignored = {AVERAGE, BEST} - roles if best else {BEST} | {AVERAGE} - roles
     ignored.add(FROZEN)
+    if not checkpoint.progress.step and not parameters.slots.keys() & roles:
+        ignored |= parameters.slots.keys()
     mine = {key: arrays for key, arrays in mine.items() if key[1] not in ignored}
     stored = {(e.tensor, e.role): e for e in checkpoint.entries if e.role not in ignored}
     rows = [

@@ -253,6 +253,9 @@ class Parameters(MutableMapping[str, Array]):
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed")
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.entries()  # also without a value
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries())
 

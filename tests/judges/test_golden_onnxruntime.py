@@ -1,8 +1,9 @@
-"""Twenty steps end at the losses and weights of onnxruntime-training 1.19.2.
+"""odt.compat.ort computes the losses, gradients and weights of onnxruntime-training 1.19.2.
 
-tools/record_onnxruntime.py wrote the file.
+tools/record_onnxruntime.py wrote the file: 20 batches of a small network for each case.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,45 +11,79 @@ import pytest
 from support.paths import TESTS
 
 import odt
+from odt.compat.ort import artifacts, onnxblock
+from odt.compat.ort.api import CheckpointState, LinearLRScheduler, Module, Optimizer
 
 RECORDED = dict(np.load(TESTS / "golden_onnxruntime/mlp.npz"))
-SGD, ADAMW = odt.SGD(0.05), odt.OrtAdamW(0.01)
-# Name → loss, targets, optimizer.
-CASES: dict[str, tuple[str, str, odt.SGD | odt.OrtAdamW]] = {
-    "CrossEntropyLoss, AdamW": ("sparse_categorical_crossentropy", "labels", ADAMW),
-    "CrossEntropyLoss, SGD": ("sparse_categorical_crossentropy", "labels", SGD),
-    "MSELoss, AdamW": ("mean_squared_error", "values", ADAMW),
-    "MSELoss, SGD": ("mean_squared_error", "values", SGD),
-    "BCEWithLogitsLoss, SGD": ("binary_crossentropy", "bits", SGD),
-    "L1Loss, SGD": ("mean_absolute_error", "values", SGD),
-    "decay": ("mean_squared_error", "values", odt.OrtAdamW(0.01, weight_decay=0.1)),
+WEIGHTS = {"w0": "dense_0/w", "b0": "dense_0/b", "w1": "output/w", "b1": "output/b"}
+CROSS_ENTROPY, SQUARED_ERROR = artifacts.LossType.CrossEntropyLoss, artifacts.LossType.MSELoss
+SGD, ADAMW = artifacts.OptimType.SGD, artifacts.OptimType.AdamW
+# Name → loss, targets, optimizer, as in the tool.
+CASES: dict[str, tuple[Any, str, Any]] = {
+    "CrossEntropyLoss, AdamW": (CROSS_ENTROPY, "labels", ADAMW),
+    "CrossEntropyLoss, SGD": (CROSS_ENTROPY, "labels", SGD),
+    "MSELoss, AdamW": (SQUARED_ERROR, "values", ADAMW),
+    "MSELoss, SGD": (SQUARED_ERROR, "values", SGD),
+    "BCEWithLogitsLoss, SGD": (artifacts.LossType.BCEWithLogitsLoss, "bits", SGD),
+    "L1Loss, SGD": (artifacts.LossType.L1Loss, "values", SGD),
+    "sum": (onnxblock.loss.MSELoss("sum"), "values", SGD),
+    "sum of cross-entropies": (
+        onnxblock.loss.CrossEntropyLoss(reduction="sum"),
+        "labels",
+        SGD,
+    ),
+    "ignored class": (onnxblock.loss.CrossEntropyLoss(ignore_index=1), "labels", SGD),
+    "decay": (SQUARED_ERROR, "values", onnxblock.optim.AdamW(weight_decay=0.1)),
+    "clipped": (
+        SQUARED_ERROR,
+        "values",
+        onnxblock.optim.SGD(onnxblock.optim.ClipGradNorm(0.3)),
+    ),
+    "accumulated": (SQUARED_ERROR, "values", SGD),
+    "scheduled": (SQUARED_ERROR, "values", SGD),
 }
+BATCHES = {"accumulated": 2}  # of a step
 
 
-WEIGHTS = ("w0", "b0", "w1", "b1")
-
-
-def at_shape(weights: odt.Arrays, shape: tuple[int, ...]) -> Any:
-    """The only weight of this shape."""
-    (found,) = (a for a in weights.values() if a.shape == shape)
-    return found
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_losses_and_weights_are_those_recorded(name: str) -> None:
-    loss, targets, optimizer = CASES[name]
-    x, t = RECORDED["x"], RECORDED[targets]
-    t = t.astype(np.int32) if targets == "labels" else t
-    model: Any = odt.new_model(
-        "mlp", input_shape=(6,), hidden=(10,), outputs=3, activation="linear"
-    )
-    with odt.Trainer(model, loss=loss, optimizer=optimizer, batch_size=8) as trainer:
-        weights = {n: at_shape(trainer.weights, RECORDED[n].shape) for n in WEIGHTS}
-        for weight, a in weights.items():
-            a[...] = RECORDED[weight]
-        losses = [trainer.train_on_batch(*batch)["loss"] for batch in zip(x, t, strict=True)]
-        np.testing.assert_allclose(losses, RECORDED[f"{name}: losses"], rtol=1e-5)
-        evaluated = trainer.test_on_batch(x[0], t[0])["loss"]
-        assert evaluated == pytest.approx(RECORDED[f"{name}: evaluated"], rel=1e-5)
-        for weight, a in weights.items():
-            np.testing.assert_allclose(a, RECORDED[f"{name}: {weight}"], rtol=1e-4, atol=1e-6)
+@pytest.mark.parametrize(
+    ("name", "batch_size"),
+    [*((name, 8) for name in CASES), ("sum", 3), ("ignored class", 3), ("accumulated", 3)],
+)
+def test_training_is_that_of_onnx_runtime(name: str, batch_size: int, tmp_path: Path) -> None:
+    """Batches of 8 samples, also in parts of 3."""
+    loss, targets, optim = CASES[name]
+    model = odt.new_model("mlp", input_shape=(6,), hidden=(10,), outputs=3, activation="linear")
+    artifacts.generate_artifacts(model, None, None, loss, optim, tmp_path, batch_size=batch_size)
+    recorded = {
+        key.removeprefix(f"{name}: "): a
+        for key, a in RECORDED.items()
+        if key.startswith(f"{name}:")
+    }
+    state = CheckpointState.load_checkpoint(tmp_path / "checkpoint")
+    for key, weight in WEIGHTS.items():
+        state.parameters[weight] = RECORDED[key]
+    with Module(tmp_path / "training_model.json", state, tmp_path / "eval_model.json") as module:
+        optimizer = Optimizer(tmp_path / "optimizer_model.json", module)
+        optimizer.set_learning_rate(float(recorded["rates"].max()))
+        schedule = LinearLRScheduler(optimizer, 4, 16, 0.05) if name == "scheduled" else None
+        losses, rates = [], [optimizer.get_learning_rate()]
+        for k, (x, t) in enumerate(zip(RECORDED["x"], RECORDED[targets], strict=True)):
+            losses.append(module(x, t))
+            if (k + 1) % BATCHES.get(name, 1):
+                continue
+            if len(losses) == BATCHES.get(name, 1):
+                gradient = np.array(state.parameters["dense_0/w"].grad)
+            optimizer.step()
+            if schedule:
+                schedule.step()
+                rates.append(optimizer.get_learning_rate())
+            module.lazy_reset_grad()
+        np.testing.assert_allclose(losses, recorded["losses"], rtol=1e-5)
+        np.testing.assert_allclose(gradient, recorded["gradient"], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(rates, recorded["rates"], rtol=1e-6)
+        evaluated = module.eval()(RECORDED["x"][0], RECORDED[targets][0])
+        assert evaluated == pytest.approx(recorded["evaluated"], rel=1e-4)
+        for key, weight in WEIGHTS.items():
+            np.testing.assert_allclose(
+                state.parameters[weight].data, recorded[key], rtol=1e-4, atol=1e-6
+            )

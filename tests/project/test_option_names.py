@@ -15,6 +15,7 @@ import odt
 from odt.cli.commands.gen_datafile import random
 from odt.cli.main import main
 from odt.cli.output.spelling import OPTIONS, TEXTS, spell
+from odt.compat import ort
 
 FOLDERS = ("core", "kernels", "src/odt")
 PATHS = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -23,6 +24,7 @@ REFERENCE = re.compile(r"`([a-z_0-9]+=[^`]*)`")
 COMMANDS_ONLY = {"find_rate", "mem_poll", "model", "out_dir", "source", "teacher_outputs"}
 PYTHON_ONLY = {"decay_steps", "initial_learning_rate", "mode"}  # no options of a command
 ONERT = ROOT / "src/odt/experimental"  # its arguments are onert's
+PUBLIC = (odt, ort, ort.artifacts, ort.onnxblock.loss, ort.onnxblock.optim)
 
 
 def texts(path: Path) -> Iterator[str]:
@@ -63,7 +65,7 @@ def options(command: click.Command) -> set[str]:
 def arguments() -> set[str]:
     """Arguments of the public functions, classes and methods."""
     found: set[str] = set()
-    for public in (getattr(odt, name) for name in dir(odt)):
+    for public in (getattr(module, name) for module in PUBLIC for name in dir(module)):
         functions = [public]
         if inspect.isclass(public):
             if is_dataclass(public):

@@ -1,0 +1,27 @@
+"""Checkpoints that hold a part of the state."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from odt.core.checkpoints.checkpoint import FROZEN, WEIGHT, Checkpoint, Entry
+
+
+def without_optimizer_state(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns the weights and properties alone; an optimizer that resumes from them begins anew."""
+    progress = replace(
+        checkpoint.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=()
+    )
+    kept = _entries(checkpoint, lambda e: e.role in (WEIGHT, FROZEN))
+    return replace(kept, progress=progress)
+
+
+def without_frozen(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns the checkpoint without frozen weights, which are in the model's file."""
+    return _entries(checkpoint, lambda e: e.role != FROZEN)
+
+
+def _entries(checkpoint: Checkpoint, wanted: Callable[[Entry], bool]) -> Checkpoint:
+    kept = [k for k, e in enumerate(checkpoint.entries) if wanted(e)]
+    entries = tuple(checkpoint.entries[k] for k in kept)
+    arrays = tuple(checkpoint.arrays[k] for k in kept) if checkpoint.arrays else ()
+    return replace(checkpoint, entries=entries, arrays=arrays)

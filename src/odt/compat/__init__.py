@@ -1,0 +1,1 @@
+"""Interfaces of other programs, over odt."""

@@ -1,0 +1,20 @@
+"""ONNX Runtime's on-device training over Circle and TFLite models: names and arguments of 1.19.2.
+
+A script runs after its imports and its model file are changed. docs/onnxruntime.md lists what is
+the same, what differs, and what is refused.
+"""
+
+from odt.compat.ort import api, artifacts, onnxblock
+from odt.compat.ort.api import CheckpointState, LinearLRScheduler, Module, Optimizer
+from odt.compat.ort.ort_value import OrtValue
+
+__all__ = [
+    "CheckpointState",
+    "LinearLRScheduler",
+    "Module",
+    "Optimizer",
+    "OrtValue",
+    "api",
+    "artifacts",
+    "onnxblock",
+]

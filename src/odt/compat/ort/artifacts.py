@@ -1,0 +1,211 @@
+"""The offline phase: the names of onnxruntime.training.artifacts."""
+
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import odt
+from odt.compat.ort.checkpoint_state import write_checkpoint
+from odt.compat.ort.onnxblock import loss as losses
+from odt.compat.ort.onnxblock import optim
+from odt.compat.ort.recipe import Recipe, refuse_onnx
+from odt.errors import ModelError, OptionError
+
+
+class LossType(Enum):
+    """Loss for `generate_artifacts`; onnxblock.loss has them with arguments."""
+
+    MSELoss = 1
+    CrossEntropyLoss = 2
+    BCEWithLogitsLoss = 3
+    L1Loss = 4
+
+
+class OptimType(Enum):
+    """Optimizer for `generate_artifacts`; onnxblock.optim has them with arguments."""
+
+    AdamW = 1
+    SGD = 2
+
+
+def generate_artifacts(
+    model: "odt.Model | str | os.PathLike[str]",
+    requires_grad: Sequence[str] | None = None,
+    frozen_params: Sequence[str] | None = None,
+    loss: "LossType | losses.Loss | odt.Loss | str | None" = None,
+    optimizer: "OptimType | optim.AdamW | optim.SGD | odt.Optimizer | None" = None,
+    artifact_directory: str | bytes | os.PathLike[str] | None = None,
+    prefix: str = "",
+    ort_format: bool = False,
+    custom_op_library: Any = None,
+    additional_output_names: Sequence[str] | None = None,
+    nominal_checkpoint: bool = False,
+    loss_input_names: Sequence[str] | None = None,
+    *,
+    batch_size: int = 32,
+) -> None:
+    """Writes what the training phase needs, after checking that the model can be trained.
+
+    The files, each with `prefix` before its name, are the model (model.tflite or model.circle), the
+    checkpoint (checkpoint), and training_model.json, eval_model.json and, with an optimizer,
+    optimizer_model.json, whose contents are equal. Existing files are replaced.
+
+    Args:
+        model: a Circle or TFLite model, or the path of its file.
+        requires_grad: parameters that train; None for all that are not in `frozen_params`.
+        frozen_params: parameters that do not train.
+        loss: the loss, which odt adds to the model.
+        optimizer: the optimizer, whose learning rate begins at 0.001; None for none.
+        artifact_directory: folder of the files, which is made if needed; None for the current one.
+        prefix: text before each file name.
+        ort_format: must be False.
+        custom_op_library: must be None.
+        additional_output_names: outputs of the model that a step returns besides the loss.
+        nominal_checkpoint: whether to write nominal_checkpoint too, with names and shapes only.
+        loss_input_names: name of the output that the loss reads; needed with several outputs.
+        batch_size: samples that memory is planned for. Steps with more samples are computed in
+            parts.
+
+    Raises:
+        ModelError: if the model cannot be read, or a file cannot be written.
+        UnsupportedError: if the model has operators that odt cannot train.
+        OptionError: if an argument is invalid.
+    """
+    if ort_format:
+        raise OptionError("ort_format", "must be False", ort_format, "odt has one format.")
+    if custom_op_library is not None:
+        raise OptionError(
+            "custom_op_library",
+            "must be None",
+            custom_op_library,
+            "`odt.check` lists the operators of a model that odt lacks.",
+        )
+    loaded = _model_of(model)
+    outputs = [t.name for t in loaded.outputs]
+    recipe = Recipe(
+        f"{prefix}model.{loaded.format}",
+        *_loss_of(loss),
+        _output_of(loss_input_names, outputs),
+        _names("requires_grad", requires_grad, loaded.parameters),
+        _names("frozen_params", frozen_params, loaded.parameters),
+        _names("additional_output_names", additional_output_names, outputs) or (),
+        batch_size,
+        _optimizer_of(optimizer),
+    )
+    _check_parameters(recipe, [*loaded.parameters])
+    with recipe.trainer(loaded) as trainer:
+        if trainer.recipe.lowered.adapted:
+            rule = "must have no low-rank adapters"
+            raise OptionError("model", rule, loaded.path, "Train it with `odt.Trainer`.")
+        trainer.build()
+        _check_class_weights(recipe, trainer.samples.losses[0][1].shape[-1:])
+        folder = Path(os.fsdecode(artifact_directory or ""))
+        _make(folder)
+        loaded.save(folder / recipe.model)
+        for name in ("training", "eval", *(["optimizer"] if optimizer is not None else [])):
+            recipe.write(folder / f"{prefix}{name}_model.json")
+        write_checkpoint(trainer.state, folder / f"{prefix}checkpoint")
+        if nominal_checkpoint:
+            write_checkpoint(trainer.state, folder / f"{prefix}nominal_checkpoint", names_only=True)
+
+
+def _model_of(model: Any) -> "odt.Model":
+    if isinstance(model, odt.Model):
+        return model
+    if not isinstance(model, str | os.PathLike):
+        rule = "must be a Circle or TFLite model, or the path of its file"
+        remedy = "Convert the model to TFLite or Circle."
+        raise OptionError("model", rule, type(model).__name__, remedy)
+    refuse_onnx(model, "a Circle or TFLite model")
+    return odt.load_model(model)
+
+
+def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
+    """Returns the fields of a recipe: name and options."""
+    if isinstance(loss, LossType):
+        loss = getattr(losses, loss.name)()
+    if isinstance(loss, losses.LOSSES):
+        return type(loss).__name__, asdict(loss)
+    if isinstance(loss, odt.Loss | str):
+        return str(loss), {}
+    raise OptionError(
+        "loss",
+        "must be a LossType, a loss of onnxblock.loss or a loss of odt, which the model gets",
+        loss,
+    )
+
+
+def _optimizer_of(optimizer: Any) -> dict[str, Any]:
+    """Returns the field of a recipe: arguments of a trainer."""
+    if optimizer is None:
+        return {}
+    if isinstance(optimizer, OptimType):
+        optimizer = getattr(optim, optimizer.name)()
+    clip = optimizer.clip_grad if isinstance(optimizer, optim.AdamW | optim.SGD) else None
+    if isinstance(optimizer, optim.AdamW | optim.SGD):
+        optimizer = optimizer.optimizer()
+    if not isinstance(optimizer, odt.Optimizer):
+        rule = "must be an OptimType, an optimizer of onnxblock.optim or an optimizer of odt"
+        raise OptionError("optimizer", rule, optimizer)
+    if isinstance(optimizer.learning_rate, odt.Schedule):
+        rule = "must have a number as learning rate"
+        raise OptionError("optimizer", rule, optimizer, "Use LinearLRScheduler.")
+    return {
+        "optimizer": optimizer.name,
+        "learning_rate": float(optimizer.learning_rate),
+        "hyper_parameters": optimizer.hyper_parameters(),
+        "clip_norm": float(clip.max_norm) if clip else 0.0,
+    }
+
+
+def _names(field: str, given: Any, known: Collection[str]) -> tuple[str, ...] | None:
+    """Checks a list of names; returns None for None."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise OptionError(field, "must be a list of names", repr(given))
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known)
+            raise OptionError(field, "must be names of the model", name, f"It has {listed}.")
+    return tuple(given)
+
+
+def _output_of(names: Any, outputs: list[str]) -> str:
+    """Returns the name of the output that the loss reads."""
+    chosen = _names("loss_input_names", names, outputs) or tuple(outputs)
+    if len(chosen) != 1:
+        raise OptionError(
+            "loss_input_names", "must be one output of the model", ", ".join(chosen) or "none"
+        )
+    return chosen[0]
+
+
+def _check_parameters(recipe: Recipe, known: list[str]) -> None:
+    """Raises OptionError unless some parameters train and none is both trained and frozen."""
+    trained, frozen = recipe.requires_grad, recipe.frozen_params or ()
+    both = [name for name in trained or () if name in frozen]
+    if both:
+        rule = "must have no parameter in common"
+        raise OptionError("requires_grad, frozen_params", rule, ", ".join(both))
+    if trained == ():
+        remedy = f"The model has {', '.join(known)}; None trains all."
+        raise OptionError("requires_grad", "must name a parameter", "none", remedy)
+
+
+def _check_class_weights(recipe: Recipe, classes: tuple[int, ...]) -> None:
+    """Raises OptionError unless there is one weight for each class."""
+    weight = recipe.loss_options.get("weight")
+    if weight is not None and (len(weight),) != classes:
+        rule = f"must be {classes[0]} class weights for {recipe.output}"
+        raise OptionError("weight", rule, len(weight))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ModelError(f"{folder}: must be a folder, but got: {e.strerror}.") from e

@@ -1,0 +1,232 @@
+"""CheckpointState: parameters and properties of a checkpoint or a module."""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import odt
+from odt.core.checkpoints.checkpoint import Property, encode, nominal
+from odt.core.checkpoints.parts import without_frozen, without_optimizer_state
+from odt.core.checkpoints.resume import read_checkpoint
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import ModelError
+from odt.weights import Array
+
+if TYPE_CHECKING:
+    from odt.compat.ort.module import Module
+
+Path = str | os.PathLike[str]
+ORT_MAGIC = b"ODTC"  # of ONNX Runtime's checkpoints, at byte 4
+
+
+class Parameter:
+    """A parameter: weights of the model."""
+
+    def __init__(self, name: str, state: "CheckpointState") -> None:
+        """Shows a parameter of a state.
+
+        Args:
+            name: name of the parameter.
+            state: the state.
+        """
+        self._name = name
+        self._state = state
+
+    @property
+    def name(self) -> str:
+        """Name of the parameter."""
+        return self._name
+
+    @property
+    def data(self) -> Array:
+        """Values: a copy; assign an array to set them."""
+        return self._state.odt_state.parameters[self._name].copy()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self._state.odt_state.parameters[self._name] = value
+
+    @property
+    def grad(self) -> Array | None:
+        """Gradient summed since it was reset: a copy; None if there is none."""
+        module = self._state.module
+        return None if module is None else module.gradient(self._name)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the parameter trains."""
+        return self._name in self._state.odt_state.trainable
+
+    def __repr__(self) -> str:
+        return f"Parameter(name={self._name}, requires_grad={self.requires_grad})"
+
+
+class Parameters:
+    """Parameters by name; an iteration gives pairs of name and Parameter."""
+
+    def __init__(self, state: "CheckpointState") -> None:
+        """Shows the parameters of a state.
+
+        Args:
+            state: the state.
+        """
+        self._state = state
+
+    def __getitem__(self, name: str) -> Parameter:
+        if name not in self:
+            raise KeyError(f"{name}: must be one of {', '.join(self._state.odt_state.parameters)}.")
+        return Parameter(name, self._state)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self[name].data = value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._state.odt_state.parameters
+
+    def __iter__(self) -> Iterator[tuple[str, Parameter]]:
+        return ((name, Parameter(name, self._state)) for name in self._state.odt_state.parameters)
+
+    def __len__(self) -> int:
+        return len(self._state.odt_state.parameters)
+
+    def __repr__(self) -> str:
+        return f"Parameters({', '.join(self._state.odt_state.parameters)})"
+
+
+class Properties:
+    """Properties by name, integers, floats and strings; an iteration gives pairs."""
+
+    def __init__(self, state: "CheckpointState") -> None:
+        """Shows the properties of a state.
+
+        Args:
+            state: the state.
+        """
+        self._state = state
+
+    def __getitem__(self, name: str) -> Property:
+        return self._state.odt_state.properties[name]
+
+    def __setitem__(self, name: str, value: Property) -> None:
+        self._state.odt_state.properties[name] = value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._state.odt_state.properties
+
+    def __iter__(self) -> Iterator[tuple[str, Property]]:
+        return iter(list(self._state.odt_state.properties.items()))
+
+    def __len__(self) -> int:
+        return len(self._state.odt_state.properties)
+
+    def __repr__(self) -> str:
+        return f"Properties({dict(self)})"
+
+
+class CheckpointState:
+    """Parameters and properties of a checkpoint; after `Module(…, state)`, those of the module.
+
+    `load_checkpoint` makes one. A checkpoint holds the parameters that train; the frozen ones are
+    in the model's file, and are parameters of the state as soon as a module uses it.
+
+    Attributes:
+        odt_state: the state as odt has it.
+        module: the module that uses the state, if there is one.
+    """
+
+    def __init__(self, state: "odt.CheckpointState") -> None:
+        """Wraps a state.
+
+        Args:
+            state: the state as odt has it.
+        """
+        self.odt_state = state
+        self.module: Module | None = None
+
+    @classmethod
+    def load_checkpoint(cls, checkpoint_uri: Path) -> "CheckpointState":
+        """Reads a checkpoint or a nominal checkpoint.
+
+        Args:
+            checkpoint_uri: path of the file.
+
+        Raises:
+            ModelError: if the file cannot be read, is damaged or is a checkpoint of ONNX Runtime.
+        """
+        if read_checkpoint(checkpoint_uri)[4:8] == ORT_MAGIC:
+            raise ModelError(
+                f"{os.fspath(checkpoint_uri)}: must be a checkpoint of odt, but got one of ONNX "
+                "Runtime. Write one with odt.compat.ort.artifacts.generate_artifacts."
+            )
+        return cls(odt.CheckpointState.load(checkpoint_uri))
+
+    @classmethod
+    def save_checkpoint(
+        cls,
+        state: "CheckpointState",
+        checkpoint_uri: Path,
+        include_optimizer_state: bool = False,
+    ) -> None:
+        """Writes a checkpoint.
+
+        Args:
+            state: the state.
+            checkpoint_uri: path of the file; any name.
+            include_optimizer_state: whether to write the moments of AdamW and the number of steps,
+                so that training continues with the same bits.
+
+        Raises:
+            ModelError: if parameters have no values, or the file cannot be written.
+        """
+        if state.odt_state.is_nominal:
+            raise ModelError(
+                f"{os.fspath(checkpoint_uri)}: parameters must have values, but they are those of "
+                "a nominal checkpoint. Set them: Module.copy_buffer_to_parameters."
+            )
+        write_checkpoint(state.odt_state, checkpoint_uri, optimizer_state=include_optimizer_state)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters."""
+        return Parameters(self)
+
+    @property
+    def properties(self) -> Properties:
+        """The properties."""
+        return Properties(self)
+
+    def attach(self, module: "Module", state: "odt.CheckpointState") -> None:
+        """Makes this the state of a module.
+
+        Args:
+            module: the module.
+            state: the state of its trainer.
+        """
+        self.module, self.odt_state = module, state
+
+    def __repr__(self) -> str:
+        return f"CheckpointState({self.parameters!r}, {self.properties!r})"
+
+
+def write_checkpoint(
+    state: "odt.CheckpointState",
+    path: Path,
+    *,
+    optimizer_state: bool = False,
+    names_only: bool = False,
+) -> None:
+    """Writes the parameters that train as a checkpoint in odt's format.
+
+    Args:
+        state: the state.
+        path: path of the file.
+        optimizer_state: whether to write the state of the optimizer.
+        names_only: whether to write names and shapes only.
+
+    Raises:
+        ModelError: if the file cannot be written.
+    """
+    whole = state.resume().own
+    assert whole is not None  # a state has odt's format
+    chosen = without_frozen(whole if optimizer_state else without_optimizer_state(whole))
+    write_atomically(path, encode(nominal(chosen) if names_only else chosen))

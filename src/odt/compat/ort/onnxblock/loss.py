@@ -1,0 +1,141 @@
+"""Losses with the names and arguments of onnxruntime.training.onnxblock.loss."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import DataError, OptionError
+from odt.weights import Array
+
+REDUCTIONS = ("mean", "sum")
+
+
+class Loss:
+    """Base class of losses.
+
+    Attributes:
+        reduction: mean or sum of the losses of a batch.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str] = ""  # in odt
+    reduction: str
+
+    def __post_init__(self) -> None:
+        if self.reduction not in REDUCTIONS:
+            remedy = "`odt.sample_losses` returns the loss of each sample." * (
+                self.reduction == "none"
+            )
+            raise OptionError("reduction", "must be mean or sum", self.reduction, remedy)
+
+    def weigh(self, targets: Array) -> tuple[Array, Array | None, float]:
+        """Returns the targets, the samples' weights, and the factor of the mean weighted loss.
+
+        Args:
+            targets: targets of a batch.
+        """
+        return targets, None, float(targets.size) if self.reduction == "sum" else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MSELoss(Loss):
+    """Mean squared error.
+
+    Attributes:
+        reduction: mean or sum of the losses of all values of a batch.
+    """
+
+    name: ClassVar[str] = "mean_squared_error"
+    reduction: str = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class L1Loss(Loss):
+    """Mean absolute error.
+
+    Attributes:
+        reduction: mean or sum of the losses of all values of a batch.
+    """
+
+    name: ClassVar[str] = "mean_absolute_error"
+    reduction: str = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropyLoss(Loss):
+    """Cross-entropy of logits for labels; of probabilities, if the model ends in SOFTMAX.
+
+    The mean is Σ w · loss / Σ w, as in PyTorch.
+
+    Attributes:
+        weight: weights w of the classes (K,).
+        reduction: mean or sum of the losses of a batch.
+        ignore_index: label whose samples have the weight 0.
+    """
+
+    name: ClassVar[str] = "sparse_categorical_crossentropy"
+    weight: Any = None
+    reduction: str = "mean"
+    ignore_index: int | None = None
+
+    def __post_init__(self) -> None:
+        Loss.__post_init__(self)
+        if self.weight is not None:
+            weight = tuple(float(w) for w in np.asarray(self.weight).reshape(-1))
+            object.__setattr__(self, "weight", weight)
+
+    def weigh(self, targets: Array) -> tuple[Array, Array | None, float]:
+        """Returns the labels, the samples' weights, and the factor of the mean weighted loss.
+
+        Args:
+            targets: labels (N,).
+
+        Raises:
+            DataError: if samples have several labels, or all weights are 0.
+        """
+        if self.weight is None and self.ignore_index is None:
+            return Loss.weigh(self, targets)
+        if targets.ndim != 1:
+            raise DataError(
+                "labels: must be (N,) with class weights or ignore_index, but got "
+                f"{targets.shape}. Leave both out."
+            )
+        ignored = targets == self.ignore_index
+        labels = np.where(ignored, 0, targets)
+        table = np.array((1.0,) if self.weight is None else self.weight, np.float32)
+        weights = np.where(ignored, np.float32(0), table.take(labels, mode="clip"))
+        total = float(weights.sum())
+        if total <= 0:
+            raise DataError("labels: must have a class with a weight above 0, but all have 0.")
+        return labels, weights, len(labels) / (total if self.reduction == "mean" else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BCEWithLogitsLoss(Loss):
+    """Binary cross-entropy of logits; of probabilities, if the model ends in LOGISTIC.
+
+    Attributes:
+        weight: must be left out.
+        reduction: mean or sum of the losses of all values of a batch.
+        pos_weight: must be left out.
+    """
+
+    name: ClassVar[str] = "binary_crossentropy"
+    weight: Any = None
+    reduction: str = "mean"
+    pos_weight: Any = None
+
+    def __post_init__(self) -> None:
+        Loss.__post_init__(self)
+        for name in ("weight", "pos_weight"):
+            if getattr(self, name) is not None:
+                raise OptionError(
+                    name,
+                    "must be left out of BCEWithLogitsLoss",
+                    "weights",
+                    'Give a loss of your own, `loss="module:object"`.',
+                )
+
+
+LOSSES = (MSELoss, L1Loss, CrossEntropyLoss, BCEWithLogitsLoss)
