@@ -37,6 +37,7 @@ GROUPS = {
         *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher", "Arrays"),
         "Logs",
     ),
+    "Personalization": ("personalize", "Personalization"),
     "Evaluation": ("classification_report", "ClassificationReport", "sample_losses"),
     "Optimizers": ("Optimizer", *(rule.class_name for rule in OPTIMIZERS.values())),
     "Losses": ("Loss", *(row.class_name for row in LOSSES.values())),

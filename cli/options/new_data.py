@@ -70,9 +70,15 @@ def record_for(model: Model, as_record: str | None) -> Record:
     return record
 
 
-def open_recorded(path: str, record: Record) -> Source:
-    """Opens new data of the kind of a record; prints notes about them."""
-    source = open_new(Opening(path), record)
+def open_recorded(path: str, record: Record, *, new_classes: bool = False) -> Source:
+    """Opens new data of the kind of a record; prints notes about them.
+
+    Args:
+        path: the data.
+        record: the record.
+        new_classes: whether folders name classes that the record need not have.
+    """
+    source = open_new(Opening(path), record, new_classes=new_classes)
     for note in source.notes:
         click.echo(note, err=True)
     return source

@@ -17,6 +17,7 @@ OPTIONS = {
     "properties": "property",
     "save_to": "export-checkpoint",
     "validation_data": "validation-input",
+    "out": "output",
 }
 TEXTS = {
     "float_weights=True": "--export-weights float",

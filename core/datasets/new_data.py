@@ -56,12 +56,13 @@ def load_record(path: str) -> Record:
     return record
 
 
-def open_new(opening: Opening, record: Record) -> Source:
+def open_new(opening: Opening, record: Record, *, new_classes: bool = False) -> Source:
     """Opens new data of the kind of a record, with labels if they have any, as one part "all".
 
     Args:
         opening: the source; options that the record has are taken from there.
         record: the record.
+        new_classes: whether folders name classes that the record need not have.
 
     Raises:
         DataError: if the source is of another kind, or cannot be opened.
@@ -74,7 +75,7 @@ def open_new(opening: Opening, record: Record) -> Source:
         arrays=replace(opening.arrays, classes=record.classes, unlabelled=True),
         sound=parse_sound(record.sound),
         resize=steps.resize if colour else None,
-        naming=Naming(classes=record.classes),
+        naming=Naming(classes=None if new_classes else record.classes),
     )
     if opening.path.exists():
         kind = KINDS.get(format_of(opening.path, opening), record.kind)

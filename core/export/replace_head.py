@@ -179,15 +179,28 @@ def _packed(
     ]
     old["signature_defs"] = tables.signatures(old.get("signature_defs", []), output)
     old.pop("metadata_buffer", None)  # as metadata, without names
+    return with_archive(packed_model(model, old), archive)
+
+
+def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
+    """Serialises the tables of a model.
+
+    Args:
+        source: model with the format of the new one, and the name in messages.
+        tables: table Model of the schema, as `unpack` gives it.
+
+    Raises:
+        UnsupportedError: if the file would be too large.
+    """
     builder = flatbuffers.Builder(1024)
-    identifier = next(i for i, name in FORMATS.items() if name == model.format)
+    identifier = next(i for i, name in FORMATS.items() if name == source.format)
     try:
-        builder.Finish(pack(builder, "Model", old), identifier)
+        builder.Finish(pack(builder, "Model", tables), identifier)
     except flatbuffers.builder.BuilderSizeError as e:
         raise UnsupportedError(
-            f"{model.path}: a model with a new head must be below {MOST_BYTES} bytes, but got more"
+            f"{source.path}: a model with a new head must be below {MOST_BYTES} bytes, but got more"
         ) from e
-    return with_archive(bytes(builder.Output()), archive)
+    return bytes(builder.Output())
 
 
 class _Tables:

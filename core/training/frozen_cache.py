@@ -188,13 +188,7 @@ class FrozenCache(Closing):
             TrainingError: for values that the cache's dtype cannot hold.
         """
         numbers = np.asarray(samples)
-        self._found += len(numbers)
-        for number in numbers:
-            if not self._there[number]:
-                self._compute(self._neighbours(int(number)))
-                self._found = len(self._there) if self._there.all() else 0
-        if self._found >= len(self._there):
-            self._idle.clear()
+        self._require(numbers)
         self.targets.read(samples, (), targets)
         for kept, pages, out in zip(self._kept, self._pages, inputs, strict=True):
             pages.count(len(numbers))
@@ -202,6 +196,36 @@ class FrozenCache(Closing):
                 np.take(kept, numbers, axis=0, out=out, mode="clip")  # other modes buffer `out`
             else:
                 np.copyto(out, kept[numbers])
+
+    def put(self, samples: range, values: Array) -> None:
+        """Caches values that are known, of a frozen part that ends in one tensor.
+
+        Args:
+            samples: numbers of the samples.
+            values: a row for each sample.
+        """
+        (kept,) = self._kept
+        kept[samples.start : samples.stop] = values
+        self._there[samples.start : samples.stop] = True
+
+    def values(self, samples: range) -> list[Array]:
+        """Returns the values of samples, a row for each, for each tensor in which the part ends.
+
+        Raises:
+            DataError: for values that no loss can use.
+        """
+        self._require(np.arange(samples.start, samples.stop))
+        return [kept[samples.start : samples.stop] for kept in self._kept]
+
+    def _require(self, numbers: Array) -> None:
+        """Computes the values of samples that are not cached yet."""
+        self._found += len(numbers)
+        for number in numbers:
+            if not self._there[number]:
+                self._compute(self._neighbours(int(number)))
+                self._found = len(self._there) if self._there.all() else 0
+        if self._found >= len(self._there):
+            self._idle.clear()
 
     def _neighbours(self, number: int) -> range:
         """Returns the samples that are computed together with a sample."""

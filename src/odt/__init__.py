@@ -48,6 +48,8 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.model import read_training_info as read_training_info
     from odt.model import write_circle_plus as write_circle_plus
     from odt.optimizers import *  # noqa: F403 - a class for each row of kernels/optimizers
+    from odt.personalization import Personalization as Personalization
+    from odt.personalization import personalize as personalize
     from odt.planning import CheckResult as CheckResult
     from odt.planning import MemoryForecast as MemoryForecast
     from odt.planning import check as check
@@ -114,6 +116,8 @@ PUBLIC = {
     "LambdaCallback": "odt.callbacks",
     "RateTest": "odt.rate_test",
     "Teacher": "odt.teacher",
+    "personalize": "odt.personalization",
+    "Personalization": "odt.personalization",
     "DataSet": "odt.data",
     "Arrays": "odt.weights",
     "plan": "odt.planning",

@@ -15,6 +15,9 @@ PYTHON = sorted(p.name for p in (ROOT / "examples").glob("*.py"))
 SHELL = sorted(p.name for p in (ROOT / "examples").glob("*.sh") if p.name != "demo.sh")
 
 
+PERSONALIZE = sorted(p.name for p in (ROOT / "examples/personalize").glob("*.py"))
+
+
 def run(*arguments: str | Path) -> str:
     """Runs a command in the project's folder where this Python and its odt come first."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -49,3 +52,13 @@ def test_python_example(name: str, tmp_path: Path) -> None:
         if a.data is not None and b.data is not None and (a.data != b.data).any()
     ]
     assert len(changed) == 8, "all weights train"
+
+
+@pytest.mark.parametrize("name", PERSONALIZE)
+def test_personalization_example(name: str, tmp_path: Path) -> None:
+    source, target = tmp_path / "seven.tflite", tmp_path / "personal.tflite"
+    run(*MAKE_MODEL[:-2], "7", "-o", source, "--seed", "1")
+    printed = run("python", f"examples/personalize/{name}", source, target, "1")
+    assert float(printed.splitlines()[-1].rpartition(" ")[2]) > 0.65, "the accuracy of ten classes"
+    graph = read_model(str(target)).graph
+    assert graph.tensors[graph.outputs[0]].spec.shape == (1, 10)

@@ -1,0 +1,190 @@
+"""Personalize a classifier: learn from a few samples without forgetting, add classes."""
+
+from typing import Any
+
+import click
+
+import odt
+from odt.cli.options.new_data import new_data_options, open_recorded, record_for, refuse_both
+from odt.cli.options.sections import DATA, EXPORT, OPTIMIZER, VALIDATION, Command, option
+from odt.cli.options.shared import budget_option, data_options, given, model_argument
+from odt.cli.options.types import Size
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.cli.output.training_log import warnings_as_lines
+from odt.core.datasets.new_data import new_samples
+from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.reader import Model, read_model
+from odt.core.recipe.prepare import Request, prepare
+from odt.core.training.exemplars import SAMPLINGS
+from odt.errors import OdtError
+
+REPLAY = "Stored features"
+EXAMPLES = (
+    "odt personalize model.tflite --source training-photos/ --epochs 0   # before it is shipped",
+    "odt personalize model.tflite --source new-photos/                   # on the device",
+)
+
+
+@click.command(cls=Command, examples=EXAMPLES)
+@model_argument
+@data_options
+@new_data_options
+@option(
+    DATA,
+    "--classes",
+    metavar="NAMES",
+    help="Names of the classes by label, separated by commas.  [default: those beside the data "
+    "file, or the folders of --source]",
+)
+@option(
+    DATA,
+    "--epochs",
+    type=click.IntRange(0),
+    default=15,
+    show_default=True,
+    help="Number of epochs; 0 only stores features of the samples.",
+)
+@option(
+    DATA,
+    "--batch-size",
+    type=click.IntRange(1, 2**31 - 1),
+    default=32,
+    show_default=True,
+    help="Batch size: samples per step.",
+)
+@option(
+    DATA,
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Random seed of held-back samples, of the reservoir and of the order.",
+)
+@option(
+    OPTIMIZER,
+    "--learning-rate",
+    "--lr",
+    type=float,
+    default=1e-3,
+    show_default=True,
+    help="Learning rate of Adam.",
+)
+@budget_option
+@option(
+    VALIDATION,
+    "--held-back",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.2,
+    show_default=True,
+    help="Fraction of the new samples of each class that do not train and decide whether the new "
+    "model is written; 0 for none.",
+)
+@option(
+    VALIDATION,
+    "--forgetting",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Fall of the accuracy on the stored samples up to which the new model is written.",
+)
+@option(
+    REPLAY,
+    "--store",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of the stored features.  [default: the model's name with .features.npz]",
+)
+@option(
+    REPLAY,
+    "--samples-per-class",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Number of samples of each class to store, at most.",
+)
+@option(
+    REPLAY,
+    "--store-bytes",
+    type=Size(),
+    default="1MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Size of the file, at most.",
+)
+@option(
+    REPLAY,
+    "--sampling",
+    type=click.Choice(SAMPLINGS),
+    default=SAMPLINGS[0],
+    show_default=True,
+    help="reservoir: a random sample of all that were ever seen. herding: those whose mean is "
+    "closest to the mean of all.",
+)
+@option(
+    EXPORT,
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of the new model.  [default: MODEL is replaced]",
+)
+def command(
+    model: str,
+    load_input: str | None,
+    load_expected: str | None,
+    source: str | None,
+    as_record: str | None,
+    classes: str | None,
+    store: str | None,
+    output: str | None,
+    **options: Any,
+) -> None:
+    """Train the last layer of MODEL, a classifier, on a few new samples, and add new classes to it.
+
+    Features of some samples of each class are stored next to MODEL and train together with the new
+    samples, so that the model does not forget. MODEL is replaced only if the new model is better on
+    the samples that are held back. Make the store from training data, with --epochs 0, before the
+    model goes to a device.
+    """
+    refuse_both(source, load_input or load_expected, as_record)
+    read = {"--load-input": load_input, "--load-expected": load_expected, "--source": source}
+    check_outputs({"--output": output, "--store": store}, {**read, "MODEL": model}, [REPLACES])
+    if output is not None:
+        extension_of("--output", output, FORMATS)
+    file = read_model(model)
+    names = None if classes is None else tuple(name.strip() for name in classes.split(","))
+    samples: Any
+    if source is not None:
+        samples, names = _from_source(file, source, as_record, names)
+    else:
+        inputs = given("--load-input or --source", load_input, "the new samples")
+        samples = odt.DataSet(inputs, given("--load-expected", load_expected, "their classes"))
+    with warnings_as_lines():
+        result = odt.personalize(
+            odt.Model(file), samples, classes=names, store=store, out=output, **options
+        )
+    click.echo(str(result))
+
+
+REPLACES = ("--output", "MODEL")
+
+
+def _from_source(
+    model: Model, source: str, as_record: str | None, names: tuple[str, ...] | None
+) -> tuple[Any, tuple[str, ...]]:
+    """Opens a folder of samples with a folder for each class; its classes may be new ones."""
+    record = record_for(model, as_record)
+    found = open_recorded(source, record, new_classes=True)
+    part, *others = found.parts.values()
+    if found.faults:
+        raise OdtError(f"--source {source}: {found.faults[0]}.")
+    if others or part.labels is None or not found.classes:
+        got = ", ".join(found.parts) if others else "none"
+        raise OdtError(
+            f"--source {source}: must have a folder for each class, but has {got}. Make data files "
+            "with odt gen-datafile for others."
+        )
+    recipe = prepare(lower_model(model), Request(loss="categorical_crossentropy"))
+    data = new_samples(found, record, recipe.samples.input_specs)
+    return (data, part.labels), names or found.classes

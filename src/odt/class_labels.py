@@ -1,0 +1,127 @@
+"""Classes of samples, matched by name with the classes of a model."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.core.data.columns import open_columns
+from odt.core.datasets.statistics import open_any
+from odt.core.storage.reading import listed, reading
+from odt.dataclass import dataclass
+from odt.errors import DataError, OptionError
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Classes of samples.
+
+    Attributes:
+        labels: number of the class of each sample (N,).
+        names: names of the classes by number; empty if the numbers are those of the model.
+    """
+
+    labels: Array
+    names: tuple[str, ...] = ()
+
+
+def labels_of(y: Any, classes: Sequence[str] | None = None) -> Labelled:
+    """Reads the classes of samples.
+
+    Args:
+        y: labels (N,), class names (N,), one-hot rows (N, C), or the path of a data file with one
+            of these.
+        classes: names of the classes by label or column. Default: those of the file, if any.
+
+    Raises:
+        DataError: if the values are no classes.
+        OptionError: if there are fewer names than classes.
+    """
+    names = tuple(classes or ())
+    if isinstance(y, str | os.PathLike):
+        where, (rows, found) = os.fspath(y), _read(os.fspath(y))
+        names = names or found
+    else:
+        where = "y"
+        with reading(where, "must be an array of classes"):
+            rows = np.asarray(y)
+    if rows.ndim == 1 and rows.dtype.kind in "UTO" and all(isinstance(n, str) for n in rows):
+        known = names or tuple(dict.fromkeys(map(str, rows)))
+        numbers = {name: k for k, name in enumerate(known)}
+        missing = [str(n) for n in dict.fromkeys(rows) if n not in numbers]
+        if missing:
+            raise DataError(f"{where}: must hold names in `classes=`, but got {listed(missing)}.")
+        return Labelled(np.array([numbers[str(n)] for n in rows], np.intp), known)
+    labels = _numbers(where, rows)
+    if not len(labels):
+        raise DataError(f"{where}: must hold samples, but holds none.")
+    if names and labels.max() >= len(names):
+        rule = f"must name all {labels.max() + 1} classes of the samples"
+        raise OptionError("classes", rule, listed(names))
+    return Labelled(labels, names)
+
+
+def _read(path: str) -> tuple[Array, tuple[str, ...]]:
+    """Reads all targets of a file, and the class names beside it."""
+    columns, sidecar = open_any(path)
+    if len(columns) != 1:
+        raise DataError(f"{path}: must hold one array of classes, but holds {len(columns)}.")
+    (column,) = open_columns(path, [columns[0].spec], "expected output")
+    rows = np.empty((column.length, *column.spec.shape), column.spec.dtype)
+    column.read(slice(0, column.length), rows.reshape(column.length, -1))
+    return rows, sidecar.classes if sidecar else ()
+
+
+def _numbers(where: str, rows: Array) -> Array:
+    """Returns the labels (N,) of labels or one-hot rows."""
+    if rows.dtype.kind not in "iubf" or rows.ndim not in (1, 2):
+        raise DataError(
+            f"{where}: must be labels (N,), class names (N,) or one-hot rows (N, C), but got "
+            f"{rows.shape} {rows.dtype}."
+        )
+    if rows.ndim == 2 and rows.shape[1] > 1:
+        if not (np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all()):
+            raise DataError(f"{where}: rows must be one-hot, but got other values.")
+        return np.asarray(rows.argmax(axis=1))
+    labels = rows.reshape(-1)
+    if not ((labels >= 0) & (labels == np.floor(labels)) & (labels < 2**31)).all():
+        raise DataError(f"{where}: labels must be whole numbers of at least 0, but got others.")
+    return labels.astype(np.intp)
+
+
+def match_classes(given: Labelled, known: Sequence[str], count: int) -> Labelled:
+    """Numbers the classes of samples as a model does; new ones follow the model's.
+
+    Args:
+        given: classes of the samples.
+        known: names of the model's classes; empty if they are not known.
+        count: number of classes of the model.
+
+    Returns:
+        The labels, and the names of all classes, with numbers for unknown names.
+
+    Raises:
+        DataError: if a new class has no samples.
+        OptionError: if samples have names, but those of the model's classes are not known.
+    """
+    if not given.names:
+        names = [*(known or map(str, range(count)))]
+        empty = sorted(set(range(count, given.labels.max() + 1)) - set(given.labels.tolist()))
+        if empty:
+            raise DataError(
+                f"y: new classes must have samples, but {listed(empty)} of the classes above "
+                f"{count - 1}, the model's last, have none."
+            )
+        more = range(count, given.labels.max() + 1)
+        return Labelled(given.labels, (*names, *map(str, more)))
+    if not known and len(given.names) < count:
+        rule = f"must begin with the {count} classes of the model, whose names are not known"
+        raise OptionError("classes", rule, listed(given.names), "Give them once, or give labels.")
+    known = known or given.names[:count]
+    occurring = [given.names[k] for k in np.unique(given.labels)]
+    names = [*known, *(n for n in occurring if n not in known)]
+    numbers = np.array([names.index(n) if n in names else 0 for n in given.names], np.intp)
+    return Labelled(numbers[given.labels], tuple(names))

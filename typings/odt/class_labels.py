@@ -1,0 +1,1 @@
+../../src/odt/class_labels.py
