@@ -8,7 +8,7 @@
    `depth_stride`; in y it begins at column to[j]. `lanes` of each vector are stored. */
 typedef struct {
   const float *b;
-  int64_t depth_stride, at[NR], to[NR];
+  int64_t depth_stride, at[MAX_NR], to[MAX_NR];
   int lanes;
 } F(block_of_columns);
 
@@ -17,20 +17,16 @@ INLINE void F(matmul_tile)(const matmul_shape *g, const float *a, const F(block_
                            float *y, int m, int n) {
   F(tile) sums;
   const float *b = c->b;
+  const int64_t *at = c->at;
   F(tile_clear)(sums, m, n);
   for (int64_t k = 0; k < g->depth; k++, a += g->left_depth_stride, b += c->depth_stride)
-    TILE_ADD_PRODUCT(sums, m, n, a[i * g->left_row_stride], b, c->at);
-#pragma GCC unroll 8
-  for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++) {
-      float *to = y + i * g->columns + c->to[j], part[LANES];
-      if (c->lanes == LANES) F(store)(to, sums[i][j]);
-      else {
-        F(store)(part, sums[i][j]);
-        for (int l = 0; l < c->lanes; l++) to[l] = part[l];
-      }
-    }
+    TILE_ADD_PRODUCT(sums, m, n, a[i * g->left_row_stride], b, at);
+  if (c->lanes == LANES) F(tile_store)(sums, y, g->columns, c->to, m, n);
+  else { /* one vector */ float part[MAX_MR][LANES];
+    UNROLL(i, m, F(store)(part[i], sums[i][0]));
+    for (int i = 0; i < m; i++)
+      for (int l = 0; l < c->lanes; l++) y[i * g->columns + l] = part[i][l];
+  }
 }
 
 #define MATMUL_TILE(name, m, n)                                                               \

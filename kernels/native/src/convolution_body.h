@@ -11,7 +11,7 @@ typedef struct {
   float lo, hi;
 } F(epilogue);
 
-static __attribute__((noinline)) void F(epilogue_narrow)(float part[2 * MR][LANES], int m, float *y,
+static __attribute__((noinline)) void F(epilogue_narrow)(float part[MAX_MR][LANES], int m, float *y,
                                                          const int64_t *out, int lanes,
                                                          const F(epilogue) * e) {
   for (int i = 0; i < m; i++)
@@ -24,6 +24,13 @@ static __attribute__((noinline)) void F(epilogue_narrow)(float part[2 * MR][LANE
     }
 }
 
+INLINE void F(store_result)(float *y, int64_t at, int64_t unit, F(vec) v, const F(epilogue) * e) {
+  if (e->bias) v += F(load)(e->bias + unit);
+  if (e->clamp) v = F(clamp)(v, e->lo, e->hi);
+  if (e->relu_mask) v = F(relu_masked)(v, F(load)(e->relu_mask + at), e->lo, e->hi);
+  F(store)(y + at, v);
+}
+
 /* Computes the results of m pixels and n vectors of units. */
 INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
                               const float *const *w, int64_t depth_stride, const int64_t *at, int m,
@@ -32,29 +39,18 @@ INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
   F(tile) sums;
   F(tile_clear)(sums, m, n);
   for (int t = 0; t < taps; t++) {
-    const float *x[2 * MR], *b = w[t];
-    for (int i = 0; i < m; i++) x[i] = in[t * PIXELS + i];
+    const float *x[MAX_MR], *b = w[t];
+    UNROLL(i, m, x[i] = in[t * PIXELS + i]);
     for (int64_t k = 0; k < depth; k++, b += depth_stride)
       TILE_ADD_PRODUCT(sums, m, n, x[i][k], b, at);
   }
   if (lanes < LANES) { /* fewer units than lanes */
-    float part[2 * MR][LANES];
-#pragma GCC unroll 16
-    for (int i = 0; i < m; i++) F(store)(part[i], sums[i][0]);
+    float part[MAX_MR][LANES];
+    UNROLL(i, m, F(store)(part[i], sums[i][0]));
     F(epilogue_narrow)(part, m, y, out, lanes, e);
     return;
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < m; i++)
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++) {
-      F(vec) v = sums[i][j];
-      if (e->bias) v += F(load)(e->bias + unit[j]);
-      if (e->clamp) v = F(clamp)(v, e->lo, e->hi);
-      if (e->relu_mask)
-        v = F(relu_masked)(v, F(load)(e->relu_mask + out[i] + unit[j]), e->lo, e->hi);
-      F(store)(y + out[i] + unit[j], v);
-    }
+  UNROLL(i, m, UNROLL(j, n, F(store_result)(y, out[i] + unit[j], unit[j], sums[i][j], e)));
 }
 
 #define CORRELATE_TILE(n, m)                                                                      \
@@ -100,7 +96,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;
   const float *in[MAX_TAPS * PIXELS], *taps[MAX_TAPS];
-  int64_t out[PIXELS], at[NR], unit[NR];
+  int64_t out[PIXELS], at[MAX_NR], unit[MAX_NR];
   int64_t count = g->taps_h * g->taps_w, vectors = (g->units + LANES - 1) / LANES;
   int64_t begin_at = 0, end_at = vectors;
   int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0;
@@ -180,7 +176,7 @@ static void F(add_filter_tiles)(int pixels, const float *const *in, const float 
                                 int64_t unit_step, int padded, int first) {
   int64_t vectors = (size + LANES - 1) / LANES;
   for (int64_t j = 0, n; j < vectors; j += n) {
-    int64_t left = vectors - j, at[NR], to[NR];
+    int64_t left = vectors - j, at[MAX_NR], to[MAX_NR];
     n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
     for (int i = 0; i < n; i++) {
       at[i] = F(vector_start)(j + i, size);

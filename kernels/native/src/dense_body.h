@@ -2,36 +2,30 @@
 
 #include "vectors.h"
 
+#include "tile.h"
+
 /* y[r][u] = x[r] · w[u] for m rows and n units, with vectors along the depth, so that w is not
    packed. */
 INLINE void F(dense_tile)(const float *x, const float *w, const float *bias, float *y,
                           int64_t depth, int64_t units, int m, int n, int64_t clamp, float lo,
                           float hi) {
-  F(vec) acc[ROWS][UNITS];
+  F(tile) sums;
   int64_t full_depth = depth / LANES * LANES;
-#pragma GCC unroll 8
-  for (int r = 0; r < m; r++)
-#pragma GCC unroll 8
-    for (int u = 0; u < n; u++) acc[r][u] = (F(vec)){0};
+  F(tile_clear)(sums, m, n);
   for (int64_t k = 0; k < full_depth; k += LANES) {
-    F(vec) v[UNITS];
-#pragma GCC unroll 8
-    for (int u = 0; u < n; u++) v[u] = F(load)(w + u * depth + k);
-#pragma GCC unroll 8
-    for (int r = 0; r < m; r++) {
-      F(vec) a = F(load)(x + r * depth + k);
-#pragma GCC unroll 8
-      for (int u = 0; u < n; u++) acc[r][u] += a * v[u];
-    }
+    F(vec) a[MAX_MR];
+    UNROLL(i, m, a[i] = F(load)(x + i * depth + k));
+    UNROLL(j, n, F(vec) v = F(load)(w + j * depth + k);
+           UNROLL(i, m, sums[i][j] += a[i] * v; KEEP(sums[i][j])));
   }
-#pragma GCC unroll 8
-  for (int r = 0; r < m; r++)
-#pragma GCC unroll 8
-    for (int u = 0; u < n; u++) {
-      float s = F(reduce_add)(acc[r][u]) + (bias ? bias[u] : 0);
-      for (int64_t k = full_depth; k < depth; k++) s += x[r * depth + k] * w[u * depth + k];
+  float dots[MAX_MR][MAX_MR];
+  UNROLL(i, m, UNROLL(j, n, dots[i][j] = F(reduce_add)(sums[i][j])));
+  for (int i = 0; i < m; i++)
+    for (int j = 0; j < n; j++) {
+      float s = dots[i][j] + (bias ? bias[j] : 0);
+      for (int64_t k = full_depth; k < depth; k++) s += x[i * depth + k] * w[j * depth + k];
       if (clamp) s = s < lo ? lo : s > hi ? hi : s;
-      y[r * units + u] = s;
+      y[i * units + j] = s;
     }
 }
 

@@ -1,5 +1,6 @@
 /* Depthwise convolution, with vectors along the channels. */
 
+#include "loops.h"
 #include "window_walk.h"
 
 static float zero_border[MAX_DEPTH];

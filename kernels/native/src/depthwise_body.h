@@ -69,16 +69,13 @@ void F(depthwise)(const float *x, const float *w, const float *bias, const float
 /* dw of n taps for one vector of channels. */
 INLINE void F(depthwise_filter_taps)(int pixels, int n, const float *const *in, const float *dy,
                                      int64_t depth, int64_t at, float *const *dw, int first) {
-  F(vec) acc[9];
-#pragma GCC unroll 9
-  for (int t = 0; t < n; t++) acc[t] = first ? (F(vec)){0} : F(load)(dw[t]);
+  F(vec) acc[16];
+  UNROLL(t, n, acc[t] = first ? (F(vec)){0} : F(load)(dw[t]));
   for (int p = 0; p < pixels; p++) {
     F(vec) d = F(load)(dy + p * depth + at);
-#pragma GCC unroll 9
-    for (int t = 0; t < n; t++) acc[t] += d * F(load)(in[t * PIXELS + p] + at);
+    UNROLL(t, n, acc[t] += d * F(load)(in[t * PIXELS + p] + at));
   }
-#pragma GCC unroll 9
-  for (int t = 0; t < n; t++) F(store)(dw[t], acc[t]);
+  UNROLL(t, n, F(store)(dw[t], acc[t]));
 }
 
 typedef struct {

@@ -4,7 +4,7 @@
 
    For the body: F(name) is the name with that suffix, LANES the number of floats in a vector
    register. MR × NR and ROWS × UNITS are the accumulators of a product, which must fit into
-   registers together with NR or UNITS vectors of weights and one of x. */
+   registers together with NR or ROWS vectors of one operand and one of the other. */
 
 #include "abi.h"
 #include "target.h"

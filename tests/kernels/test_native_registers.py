@@ -1,0 +1,64 @@
+"""Every compiler keeps the accumulators of products in registers during the inner loops."""
+
+import platform
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+SOURCES = ROOT / "kernels/native/src"
+COMPILERS = [n for n in ("gcc", "clang", "clang-14", "clang-19") if shutil.which(n)]
+FULL_TILES = {  # source: functions whose inner loops are full register tiles
+    "convolution.c": r"(correlate_tile|filter_rows|filter_wide)\d",
+    "dense.c": r"dense_tile_full",
+    "batch_matmul.c": r"matmul_rows\d",
+}
+MULTIPLY_ADD = re.compile(r"vfmadd|v?mulps|fmla")
+VECTOR_STORE = re.compile(r"v?mov[au]p[sd]\w*\s+%[xyz]mm\d+, .*\(|st[pr]\s+q\d")
+
+
+def inner_loops(assembly: str, name: str) -> list[list[str]]:
+    """The instructions of every innermost loop of the functions whose names match."""
+    loops: list[list[str]] = []
+    assembly = re.sub(r"\s*(#|//).*", "", assembly)
+    for body in re.split(r"^(?=\w[\w.]*:$)", assembly, flags=re.MULTILINE):
+        if not re.match(name, body):
+            continue
+        lines = [x.strip() for x in body.split("\n")]
+        labels = {x[:-1]: k for k, x in enumerate(lines) if re.fullmatch(r"\.L\w+:", x)}
+        ends = [
+            (labels[m[1]], k)
+            for k, x in enumerate(lines)
+            if (m := re.match(r"(?:j|b|cb|tb)[\w.]*\s.*?(\.L\w+)", x)) and labels.get(m[1], k) < k
+        ]
+        loops += [
+            lines[a:b]
+            for a, b in ends
+            if not any((a, b) != o and a <= o[0] and o[1] <= b for o in ends)
+        ]
+    return loops
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "aarch64") or not COMPILERS,
+    reason="the instructions of x86-64 and aarch64 are known, and a compiler is needed",
+)
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("source", FULL_TILES)
+def test_no_inner_loop_of_a_tile_stores_a_vector(
+    source: str, compiler: str, tmp_path: Path
+) -> None:
+    """A vector that a loop of sums stores is an accumulator that found no register."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (module,) = settings["tool"]["setuptools"]["ext-modules"]
+    out = tmp_path / "out.s"
+    options = (*module["extra-compile-args"], "-fPIC", "-S", "-o", out)
+    subprocess.run([compiler, *options, SOURCES / source], check=True, capture_output=True)
+    loops = inner_loops(out.read_text(encoding="utf-8"), FULL_TILES[source])
+    loops = [x for x in loops if sum(bool(MULTIPLY_ADD.match(i)) for i in x) >= 8]
+    assert loops, "no loop multiplies"
+    assert not [i for x in loops for i in x if VECTOR_STORE.match(i)]
