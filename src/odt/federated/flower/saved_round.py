@@ -3,7 +3,7 @@
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +33,14 @@ class SavedRound:
         tensors: the global model: what trains, by name.
         strategy: arrays and numbers of the strategy, by name.
         accountant: state of Flower's privacy accountant; None for none.
+        noise: noise multipliers of all releases so far, for differential privacy.
     """
 
     round: int
     tensors: Tensors
     strategy: Mapping[str, Any]
     accountant: Any = None
+    noise: Sequence[float] = ()
 
     def write(self, path: str) -> None:
         """Writes the file; it appears complete or not at all.
@@ -46,7 +48,8 @@ class SavedRound:
         Raises:
             OdtError: if the file cannot be written.
         """
-        header = json.dumps({"round": self.round, "accountant": self.accountant})
+        values = {"round": self.round, "accountant": self.accountant, "noise": list(self.noise)}
+        header = json.dumps(values)
         arrays = {TENSOR + name: a for name, a in self.tensors.items()}
         arrays |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
         buffer = io.BytesIO()
@@ -72,19 +75,23 @@ class SavedRound:
                 arrays = {name: file[name] for name in file.files}
             header = json.loads(str(arrays.pop(HEADER)))
             last, accountant = int(header["round"]), header["accountant"]
+            noise = tuple(float(value) for value in header["noise"])
         tensors = _part(arrays, TENSOR)
         check_tensors(tensors, expected, path, "Delete the file to begin with round 1.")
         ordered = {name: tensors[name] for name in expected}
-        return cls(last, ordered, _part(arrays, STRATEGY), accountant)
+        return cls(last, ordered, _part(arrays, STRATEGY), accountant, noise)
 
 
-def saved_round(number: int, tensors: Tensors, strategy: "Strategy") -> SavedRound:
+def saved_round(
+    number: int, tensors: Tensors, strategy: "Strategy", noise: Sequence[float] = ()
+) -> SavedRound:
     """Returns what must be saved after a round.
 
     Args:
         number: number of the round.
         tensors: the global model.
         strategy: Flower's strategy, which can wrap another one.
+        noise: noise multipliers of all releases so far.
     """
     values: dict[str, Any] = {}
     accountant = None
@@ -98,7 +105,7 @@ def saved_round(number: int, tensors: Tensors, strategy: "Strategy") -> SavedRou
             values[f"{depth}:{NORM}:"] = float(getattr(part, NORM))
         if getattr(part, "accountant", None) is not None:
             accountant = part.accountant.state_dict()
-    return SavedRound(number, tensors, values, accountant)
+    return SavedRound(number, tensors, values, accountant, noise)
 
 
 def restore(saved: SavedRound, strategy: "Strategy") -> None:

@@ -18,9 +18,11 @@ from odt.errors import DataError, OdtError, OptionError
 from odt.federated.checks import check_tensors
 from odt.federated.flower import saved_round
 from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
+from odt.federated.flower.noise import is_private, noise_multipliers
 from odt.federated.flower.records import SAMPLES, to_record
 from odt.federated.flower.saved_round import SavedRound
 from odt.federated.flower.settings import ServerSettings, trainer_of
+from odt.federated.privacy import composed_loss
 from odt.federated.tensors import load_tensors, tensors_of
 
 CLIENTS_CLIP = (
@@ -65,6 +67,7 @@ class Federation:
     Attributes:
         tensors: the global model: what trains, by name.
         round: number of the last round that is complete.
+        noise: noise multipliers of all releases so far, for differential privacy.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Federation:
         )
         self._strategy, self._trainer = strategy, trainer
         self.tensors, self.round = tensors_of(trainer), 0
+        self.noise: list[float] = []
         self._judge = self._settings.judge(trainer)
         check_clipping(strategy, self._settings.payload)
 
@@ -85,6 +89,7 @@ class Federation:
         if saved_round.exists(settings.state):
             saved = SavedRound.read(settings.state, self.tensors)
             self.tensors, self.round = saved.tensors, saved.round
+            self.noise = list(saved.noise)
             saved_round.restore(saved, self._strategy)
             log().info(
                 "%s: goes on after round %d of %d.", settings.state, saved.round, settings.rounds
@@ -119,10 +124,14 @@ class Federation:
         trained, metrics = strategy.aggregate_train(number, replies)
         if trained is None or not self._apply(trained):
             words.append("the model is unchanged")
+        if trained is not None and is_private(strategy):
+            self.noise += noise_multipliers(strategy, used)
+            words.append(self._privacy())
         words += numbers(metrics)
         self.round = number
         if settings.state:
-            saved_round.saved_round(number, self.tensors, strategy).write(settings.state)
+            saved = saved_round.saved_round(number, self.tensors, strategy, self.noise)
+            saved.write(settings.state)
         arrays = to_record(self.tensors)
         messages = strategy.configure_evaluate(number, arrays, ConfigRecord(), grid)
         replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
@@ -130,6 +139,14 @@ class Federation:
         if self._judge is not None:
             words += numbers(self._judge.evaluate(self.tensors), "test ")
         log().info("%s", ", ".join(words))
+
+    def _privacy(self) -> str:
+        """Text of the loss of privacy so far."""
+        delta = self._settings.delta
+        try:
+            return f"epsilon {composed_loss(self.noise, delta=delta):.2f} at delta {delta:g}"
+        except OdtError as e:  # training does not need the accountant
+            return f"epsilon unknown ({e})"
 
     def _apply(self, record: ArrayRecord) -> bool:
         """Takes the strategy's arrays as the global model, unless a value is not finite."""

@@ -12,6 +12,7 @@ from odt.errors import OptionError
 from odt.federated.client import Client
 from odt.federated.flower.records import PARTITION
 from odt.federated.payloads import check_kind
+from odt.federated.privacy import DELTA
 
 # Settings that are arguments of odt.Trainer, with "-" for "_".
 TRAINER = (
@@ -22,7 +23,7 @@ SELECTION = ("last", "select", "freeze")  # what trains
 DATA = ("input", "expected")  # paths of data files
 CLIENT = ("epochs", "seed")
 SERVER = (
-    *("rounds", "clients", "payload", "norm-bound", "timeout", "state", "out"),
+    *("rounds", "clients", "payload", "norm-bound", "timeout", "state", "out", "delta"),
     *("test-input", "test-expected"),
 )
 KEYS = ("model", *TRAINER, *SELECTION, *DATA, *CLIENT, *SERVER)
@@ -105,6 +106,7 @@ class ServerSettings:
         timeout: seconds after which a round goes on without the clients that did not answer.
         state: path of the state file; empty for none.
         out: path of the trained model; empty for none.
+        delta: δ of the loss of differential privacy that the log reports.
         test: paths of inputs and targets on which the global model is evaluated; empty for none.
     """
 
@@ -115,6 +117,7 @@ class ServerSettings:
     timeout: float
     state: str
     out: str
+    delta: float
     test: tuple[str, str] | None
 
     @classmethod
@@ -139,6 +142,7 @@ class ServerSettings:
             timeout=float(settings.get("timeout", 3600)),
             state=str(settings.get("state", "")),
             out=str(settings.get("out", "")),
+            delta=float(settings.get("delta", DELTA)),
             test=(str(test), str(needed(settings, "test-expected"))) if test else None,
         )
 

@@ -1,0 +1,79 @@
+"""Loss of differential privacy, by the accountant of dp-accounting."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from odt.core.recipe.option_values import check_whole
+from odt.errors import OdtError, OptionError
+
+DELTA = 1e-5
+
+
+def privacy_loss(
+    rounds: int, noise_multiplier: float, *, sampling_rate: float = 1.0, delta: float = DELTA
+) -> float:
+    """Returns ε of the (ε, δ)-differential privacy of a federation.
+
+    A round is a Gaussian mechanism; rounds are composed as Rényi differential privacy, of which the
+    best bound is taken. Neighbours are federations with and without one client. Needs
+    `pip install 'odt[privacy]'`. Source: Mironov, Rényi Differential Privacy (2017); Mironov et
+    al., Rényi Differential Privacy of the Sampled Gaussian Mechanism (2019).
+
+    Args:
+        rounds: number of rounds.
+        noise_multiplier: standard deviation of the noise in the sum of updates, divided by the norm
+            to which each update is clipped.
+        sampling_rate: probability with which each client takes part in a round. Below 1 the result
+            holds only if clients are drawn independently; strategies of Flower draw a fixed number,
+            so give 1 for them.
+        delta: δ, less than 1 / clients.
+
+    Raises:
+        OptionError: if an argument is out of range.
+        OdtError: if dp-accounting is not installed.
+    """
+    check_whole("rounds", rounds, 0)
+    return composed_loss([noise_multiplier] * rounds, sampling_rate=sampling_rate, delta=delta)
+
+
+def composed_loss(
+    noise_multipliers: Sequence[float], *, sampling_rate: float = 1.0, delta: float = DELTA
+) -> float:
+    """Returns ε of Gaussian mechanisms with noise of different strength.
+
+    Args:
+        noise_multipliers: noise multiplier of each mechanism; 0 for none.
+        sampling_rate: as in `privacy_loss`.
+        delta: as in `privacy_loss`.
+
+    Raises:
+        OptionError: if an argument is out of range.
+        OdtError: if dp-accounting is not installed.
+    """
+    for multiplier in noise_multipliers:
+        if not multiplier >= 0:
+            raise OptionError("noise_multiplier", "must be at least 0", multiplier)
+    if not 0 < sampling_rate <= 1:
+        raise OptionError("sampling_rate", "must be above 0 and at most 1", sampling_rate)
+    if not 0 < delta < 1:
+        raise OptionError("delta", "must be above 0 and below 1", delta)
+    try:
+        from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
+        from dp_accounting.rdp import RdpAccountant
+    except ModuleNotFoundError:
+        raise OdtError(
+            "privacy_loss: dp-accounting must be installed, but is not. Install it with "
+            "pip install 'odt[privacy]'."
+        ) from None
+    if not noise_multipliers:
+        return 0.0
+    if min(noise_multipliers) == 0:
+        return math.inf
+    accountant = RdpAccountant()
+    for multiplier, count in Counter(noise_multipliers).items():
+        event = GaussianDpEvent(multiplier)
+        if sampling_rate < 1:
+            event = PoissonSampledDpEvent(sampling_rate, event)
+        accountant.compose(event, count)
+    return float(accountant.get_epsilon(delta))

@@ -1,0 +1,130 @@
+"""Loss of differential privacy against formulas and published figures."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideAdaptiveClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAvg,
+    FedMedian,
+)
+from support.flower_party import CLIENTS, SIZES, run
+
+from odt.errors import OptionError
+from odt.federated.flower.checked_grid import EQUAL
+from odt.federated.privacy import composed_loss, privacy_loss
+
+
+def test_one_gaussian_mechanism_is_above_its_exact_loss_and_near() -> None:
+    def delta_of(epsilon: float, z: float) -> float:
+        """Balle and Wang, Improving the Gaussian Mechanism (2018), theorem 5."""
+
+        def phi(x: float) -> float:
+            return math.erfc(-x / math.sqrt(2)) / 2
+
+        a, b = 1 / (2 * z), epsilon * z
+        return phi(a - b) - math.exp(epsilon) * phi(-a - b)
+
+    for z in (0.7, 1.0, 2.0, 5.0):
+        epsilon = privacy_loss(1, z, delta=1e-5)
+        assert delta_of(epsilon, z) <= 1e-5
+        assert delta_of(0.85 * epsilon, z) > 1e-5
+
+
+def test_rounds_compose_as_in_the_formula_of_renyi_privacy() -> None:
+    # Mironov (2017), proposition 3: ε(δ) ≤ min over α of T α / 2σ² + log(1/δ) / (α - 1).
+    orders = np.linspace(1.01, 100, 5000)
+    bound = (50 * orders / (2 * 4.0**2) + math.log(1e5) / (orders - 1)).min()
+    assert 0.85 * bound < privacy_loss(50, 4.0, delta=1e-5) <= bound
+    assert composed_loss([4.0] * 50) == pytest.approx(privacy_loss(50, 4.0))
+    assert privacy_loss(0, 1.0) == 0
+    assert composed_loss([1.0, 0.0]) == math.inf
+
+
+def test_sampling_amplifies_as_published() -> None:
+    # McMahan et al., A General Approach to Adding Differential Privacy (2018), and the tutorial of
+    # TensorFlow Privacy: 60,000 samples in batches of 256, noise 1.1, 60 epochs: ε = 2.6 to 3.0.
+    epsilon = privacy_loss(60 * 60_000 // 256, 1.1, sampling_rate=256 / 60_000, delta=1e-5)
+    assert 2.5 < epsilon < 3.01
+    assert epsilon < privacy_loss(60 * 60_000 // 256, 1.1, delta=1e-5) / 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"noise_multiplier": -1.0}, "noise_multiplier=.: must be at least 0"),
+        ({"sampling_rate": 0.0}, "sampling_rate=.: must be above 0"),
+        ({"delta": 1.0}, "delta=.: must be above 0 and below 1"),
+        ({"rounds": -1}, "rounds=.: must be"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        privacy_loss(**{"rounds": 1, "noise_multiplier": 1.0, **arguments})
+
+
+def fixed(inner: Any, kind: Any = DifferentialPrivacyServerSideFixedClipping) -> Any:
+    return kind(inner, noise_multiplier=2.0, clipping_norm=0.5, num_sampled_clients=CLIENTS)
+
+
+def epsilons(text: str) -> list[float]:
+    words = text.split("epsilon ")[1:]
+    return [float(word.split(" at delta 0.001")[0]) for word in words]
+
+
+def test_the_log_has_the_loss_after_each_round(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    equal = FedAvg(fraction_evaluate=0.0, weighted_by_key=EQUAL)
+    run(tmp_path, strategy=fixed(equal), delta=1e-3)
+    wanted = [privacy_loss(number, 2.0, delta=1e-3) for number in (1, 2, 3)]
+    assert epsilons(caplog.text) == [round(epsilon, 2) for epsilon in wanted]
+
+
+def test_a_client_with_more_samples_is_hidden_less(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path, strategy=fixed(FedAvg(fraction_evaluate=0.0)), delta=1e-3)
+    share = max(SIZES) / sum(SIZES)
+    wanted = privacy_loss(3, 2.0 / (CLIENTS * share), delta=1e-3)
+    assert epsilons(caplog.text)[-1] == round(wanted, 2) > privacy_loss(3, 2.0, delta=1e-3)
+
+
+def test_a_stopped_server_remembers_the_loss(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def strategy() -> Any:
+        return fixed(FedAvg(fraction_evaluate=0.0))
+
+    state = str(tmp_path / "state")
+    run(tmp_path, strategy=strategy(), rounds=2, state=state, delta=1e-3)
+    run(tmp_path, strategy=strategy(), rounds=3, state=state, delta=1e-3)
+    stopped = epsilons(caplog.text)
+    caplog.clear()
+    run(tmp_path, strategy=strategy(), delta=1e-3)
+    assert epsilons(caplog.text) == stopped
+
+
+def test_adaptive_clipping_pays_for_its_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    strategy = DifferentialPrivacyServerSideAdaptiveClipping(
+        FedAvg(fraction_evaluate=0.0, weighted_by_key=EQUAL),
+        noise_multiplier=1.0,
+        num_sampled_clients=CLIENTS,
+        clipped_count_stddev=3.0,
+    )
+    run(tmp_path, strategy=strategy, delta=1e-3, rounds=1)
+    (epsilon,) = epsilons(caplog.text)
+    assert epsilon > privacy_loss(1, strategy.noise_multiplier, delta=1e-3)
+
+
+def test_no_loss_is_stated_for_a_strategy_that_is_no_mean(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(tmp_path, strategy=fixed(FedMedian(fraction_evaluate=0.0)), rounds=1)
+    assert "epsilon inf" in caplog.text
