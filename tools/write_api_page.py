@@ -52,6 +52,7 @@ GROUPS = {
         "LambdaCallback",
     ),
     "Before training": ("plan", "MemoryForecast", "check", "CheckResult"),
+    "Federated learning": tuple(f"federated.{name}" for name in odt.federated.PUBLIC),
     "Errors and warnings": tuple(
         name for name, module in odt.PUBLIC.items() if module == "odt.errors"
     ),

@@ -7,8 +7,8 @@ import click
 
 from odt.cli.options.sections import Command
 from odt.cli.output.output_paths import check_outputs
-from odt.cli.output.png import new_figure, save_png
 from odt.cli.runs.chart import Chart, svg
+from odt.cli.runs.chart_png import draw_png
 from odt.cli.runs.run import Run, figure, is_run, points, read_run
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
@@ -121,19 +121,3 @@ def compared(runs: list[Run], metric: str | None) -> Chart:
     names = {metric or run.monitor for run in runs}
     lines = {str(run.path): points(run.rows, metric or run.monitor) for run in runs}
     return Chart(", ".join(sorted(names)), {name: line for name, line in lines.items() if line})
-
-
-def draw_png(chart: Chart, path: str) -> None:
-    """Writes a chart as PNG.
-
-    Raises:
-        OdtError: if matplotlib is not installed, or the file cannot be written.
-    """
-    figure = new_figure()
-    axes = figure.add_subplot()
-    for name, line in chart.lines.items():
-        axes.plot(*zip(*line, strict=True), label=name, marker=".")
-    axes.set_title(chart.title)
-    axes.set_xlabel(chart.x_label)
-    axes.legend(fontsize="small")
-    save_png(figure, path)

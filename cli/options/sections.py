@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+FEDERATION = "Federation"
 DATA = "Data"
 LOSS = "Loss and metrics"
 OPTIMIZER = "Optimizer"
@@ -18,8 +19,8 @@ EXPORT = "Checkpoints and export"
 RUNS = "Recipes and runs"
 ONE = "Samsung ONE's spellings"
 OTHER = "Other options"
-# Sections of `odt train`, the most used first.
-TRAINING = (DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
+# Sections of `odt train` and `odt fed simulate`, the most used first.
+TRAINING = (FEDERATION, DATA, LOSS, OPTIMIZER, SELECTION, MEMORY, VALIDATION, EXPORT, RUNS, ONE)
 GIVEN = f"{__name__}.given"  # in a context: name of a parameter → its value before conversion
 RECIPE = f"{__name__}.recipe"  # in a context: path of the recipe that --config has read
 

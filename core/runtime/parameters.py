@@ -67,6 +67,8 @@ class Parameters:
         step: number of updates made.
         mask_seed: random seed of the masks of dropout.
         average: tensor index → moving average of the weights; empty for none.
+        proximal_mu: factor μ of the proximal term μ / 2 ‖w − w₀‖² of the loss, where w₀ are the
+            values of the last `restart`; 0 for none. A norm that clips gradients leaves it out.
     """
 
     def __init__(
@@ -104,6 +106,9 @@ class Parameters:
         self._rates = dict(rates)
         self._ema = ema
         self.average = {i: aligned_copy(a) for i, a in self.tensors.items()} if ema else {}
+        self.proximal_mu = 0.0
+        self._anchors: dict[int, Array] = {}  # w₀
+        self._pulled: dict[int, Array] = {}  # gradients with the proximal term
         self._compiled: dict[int, Update] = {}
         rule = optimizer.rule if optimizer else None
         if optimizer and rule and rule.compiled and is_available():
@@ -126,6 +131,9 @@ class Parameters:
                 a.fill(0)
         self.step = 0
         self.reset_average()
+        if self.proximal_mu:
+            self._anchors = self.values()
+            self._pulled = self._pulled or {i: a.copy() for i, a in self._anchors.items()}
 
     def scratch(self) -> Array:
         """Allocates a thread's scratch memory for updates: the rule's, and a tile of a gradient."""
@@ -185,8 +193,17 @@ class Parameters:
                 np.copyto(a[here], b[here])
                 np.copyto(b[here], saved)
 
+    def _pull(self, i: int, gradient: Array) -> Array:
+        """Returns g + μ (w − w₀), in memory of its own."""
+        pulled = self._pulled[i]
+        np.subtract(self.trained[i], self._anchors[i], out=pulled)
+        np.multiply(pulled, self.proximal_mu, out=pulled)
+        return np.add(pulled, gradient.reshape(pulled.shape, copy=False), out=pulled)
+
     def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
+        if self.proximal_mu:
+            gradient, owned = self._pull(i, gradient), True
         rule = self.optimizer.rule
         rate = self.optimizer.rate(self.step) * self._rates.get(i, 1.0)
         if i in self._compiled:
@@ -213,6 +230,8 @@ class Parameters:
     def nbytes(self) -> int:
         """Bytes of the trained weights, including copies of rows."""
         copies = sum(self.trained[i].nbytes for i in self._rows)
+        if self.proximal_mu:
+            copies += 2 * sum(a.nbytes for a in self.trained.values())
         return sum(a.nbytes for a in self.tensors.values()) + copies
 
     @property

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # the tables below, for type checkers
     from odt import augment as augment
+    from odt import federated as federated
     from odt.callbacks import Callback as Callback
     from odt.callbacks import CSVLogger as CSVLogger
     from odt.callbacks import EarlyStopping as EarlyStopping
@@ -126,7 +127,7 @@ PUBLIC = {
     "CheckResult": "odt.planning",
 }
 
-MODULES = ("augment",)  # public names that are modules
+MODULES = ("augment", "federated")  # public names that are modules
 
 # All public names of these modules are odt's too: a class for each row of these folders of kernels.
 ROWS = ("odt.optimizers", "odt.losses")

@@ -21,6 +21,7 @@ def test_the_page_is_written_from_the_docstrings() -> None:
 def test_every_public_name_is_on_the_page() -> None:
     public = {*odt.PUBLIC, *optimizers.__all__, *losses.__all__}
     public |= {f"augment.{name}" for name in odt.augment.__all__}
+    public |= {f"federated.{name}" for name in odt.federated.PUBLIC}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(public)
     errors = set(GROUPS["Errors and warnings"])
     assert EXAMPLES.keys() >= public - errors

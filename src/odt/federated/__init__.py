@@ -10,13 +10,24 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.federated.checks import check_tensors as check_tensors
     from odt.federated.checks import check_update as check_update
     from odt.federated.client import Client as Client
+    from odt.federated.history import History as History
+    from odt.federated.history import Round as Round
+    from odt.federated.merging import merge as merge
     from odt.federated.payloads import PAYLOADS as PAYLOADS
     from odt.federated.payloads import broadcast as broadcast
     from odt.federated.payloads import decode as decode
     from odt.federated.payloads import encode as encode
     from odt.federated.payloads import received as received
+    from odt.federated.simulation import simulate as simulate
+    from odt.federated.strategies.fedadam import FedAdam as FedAdam
     from odt.federated.strategies.fedavg import FedAvg as FedAvg
+    from odt.federated.strategies.fedmedian import FedMedian as FedMedian
+    from odt.federated.strategies.fedprox import FedProx as FedProx
+    from odt.federated.strategies.fedyogi import FedYogi as FedYogi
+    from odt.federated.strategies.krum import Krum as Krum
     from odt.federated.strategies.strategy import Strategy as Strategy
+    from odt.federated.strategies.strategy_text import parse_strategy as parse_strategy
+    from odt.federated.strategies.trimmed_mean import TrimmedMean as TrimmedMean
     from odt.federated.tensors import load_tensors as load_tensors
     from odt.federated.tensors import tensors_of as tensors_of
     from odt.federated.update import Update as Update
@@ -27,6 +38,17 @@ PUBLIC = {
     "Update": "odt.federated.update",
     "Strategy": "odt.federated.strategies.strategy",
     "FedAvg": "odt.federated.strategies.fedavg",
+    "FedProx": "odt.federated.strategies.fedprox",
+    "FedAdam": "odt.federated.strategies.fedadam",
+    "FedYogi": "odt.federated.strategies.fedyogi",
+    "FedMedian": "odt.federated.strategies.fedmedian",
+    "TrimmedMean": "odt.federated.strategies.trimmed_mean",
+    "Krum": "odt.federated.strategies.krum",
+    "parse_strategy": "odt.federated.strategies.strategy_text",
+    "simulate": "odt.federated.simulation",
+    "History": "odt.federated.history",
+    "Round": "odt.federated.history",
+    "merge": "odt.federated.merging",
     "check_tensors": "odt.federated.checks",
     "check_update": "odt.federated.checks",
     "PAYLOADS": "odt.federated.payloads",

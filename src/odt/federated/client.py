@@ -9,6 +9,7 @@ import numpy as np
 import odt
 from odt.core.data.dataset import EpochOrder
 from odt.core.recipe.option_values import check_whole
+from odt.errors import OptionError, TrainingError
 from odt.federated.tensors import load_tensors, tensors_of
 from odt.federated.update import Tensors, Update
 
@@ -34,6 +35,7 @@ class Client:
         samples: Sequence[int] | None = None,
         partition: int = 0,
         epochs: int = 1,
+        rounds: int | None = None,
         seed: int = 0,
     ) -> None:
         """Opens the data; training allocates memory.
@@ -45,18 +47,28 @@ class Client:
             samples: numbers of the client's samples; None for all.
             partition: number of the client among all, from 0.
             epochs: number of epochs in a round.
+            rounds: number of rounds over which the learning rate falls to 0 by half a cosine; None
+                for a constant rate.
             seed: random seed of the whole federation.
 
         Raises:
             DataError: if the data does not match the model.
+            OptionError: if the trainer has a schedule of its own.
         """
         check_whole("epochs", epochs, 1)
+        check_whole("rounds", rounds, 1)
         check_whole("partition", partition, 0)
         check_whole("seed", seed, 0)
         self.trainer, self.partition = trainer, partition
         self._data = trainer.open(x, y)
         self.samples = range(self._data.length) if samples is None else samples
-        self._epochs, self._seed = epochs, seed
+        self._epochs, self._rounds, self._seed = epochs, rounds, seed
+        if trainer.recipe.info.schedule:
+            raise OptionError(
+                "schedule",
+                "must be left out in a federation, whose rate falls by rounds",
+                trainer.recipe.info.schedule,
+            )
 
     @property
     def tensors(self) -> Tensors:
@@ -75,16 +87,23 @@ class Client:
 
         Raises:
             DataError: if the tensors do not match the model, or a sample cannot be used.
-            TrainingError: if the loss is NaN or infinite.
+            TrainingError: if the loss or a trained value is NaN or infinite.
         """
         load_tensors(self.trainer, tensors)
         core = self.trainer.build(weighted=self._data.weights is not None)
         seed = round_seed(self._seed, round, self.partition)
         core.parameters.mask_seed = seed
+        self.trainer.learning_rate = core.info.learning_rate * rate_factor(round, self._rounds)
         order = EpochOrder(self.samples, shuffle=True, seed=seed, drop_last=False)
         for epoch in core.fit(self._data, order, epochs=self._epochs, drop_last=False):
             logs = self.trainer.logs(epoch.training)
-        return Update(tensors_of(self.trainer), len(self.samples), finite(logs))
+        trained = tensors_of(self.trainer)
+        for name, a in trained.items():
+            if not np.isfinite(a).all():
+                raise TrainingError(
+                    f"{name} must be finite after training. Lower the learning rate."
+                )
+        return Update(trained, len(self.samples), finite(logs))
 
     def evaluate(self, tensors: Tensors) -> Mapping[str, float]:
         """Computes loss and metrics on the client's samples, without training.
@@ -98,6 +117,21 @@ class Client:
         load_tensors(self.trainer, tensors)
         core = self.trainer.build()
         return finite(self.trainer.logs(core.evaluate(self._data, self.samples, rest=True)))
+
+
+def rate_factor(round: int, rounds: int | None) -> float:
+    """Factor of the learning rate in a round: ½ (1 + cos(π (t − 1) / T)), 1 in the first.
+
+    Source: Loshchilov and Hutter, SGDR (2017); Li et al., On the Convergence of FedAvg on Non-IID
+    Data (2020), show that the rate must fall for clients with different data.
+
+    Args:
+        round: number t of the round, from 1.
+        rounds: number T of rounds; None for a constant rate.
+    """
+    if rounds is None:
+        return 1.0
+    return (1 + math.cos(math.pi * min(round - 1, rounds - 1) / rounds)) / 2
 
 
 def round_seed(seed: int, round: int, partition: int) -> int:

@@ -76,6 +76,7 @@ def encode(
 
     Raises:
         OptionError: if there is no such kind.
+        DataError: if a difference is not finite and the kind is int8.
     """
     if check_kind(kind) == "float32":
         return dict(tensors)
@@ -84,17 +85,21 @@ def encode(
             differences = {n: np.asarray(a - reference[n]) for n, a in tensors.items()}
             return {n: d.astype(np.float16) for n, d in differences.items()}
     payload: Tensors = {}
+    rests: Tensors = {}
     scales = np.zeros(len(tensors), np.float32)
     for k, (name, a) in enumerate(tensors.items()):
         d = np.asarray(a - reference[name])
         if residual is not None and name in residual:
             d = np.asarray(d + residual[name])
         scales[k] = np.abs(d).max(initial=0) / LEVELS
+        if not np.isfinite(scales[k]):
+            raise DataError(f"{name}: trained values must be finite, but got {d.flat[d.argmax()]}.")
         scale = scales[k] or np.float32(1)
         q = np.asarray(np.clip(np.rint(d / scale), -LEVELS, LEVELS), np.int8)
         payload[name] = q
-        if residual is not None:
-            residual[name] = np.asarray(d - q * scale)
+        rests[name] = np.asarray(d - q * scale)
+    if residual is not None:
+        residual.update(rests)
     return payload | {SCALES: scales}
 
 

@@ -38,9 +38,9 @@ def load_tensors(trainer: "odt.Trainer", tensors: Tensors, where: str = "server"
     Raises:
         DataError: if names, shapes or dtypes differ, or a value is not finite.
     """
-    expected = tensors_of(trainer)
+    core = trainer.build()
+    trained = core.parameters.trained
+    expected = by_name(core.graph, {i: trained[i] for i in sorted(trained)})
     check_tensors(tensors, expected, where, "The model is unchanged.")
-    parameters = trainer.build().parameters
-    parameters.restart(
-        {i: tensors[n] for i, n in zip(sorted(parameters.tensors), expected, strict=True)}
-    )
+    values = {i: tensors[name] for i, name in zip(sorted(trained), expected, strict=True)}
+    core.parameters.restart(values)

@@ -1,10 +1,12 @@
 """Base class of strategies, and the weighted mean that several share."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from odt.federated.update import Array, Tensors, Update
+from odt.errors import OptionError
+from odt.federated.update import Tensors, Update
 
 
 class Strategy:
@@ -12,9 +14,15 @@ class Strategy:
 
     Attributes:
         proximal_mu: factor μ of the proximal term of the clients' loss; 0 for none.
+        moments: names of the arrays that the strategy keeps of each tensor.
+        state: these arrays, by MOMENT/TENSOR; empty before the first round.
     """
 
     proximal_mu = 0.0
+    moments: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.state: Tensors = {}
 
     def aggregate(self, round: int, tensors: Tensors, updates: Sequence[Update]) -> Tensors:
         """Returns the new tensors; changes neither `tensors` nor `updates`.
@@ -26,14 +34,23 @@ class Strategy:
         """
         raise NotImplementedError
 
-    @property
-    def state(self) -> dict[str, Array]:
-        """Arrays that a resumed federation needs."""
-        return {}
 
-    @state.setter
-    def state(self, arrays: dict[str, Array]) -> None:
-        """Restores the arrays."""
+def check_number(name: str, value: float, least: float, *, below: float = math.inf) -> float:
+    """Returns a number that a strategy was given.
+
+    Args:
+        name: name of the number, for the message.
+        value: the number.
+        least: smallest value.
+        below: the value must be smaller than this.
+
+    Raises:
+        OptionError: if the value is out of range.
+    """
+    if not least <= value < below:
+        most = "" if below == math.inf else f" and below {below:g}"
+        raise OptionError("strategy", f"`{name}` must be at least {least:g}{most}", value)
+    return value
 
 
 def weighted_mean(updates: Sequence[Update]) -> Tensors:

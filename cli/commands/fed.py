@@ -1,0 +1,128 @@
+"""Simulate federated learning, and merge what devices trained."""
+
+from typing import Any
+
+import click
+
+from odt.cli.main import quick_imports
+from odt.cli.options.adapters import adapters_option
+from odt.cli.options.fed import (
+    data_options,
+    federation_options,
+    output_options,
+    validation_options,
+)
+from odt.cli.options.sections import Command
+from odt.cli.options.shared import (
+    budget_option,
+    gradient_options,
+    hyper_parameter_options,
+    metric_option,
+    schedule_options,
+    selection_options,
+    sparse_option,
+    training_options,
+)
+from odt.cli.options.shared import data_options as file_options
+from odt.cli.output.signals import leave, stop_on_signals
+
+
+@click.group()
+def command() -> None:
+    """Simulate federated learning, and merge checkpoints of several devices."""
+
+
+@command.command(
+    cls=Command,
+    examples=(
+        "odt fed simulate --model model.tflite --data data --clients 10 --partition dirichlet:0.3 "
+        "\\\n  --rounds 20 --metric accuracy --plot accuracy.svg --export-tflite trained.tflite",
+    ),
+)
+@federation_options
+@data_options
+@file_options
+@budget_option
+@schedule_options
+@training_options
+@gradient_options
+@metric_option
+@hyper_parameter_options
+@selection_options
+@adapters_option
+@sparse_option
+@validation_options
+@output_options
+def simulate(rounds: int, **options: Any) -> None:
+    """Train MODEL on data divided among simulated clients, in one process.
+
+    Each client trains the model of the server on its own samples; the server makes a new model of
+    their updates. One client trains at a time, in the memory of one. Options of training are those
+    of odt train.
+    """
+    with quick_imports():
+        from odt.cli.options import fed_run
+        from odt.cli.output.fed_report import begin_lines, draw_plot, round_line
+        from odt.cli.output.training_log import warnings_as_lines
+        from odt.federated.simulation import simulate as run
+    fed_run.check_files(options)
+    trainer = fed_run.trainer_of(options)
+    arguments = fed_run.arguments_of(options)
+    with trainer, warnings_as_lines(), stop_on_signals() as stopped:
+
+        def on_round(result: Any) -> None:
+            click.echo(round_line(result, rounds))
+            trainer.stop_training = bool(stopped)
+
+        history = run(
+            trainer,
+            **arguments,
+            rounds=rounds,
+            on_begin=lambda federation: click.echo("\n".join(begin_lines(federation))),
+            on_round=on_round,
+        )
+        for kind in ("circle", "tflite"):
+            if options[f"export_{kind}"]:
+                trainer.export(options[f"export_{kind}"], kind)
+        if options["export_adapters"]:
+            trainer.export_adapters(options["export_adapters"])
+        if options["plot"]:
+            draw_plot(history.rounds, options["plot"])
+    leave(stopped)
+
+
+@command.command()
+@click.argument("files", nargs=-1, type=click.Path(), metavar="FILE...")
+@click.option(
+    "--weights",
+    metavar="W,…",
+    help="Weight of each FILE, such as its number of samples: 120,45.  [default: equal]",
+)
+@click.option(
+    "--model",
+    type=click.Path(),
+    metavar="MODEL",
+    help="The trained model. onert checkpoints need it, because they hold no tensor names.",
+)
+@click.option("-o", "--output", type=click.Path(), required=True, metavar="OUT",
+              help="The new checkpoint: .odt, .npz or .h5; any other extension selects onert's "
+              "format.")  # fmt: skip
+def merge(files: tuple[str, ...], weights: str | None, model: str | None, output: str) -> None:
+    """Write the weighted mean of the checkpoints FILE... of several devices.
+
+    The optimizer state of the new checkpoint is 0, so that training begins at its weights.
+    """
+    from odt.cli.output.output_paths import check_outputs
+    from odt.federated.merging import merge as run
+
+    read = {f"FILE {k}": path for k, path in enumerate(files, 1)}
+    check_outputs({"--output": output}, {**read, "--model": model})
+    numbers = None
+    if weights is not None:
+        try:
+            numbers = [float(part) for part in weights.split(",")]
+        except ValueError:
+            raise click.BadParameter(
+                f"must be numbers such as 120,45, but got {weights}.", param_hint="--weights"
+            ) from None
+    run(files, output, weights=numbers, model=model)

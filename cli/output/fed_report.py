@@ -1,0 +1,62 @@
+"""Output of `odt fed simulate`: clients, memory, a line for each round, and the plot."""
+
+import os
+from collections.abc import Sequence
+
+from odt.cli.runs.chart import Chart, svg
+from odt.cli.runs.chart_png import draw_png
+from odt.core.storage.atomic_files import write_atomically
+from odt.errors import OdtError
+from odt.federated.federation import Federation
+from odt.federated.history import Round
+from odt.text import size
+
+
+def begin_lines(federation: Federation) -> list[str]:
+    """Formats the clients, the tensors that travel, and the memory before training."""
+    sizes = sorted(len(client.samples) for client in federation.clients)
+    tensors = federation.tensors
+    count = sum(a.size for a in tensors.values())
+    memory = federation.memory()
+    rows = {**memory, "total": sum(memory.values())}
+    width = max(map(len, rows))
+    return [
+        f"clients: {len(sizes)}, with {sizes[0]} to {sizes[-1]} samples, {sum(sizes):,} in all",
+        f"trains: {count:,} parameters in {len(tensors)} tensors",
+        "== memory ==",
+        *(f"- {name:{width}} = {n:>13,} bytes" for name, n in rows.items() if n),
+        "=" * 12,
+    ]
+
+
+def round_line(result: Round, rounds: int) -> str:
+    """Formats a round: clients, loss, metrics and bytes."""
+    items = [f"Round {result.round}/{rounds}"]
+    if result.round:
+        items.append(f"{result.trained} of {result.sampled} clients")
+    items += [f"{name}: {value:.4f}" for name, value in result.metrics.items()]
+    if result.round:
+        items.append(f"{size(result.bytes_up)} up, {size(result.bytes_down)} down")
+    return " - ".join(items)
+
+
+def plotted_name(rounds: Sequence[Round]) -> str:
+    """Returns the metric that a plot shows: of the validation, else of the clients' training."""
+    names = list(rounds[-1].metrics)
+    for prefix in ("val_", "client_", ""):
+        found = [n for n in names if n.startswith(prefix) and not n.startswith("client_min_")]
+        better = [n for n in found if "accuracy" in n] or [n for n in found if "loss" not in n]
+        if better or found:
+            return (better or found)[0]
+    raise OdtError("--plot: must have a round to show, but got none. Give --rounds 1 or more.")
+
+
+def draw_plot(rounds: Sequence[Round], path: str) -> None:
+    """Draws a metric by round as SVG or PNG."""
+    name = plotted_name(rounds)
+    lines = {name: [(float(r.round), r.metrics[name]) for r in rounds if name in r.metrics]}
+    chart = Chart(name, lines, "round")
+    if os.path.splitext(path)[1].lower() == ".png":
+        draw_png(chart, path)
+    else:
+        write_atomically(path, [svg([chart]).encode()], OdtError)

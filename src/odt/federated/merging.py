@@ -1,0 +1,102 @@
+"""Merges checkpoints of several devices: the weighted mean of their weights."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from odt.core.checkpoints.checkpoint import AVERAGE, BEST, WEIGHT, Checkpoint
+from odt.core.checkpoints.files import decode_any, write_any
+from odt.core.checkpoints.resume import read_checkpoint
+from odt.core.model.reader import Model, read_model
+from odt.errors import ModelError, OptionError
+from odt.federated.strategies.strategy import weighted_mean
+from odt.federated.update import Array, Tensors, Update
+from odt.kernels.opdef import is_number
+
+Path = str | os.PathLike[str]
+
+
+def merge(
+    checkpoints: Sequence[Path],
+    output: Path,
+    *,
+    weights: Sequence[float] | None = None,
+    model: Path | None = None,
+) -> None:
+    """Writes the weighted mean of checkpoints as a checkpoint to begin training from.
+
+    The optimizer state of the new checkpoint is 0, and its position the first epoch.
+
+    Args:
+        checkpoints: paths of two or more checkpoints of the same model and optimizer.
+        output: path of the new checkpoint; its extension selects the format, as for odt checkpoint
+            convert.
+        weights: weight of each checkpoint, such as its number of samples; None for equal weights.
+        model: path of the model, which checkpoints in onert's format need.
+
+    Raises:
+        OptionError: if the number of weights differs, or a weight is not above 0.
+        ModelError: if a checkpoint cannot be read, or differs in model or optimizer.
+    """
+    if len(checkpoints) < 2:
+        raise OptionError("checkpoints", "must be two or more files", len(checkpoints))
+    weights = [1.0] * len(checkpoints) if weights is None else list(weights)
+    if len(weights) != len(checkpoints):
+        rule = f"must be a number for each of {len(checkpoints)} checkpoints"
+        raise OptionError("weights", rule, len(weights))
+    for weight in weights:
+        if not is_number(weight) or weight <= 0:
+            raise OptionError("weights", "must be numbers above 0", weight)
+    read = None if model is None else read_model(os.fspath(model))
+    states = [_read(os.fspath(path), read) for path in checkpoints]
+    for (first, a), (second, b) in pairwise(zip(checkpoints, states, strict=True)):
+        if (a.entries, a.optimizer) != (b.entries, b.optimizer):
+            raise ModelError(
+                f"{os.fspath(second)}: must be of the same model and optimizer as "
+                f"{os.fspath(first)}, but got other tensors or {b.optimizer}."
+            )
+    write_any(output, merged(states, weights), os.fspath(checkpoints[0]), read)
+
+
+def _read(path: str, model: Model | None) -> Checkpoint:
+    state = decode_any(read_checkpoint(path), path, model)
+    if state.is_nominal:
+        raise ModelError(f"{path}: must hold values to merge, but holds only names and shapes.")
+    return state
+
+
+def merged(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint:
+    """Returns the weighted mean of checkpoints with the same entries.
+
+    Args:
+        states: the checkpoints.
+        weights: weight of each.
+    """
+    first = states[0]
+    updates = [
+        Update(_weights(state), weight, {})  # type: ignore[arg-type]  # a weight of any kind
+        for state, weight in zip(states, weights, strict=True)
+    ]
+    mean = weighted_mean(updates)
+    entries, arrays = [], []
+    for k, (entry, a) in enumerate(zip(first.entries, first.arrays, strict=True)):
+        if entry.role == BEST:
+            continue
+        entries.append(entry)
+        arrays.append(mean[str(k)] if str(k) in mean else np.zeros_like(a))
+    progress = replace(
+        first.progress, step=0, epoch=1, position=0, samples=0, plateau=(), best=(), monitor=""
+    )
+    return replace(first, entries=tuple(entries), arrays=tuple(arrays), progress=progress)
+
+
+def _weights(state: Checkpoint) -> Tensors:
+    """The weights and their moving averages, by number of the entry."""
+    arrays: dict[str, Array] = {}
+    for k, (entry, a) in enumerate(zip(state.entries, state.arrays, strict=True)):
+        if entry.role in (WEIGHT, AVERAGE):
+            arrays[str(k)] = a
+    return arrays

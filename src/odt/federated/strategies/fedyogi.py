@@ -1,0 +1,31 @@
+"""FedYogi: v ← v − (1 − β₂) Δ² sign(v − Δ²).
+
+v changes by at most (1 − β₂) Δ², so that it forgets slowly. The rest is in adaptive.py. Source:
+Reddi et al., Adaptive Federated Optimization (2021).
+"""
+
+import numpy as np
+
+from odt.federated.strategies.adaptive import Adaptive
+from odt.federated.update import Array
+
+
+class FedYogi(Adaptive):
+    """Yogi on the server.
+
+    Args:
+        eta: learning rate η of the server.
+        beta_1: decay β₁ of the mean of the changes.
+        beta_2: decay β₂ of the mean of their squares.
+        tau: τ, the degree of adaptivity; larger values adapt less.
+    """
+
+    def __init__(
+        self, eta: float = 0.01, beta_1: float = 0.9, beta_2: float = 0.99, tau: float = 1e-3
+    ) -> None:
+        super().__init__(eta, beta_1, beta_2, tau)
+
+    def second_moment(self, v: Array, square: Array) -> Array:
+        """Returns v − (1 − β₂) Δ² sign(v − Δ²)."""
+        new: Array = v - (1 - self.beta_2) * square * np.sign(v - square)
+        return new

@@ -1,0 +1,39 @@
+"""Krum: the tensors of the client that is closest to its neighbours.
+
+The score of a client is the sum of the squared distances to its n − f − 2 nearest others, of n
+clients of which f may be malicious; the lowest score wins, and of equal scores the first. Source:
+Blanchard et al., Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent (2017).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from odt.federated.checks import distance
+from odt.federated.strategies.strategy import Strategy, check_number
+from odt.federated.update import Tensors, Update
+
+
+class Krum(Strategy):
+    """The tensors of one client, chosen by its distance to the others.
+
+    Args:
+        malicious: number f of clients that may send anything.
+    """
+
+    def __init__(self, malicious: int = 0) -> None:
+        super().__init__()
+        self.malicious = int(check_number("malicious", malicious, 0))
+
+    def aggregate(self, round: int, tensors: Tensors, updates: Sequence[Update]) -> Tensors:
+        """Returns the tensors of the client with the lowest score."""
+        n = len(updates)
+        squares = np.zeros((n, n))
+        for a in range(n):
+            for b in range(a):
+                d = distance(updates[a].tensors, updates[b].tensors)
+                squares[a, b] = squares[b, a] = d * d
+        np.fill_diagonal(squares, np.inf)
+        nearest = max(1, n - self.malicious - 2)
+        scores = np.sort(squares, axis=1)[:, : min(nearest, n - 1)].sum(axis=1)
+        return dict(updates[int(np.argmin(scores))].tensors)
