@@ -9,6 +9,7 @@ import pytest
 from support.ort_artifacts import (
     FIRST,
     HEAD,
+    LABELS,
     VALUES,
     X,
     generate,
@@ -97,6 +98,12 @@ def test_arguments_are_refused_with_one_line(case: str, tmp_path: Path) -> None:
     assert not (tmp_path / "artifacts").exists(), "nothing is written before all is checked"
 
 
+@pytest.mark.parametrize("weight", [[-1.0, 1.0, 1.0], [np.nan, 1, 1], np.ones((3, 1)), ["a"], []])
+def test_weights_of_classes_are_numbers(weight: Any) -> None:
+    with pytest.raises(odt.OptionError, match=r"^`weight=`: must be \(K,\) numbers of at least 0"):
+        onnxblock.loss.CrossEntropyLoss(weight)
+
+
 @pytest.mark.parametrize("name", ["weight", "pos_weight"])
 def test_weights_of_binary_cross_entropy_are_refused(name: str) -> None:
     given: dict[str, Any] = {name: np.ones(3)}
@@ -172,7 +179,7 @@ def test_damaged_recipes_are_refused(tmp_path: Path) -> None:
         path.write_text(text)
         state = CheckpointState.load_checkpoint(path.parent / "checkpoint")
         try:
-            Module(path, state).close()
+            Module(path, state)(X, LABELS)
         except odt.OdtError as e:
             refused.append(str(e))
     assert len(refused) > 0.8 * len(texts)

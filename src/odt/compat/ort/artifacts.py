@@ -1,7 +1,7 @@
 """The offline phase: the names of onnxruntime.training.artifacts."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -11,7 +11,7 @@ import odt
 from odt.compat.ort.checkpoint_state import write_checkpoint
 from odt.compat.ort.onnxblock import loss as losses
 from odt.compat.ort.onnxblock import optim
-from odt.compat.ort.recipe import Recipe, refuse_onnx
+from odt.compat.ort.recipe import Recipe, check_names, refuse_onnx
 from odt.errors import ModelError, OptionError
 
 
@@ -89,9 +89,9 @@ def generate_artifacts(
         f"{prefix}model.{loaded.format}",
         *_loss_of(loss),
         _output_of(loss_input_names, outputs),
-        _names("requires_grad", requires_grad, loaded.parameters),
-        _names("frozen_params", frozen_params, loaded.parameters),
-        _names("additional_output_names", additional_output_names, outputs) or (),
+        check_names("requires_grad", requires_grad, loaded.parameters),
+        check_names("frozen_params", frozen_params, loaded.parameters),
+        check_names("additional_output_names", additional_output_names, outputs) or (),
         batch_size,
         _optimizer_of(optimizer),
     )
@@ -101,7 +101,6 @@ def generate_artifacts(
             rule = "must have no low-rank adapters"
             raise OptionError("model", rule, loaded.path, "Train it with `odt.Trainer`.")
         trainer.build()
-        _check_class_weights(recipe, trainer.samples.losses[0][1].shape[-1:])
         folder = Path(os.fsdecode(artifact_directory or ""))
         _make(folder)
         loaded.save(folder / recipe.model)
@@ -161,22 +160,9 @@ def _optimizer_of(optimizer: Any) -> dict[str, Any]:
     }
 
 
-def _names(field: str, given: Any, known: Collection[str]) -> tuple[str, ...] | None:
-    """Checks a list of names; returns None for None."""
-    if given is None:
-        return None
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise OptionError(field, "must be a list of names", repr(given))
-    for name in given:
-        if name not in known:
-            listed = ", ".join(known)
-            raise OptionError(field, "must be names of the model", name, f"It has {listed}.")
-    return tuple(given)
-
-
 def _output_of(names: Any, outputs: list[str]) -> str:
     """Returns the name of the output that the loss reads."""
-    chosen = _names("loss_input_names", names, outputs) or tuple(outputs)
+    chosen = check_names("loss_input_names", names, outputs) or tuple(outputs)
     if len(chosen) != 1:
         raise OptionError(
             "loss_input_names", "must be one output of the model", ", ".join(chosen) or "none"
@@ -194,14 +180,6 @@ def _check_parameters(recipe: Recipe, known: list[str]) -> None:
     if trained == ():
         remedy = f"The model has {', '.join(known)}; None trains all."
         raise OptionError("requires_grad", "must name a parameter", "none", remedy)
-
-
-def _check_class_weights(recipe: Recipe, classes: tuple[int, ...]) -> None:
-    """Raises OptionError unless there is one weight for each class."""
-    weight = recipe.loss_options.get("weight")
-    if weight is not None and (len(weight),) != classes:
-        rule = f"must be {classes[0]} class weights for {recipe.output}"
-        raise OptionError("weight", rule, len(weight))
 
 
 def _make(folder: Path) -> None:

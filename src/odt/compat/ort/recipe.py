@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from glob import escape
 from typing import Any
@@ -12,7 +12,7 @@ from odt.compat.ort.onnxblock.loss import LOSSES, Loss
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import read_input, reading
 from odt.dataclass import dataclass
-from odt.errors import ModelError
+from odt.errors import ModelError, OptionError
 
 Path = str | os.PathLike[str]
 VERSION = 1
@@ -51,15 +51,19 @@ class Recipe:
         Args:
             model: the model or the path of its file.
             **options: further arguments of odt.Trainer.
+
+        Raises:
+            OptionError: if the recipe does not fit the model.
         """
         loaded = model if isinstance(model, odt.Model) else odt.load_model(model)
         losses = {t.name: "none" for t in loaded.outputs} | {self.output: self.odt_loss}
+        check_names("additional_output_names", self.additional_output_names, losses)
         several = {"output_losses": losses} if len(losses) > 1 else {"loss": self.odt_loss}
         trainable = odt.Trainable(
             patterns=tuple(map(escape, self.requires_grad or ())),
             freeze=tuple(map(escape, self.frozen_params or ())),
         )
-        return odt.Trainer(
+        trainer = odt.Trainer(
             loaded,
             trainable=trainable,
             batch_size=self.batch_size,
@@ -67,6 +71,12 @@ class Recipe:
             **(self.optimizer or {"optimizer": "sgd"}),
             **options,
         )
+        weight = self.loss_options.get("weight")
+        (_, output), *_ = trainer.samples.losses
+        if weight is not None and (len(weight),) != output.shape[-1:]:
+            rule = f"must be {output.shape[-1]} class weights for {self.output}"
+            raise OptionError("weight", rule, len(weight))
+        return trainer
 
     @property
     def block(self) -> Loss | None:
@@ -113,6 +123,28 @@ def read_recipe(path: Path, what: str) -> Recipe:
         recipe = Recipe(**values)
         _ = recipe.block
     return recipe
+
+
+def check_names(field: str, given: Any, known: Collection[str]) -> tuple[str, ...] | None:
+    """Checks a list of names of the model; returns None for None.
+
+    Args:
+        field: argument that holds them.
+        given: the names.
+        known: names of the model.
+
+    Raises:
+        OptionError: if it is no list, or a name is unknown.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise OptionError(field, "must be a list of names", repr(given))
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known)
+            raise OptionError(field, "must be names of the model", name, f"It has {listed}.")
+    return tuple(given)
 
 
 def refuse_onnx(path: Path, wanted: str) -> None:

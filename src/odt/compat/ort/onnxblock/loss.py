@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from odt.core.recipe.option_values import check_whole
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.weights import Array
@@ -81,9 +82,13 @@ class CrossEntropyLoss(Loss):
 
     def __post_init__(self) -> None:
         Loss.__post_init__(self)
+        check_whole("ignore_index", self.ignore_index, -(2**31))
         if self.weight is not None:
-            weight = tuple(float(w) for w in np.asarray(self.weight).reshape(-1))
-            object.__setattr__(self, "weight", weight)
+            weight = np.asarray(self.weight)
+            fits = weight.ndim == 1 and weight.size and weight.dtype.kind in "fiu"
+            if not (fits and np.isfinite(weight).all() and weight.min() >= 0):
+                raise OptionError("weight", "must be (K,) numbers of at least 0", repr(self.weight))
+            object.__setattr__(self, "weight", tuple(weight.tolist()))
 
     def weigh(self, targets: Array) -> tuple[Array, Array | None, float]:
         """Returns the labels, the samples' weights, and the factor of the mean weighted loss.
