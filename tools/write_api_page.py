@@ -35,7 +35,7 @@ GROUPS = {
     ),
     "Training": (
         *("Trainer", "CheckpointState", "DataSet", "History", "RateTest", "Teacher", "Arrays"),
-        "Logs",
+        *("Logs", "generate_artifacts", "Artifacts"),
     ),
     "Personalization": ("personalize", "Personalization"),
     "Evaluation": ("classification_report", "ClassificationReport", "sample_losses"),

@@ -142,8 +142,7 @@ fit_options = combine(
     ),
 )
 
-rate_options = combine(
-    find_rate_options,
+update_options = combine(
     option(
         OPTIMIZER,
         "--learning-rate-of",
@@ -171,6 +170,7 @@ rate_options = combine(
     gradient_options,
     regularization_options,
 )
+rate_options = combine(find_rate_options, update_options)
 
 export_options = combine(
     adapter_options,

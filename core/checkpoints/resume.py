@@ -213,7 +213,7 @@ class Resume:
         then = self.progress
         if self.own is None or batch != then.batch:
             return micro_batch, workers
-        return micro_batch or then.micro_batch, workers or then.workers
+        return micro_batch or then.micro_batch or None, workers or then.workers or None
 
     def start(self, samples: int, steps: int) -> tuple[int, int]:
         """Returns the epoch in which to resume, and the number of its completed batches.
@@ -237,8 +237,12 @@ class Resume:
         )
         if not shared_buffers(trainer.graph).keys() & trainer.parameters.tensors.keys():
             same.add("tied_by_buffer")
-        # A checkpoint converted from onert's format lacks these values.
-        same |= {name for name in ("loss", "samples") if not then[name]}
+        # A checkpoint converted from onert's format lacks loss and samples, one of artifacts those
+        # that the device chooses.
+        open_ones = ("loss", "samples", "micro_batch", "workers", "kernels")
+        same |= {name for name in open_ones if not then[name]}
+        if not then["samples"]:  # the order of a run that has not begun
+            same |= {"shuffle", "seed", "drop_last", "stratified"}
         rows = [
             f"{name.replace('_', ' ')} {printable(then[name]) or 'none'}, "
             f"now {printable(new[name]) or 'none'}"

@@ -46,7 +46,7 @@ class AtomicFile:
         except OSError as e:
             raise self._refuse(e) from e
         self.temporary = name
-        _lock(handle)
+        lock(handle)
         self._file = open(handle, "wb")  # noqa: SIM115  # closed by commit or discard
 
     def write(self, chunk: Any) -> None:
@@ -84,7 +84,7 @@ class AtomicFile:
         except OSError as e:
             raise self._refuse(e) from e
         self.temporary = None
-        _sync_folder(os.path.dirname(target))
+        sync_folder(os.path.dirname(target))
 
     def discard(self) -> None:
         """Removes the temporary file; does nothing after commit."""
@@ -151,11 +151,11 @@ def remove_leftovers(folder: str | os.PathLike[str]) -> None:
             leftover = os.path.join(folder, name)
             if name.startswith(UNFINISHED):
                 with contextlib.suppress(OSError), open_regular(leftover) as file:
-                    if _lock(file.fileno()):
+                    if lock(file.fileno()):
                         os.unlink(leftover)
 
 
-def _lock(handle: int) -> bool:
+def lock(handle: int) -> bool:
     """Tries to lock a file; the lock ends with the process."""
     if fcntl is None:
         return False
@@ -179,7 +179,7 @@ def _reason(e: OSError | ValueError) -> str:
     return str(getattr(e, "strerror", None) or e).lower()
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
     """Makes a rename durable across power failures, if the system can."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -8,6 +8,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:  # the tables below, for type checkers
     from odt import augment as augment
     from odt import federated as federated
+    from odt.artifacts import Artifacts as Artifacts
+    from odt.artifacts import generate_artifacts as generate_artifacts
     from odt.callbacks import Callback as Callback
     from odt.callbacks import CSVLogger as CSVLogger
     from odt.callbacks import EarlyStopping as EarlyStopping
@@ -89,6 +91,8 @@ PUBLIC = {
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",
     "CheckpointState": "odt.checkpoint_state",
+    "generate_artifacts": "odt.artifacts",
+    "Artifacts": "odt.artifacts",
     "classification_report": "odt.classification",
     "ClassificationReport": "odt.classification",
     "sample_losses": "odt.classification",

@@ -298,6 +298,20 @@ class BaseTrainer(Closing):
             self._engine.weigh()
         return self._engine
 
+    def device_options(self) -> dict[str, Any]:
+        """Returns the options that neither checkpoints nor circle+ files hold, by argument."""
+        info, cache = self.recipe.info, self._cache
+        return {
+            "memory_budget": self.memory_budget,
+            "micro_batch": self._micro_batch,
+            "workers": self._workers,
+            "metrics": tuple(self._asked.values()),
+            "cache_frozen": cache and ("disk" if cache.on_disk else "ram"),
+            "cache_dtype": cache and cache.dtype and cache.dtype.name,
+            "output_losses": info.output_losses,
+            "loss_weights": info.loss_weights,
+        }
+
     def logs(self, result: Result, prefix: str = "") -> Logs:
         """Returns loss and metrics by name; metrics have the names given to the trainer.
 

@@ -43,6 +43,30 @@ class Trainer(SavingTrainer):
 
     feed: "InputPipeline | None" = None
 
+    @classmethod
+    def from_artifacts(
+        cls,
+        folder: Path,
+        *,
+        checkpoint: "Path | odt.CheckpointState | None" = None,
+        check: bool = True,
+        **options: Any,
+    ) -> "Trainer":
+        """Makes a trainer from a folder that `generate_artifacts` or `odt artifacts` wrote.
+
+        Args:
+            folder: the folder.
+            checkpoint: a checkpoint of this device to go on from, instead of the folder's.
+            check: whether to train the first steps on synthetic data, in another trainer, and to
+                compare their losses with those of the desk.
+            **options: arguments of Trainer, which override the recipe.
+
+        Raises:
+            ModelError: if a file is missing, changed or newer than this version of odt, the
+                checkpoint is another model's, or the first losses are not those of the desk.
+        """
+        return odt.Artifacts.trainer(cls, folder, checkpoint, check, **options)
+
     def fit(
         self,
         x: Any,

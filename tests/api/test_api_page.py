@@ -36,7 +36,7 @@ def test_every_argument_of_functions_and_of_a_trainer_is_documented() -> None:
     for function in functions:
         text = inspect.getdoc(function) or ""
         for name in inspect.signature(function).parameters:
-            known = name == "self" or re.search(rf"^    \*?{name}: ", text, re.MULTILINE)
+            known = name == "self" or re.search(rf"^    \*{{0,2}}{name}: ", text, re.MULTILINE)
             assert known, f"{function.__qualname__}: document {name}"
 
 

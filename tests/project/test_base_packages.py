@@ -68,11 +68,14 @@ def test_commands_need_only_the_base_packages(tmp_path: Path) -> None:
         "circle-plus-gen new.circle plus.circle --loss categorical-crossentropy",
         "replace-head m.tflite --classes 5 --output five.tflite",
         "checkpoint convert state.odt state.npz",
+        "artifacts m.tflite --load-input x.npy --load-expected t.npy --output device",
+        "artifacts --check device",
+        "train --config device/recipe.toml --load-input x.npy --load-expected t.npy --epochs 1",
         "--version",
         "train --help",
     )
     assert [(text, status) for status, text in found if status != "0"] == []
-    assert len(found) == 15
+    assert len(found) == 18
     assert np.load(tmp_path / "p.npy").shape == (32, 3)
 
 

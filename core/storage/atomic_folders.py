@@ -1,0 +1,135 @@
+"""Writes folders as a whole: all files of a folder appear together or not at all."""
+
+import contextlib
+import os
+from types import TracebackType
+from typing import Self
+
+from odt.core.storage.atomic_files import UNFINISHED, lock, sync_folder
+from odt.errors import ModelError, OdtError
+
+
+class AtomicFolder:
+    """A folder that appears under its name when all its files are complete.
+
+    Files are written to a temporary folder beside it. At the end of a `with` block they are flushed
+    to disk and the folder is renamed; an exception discards it. A folder of the same name is
+    replaced: a process that is killed in between leaves the old folder, or none.
+
+    Args:
+        path: name of the folder.
+        error: class of the exceptions to raise.
+
+    Attributes:
+        temporary: path of the temporary folder.
+
+    Raises:
+        OdtError: an exception of the given class, if the folder cannot be written.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], error: type[OdtError] = ModelError) -> None:
+        import tempfile
+
+        self.error = error
+        try:
+            self.path = os.path.realpath(path)
+            parent = os.path.dirname(self.path)
+            remove_leftover_folders(parent)
+            self.temporary = tempfile.mkdtemp(prefix=UNFINISHED, dir=parent)
+        except (OSError, ValueError) as e:
+            raise self._refuse(e) from e
+        self._handle = _locked(self.temporary)
+
+    def commit(self) -> None:
+        """Flushes the files to disk, and gives the folder its name."""
+        try:
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self.temporary, 0o777 & ~mask)  # mkdtemp's are the owner's only
+            for name in os.listdir(self.temporary):
+                with open(os.path.join(self.temporary, name), "rb+") as file:
+                    os.fsync(file.fileno())
+            sync_folder(self.temporary)
+            self._replace()
+        except OSError as e:
+            raise self._refuse(e) from e
+        sync_folder(os.path.dirname(self.path))
+
+    def _replace(self) -> None:
+        old = f"{self.temporary}-old"
+        if not os.path.isdir(self.path):
+            os.rename(self.temporary, self.path)
+            return
+        os.rename(self.path, old)
+        try:
+            os.rename(self.temporary, self.path)
+        except OSError:
+            os.rename(old, self.path)
+            raise
+        _remove(old)
+
+    def discard(self) -> None:
+        """Removes the temporary folder; does nothing after commit."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+        _remove(self.temporary)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.discard()
+
+    def _refuse(self, e: OSError | ValueError) -> OdtError:
+        text = str(getattr(e, "strerror", None) or e).lower()
+        return self.error(f"{self.path}: must be a folder that can be written, but got: {text}")
+
+
+def entries(path: str | os.PathLike[str]) -> set[str]:
+    """Returns the names in a folder; none if there is no such folder."""
+    try:
+        return set(os.listdir(path))
+    except (OSError, ValueError):
+        return set()
+
+
+def remove_leftover_folders(parent: str | os.PathLike[str]) -> None:
+    """Removes temporary folders of killed processes, but not those of running ones."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(parent):
+            leftover = os.path.join(parent, name)
+            if name.startswith(UNFINISHED) and os.path.isdir(leftover):
+                handle = _locked(leftover)
+                if handle is not None:
+                    os.close(handle)
+                    _remove(leftover)
+
+
+def _locked(folder: str) -> int | None:
+    """Locks a folder until the handle is closed; None if that is impossible."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders
+        return None
+    if lock(handle):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _remove(folder: str) -> None:
+    """Removes a folder of files."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)

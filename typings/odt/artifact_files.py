@@ -1,0 +1,1 @@
+../../src/odt/artifact_files.py
