@@ -21,6 +21,7 @@ from odt.kernels.opdef import Array
 
 SAMPLINGS = ("reservoir", "herding")
 LARGEST = 127  # of an int8 value
+MOST = 1e18  # magnitude of a feature: its square is finite in float32
 
 
 def quantize(features: Array) -> tuple[Array, Array]:

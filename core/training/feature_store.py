@@ -20,7 +20,7 @@ import numpy as np
 
 from odt.core.storage.atomic_files import write_atomically
 from odt.core.storage.reading import guard, read_input, reading
-from odt.core.training.exemplars import LARGEST, Exemplars
+from odt.core.training.exemplars import LARGEST, MOST, Exemplars
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
 from odt.kernels.opdef import Array
@@ -178,9 +178,8 @@ def _assemble(
     for array, shape, dtype in expected:
         if array.shape != shape or array.dtype != dtype:
             raise ValueError(f"an array {array.shape} {array.dtype}, not {shape}")
-    largest = np.finfo(np.float32).max / LARGEST
-    if not np.isfinite(means).all() or not ((scales >= 0) & (scales <= largest)).all():
-        raise ValueError("means or scales that are not finite")
+    if not (abs(means) <= MOST).all() or not ((scales >= 0) & (scales <= MOST / LARGEST)).all():
+        raise ValueError("means or scales that are not finite, or too large")
     if not width:
         raise ValueError("no features")
     classes, at = [], 0

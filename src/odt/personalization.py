@@ -10,6 +10,7 @@ from odt.class_labels import labels_of, match_classes
 from odt.core.lowering.class_head import ClassHead, class_head, frozen_hash
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.option_values import check_whole, check_word
+from odt.core.storage.atomic_files import remove_leftovers
 from odt.core.training.exemplars import SAMPLINGS
 from odt.core.training.feature_store import FeatureStore, read_store
 from odt.data import DataSet
@@ -189,17 +190,18 @@ def personalize(
         trainable=Trainable(operators=[head.operator]),
         cache_frozen="ram",
     ) as trainer:
-        replay = Replay(trainer, head, old, given, x, held_back, seed)
+        replay = Replay(trainer, head, old, given, x, held_back if epochs else 0.0, seed)
         lost = [given.names[k] for k in replay.missing]
         if lost and epochs:
             _warn(
                 f"classes {', '.join(lost)}: no sample is given or stored, so the model may forget "
                 "them. Store features of the training data first, with `epochs=0`."
             )
+        before = after = replay_before = replay_after = None
         if epochs:
             replay.train(epochs)
-        before, after = replay.scores(replay.held)
-        replay_before, replay_after = replay.scores(replay.stored)
+            before, after = replay.scores(replay.held)
+            replay_before, replay_after = replay.scores(replay.stored)
         rolled_back = ""
         if before and after and not _improves(before, after):
             rolled_back = NO_BETTER
@@ -207,27 +209,28 @@ def personalize(
             fall = replay_before["accuracy"] - replay_after["accuracy"]
             rolled_back = FORGETTING if fall > forgetting else ""
         new = old
-        if not rolled_back or not epochs:
+        if not rolled_back:
             new = old.offered(replay.new_features, given.labels, count, sampling, seed)
+            for file in {written, path}:
+                remove_leftovers(os.path.dirname(os.path.realpath(file)))
             new.write(written)  # before the model: docs/personalization.md says why
-        if epochs and not rolled_back:
-            trainer.export(path)
-    scores = (before, after) if epochs else (None, None)
+            if epochs:
+                trainer.export(path)
     return Personalization(
         kept=bool(epochs) and not rolled_back,
-        rolled_back=rolled_back if epochs else "",
+        rolled_back=rolled_back,
         path=path,
         classes=given.names,
         new_classes=given.names[head.classes :],
         samples=len(given.labels),
-        held_back=len(replay.held) if epochs else 0,
-        before=scores[0],
-        after=scores[1],
+        held_back=len(replay.held),
+        before=before,
+        after=after,
         replayed=len(replay.stored),
-        replay_before=replay_before if epochs else None,
-        replay_after=replay_after if epochs else None,
+        replay_before=replay_before,
+        replay_after=replay_after,
         memory=replay.memory,
-        store=read if rolled_back and epochs else written,
+        store=read if rolled_back else written,
         stored=len(new),
         store_nbytes=len(new.encoded()),
     )

@@ -11,6 +11,7 @@ from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.class_head import ClassHead
 from odt.core.model.graph import ABSENT
+from odt.core.training.exemplars import MOST
 from odt.core.training.feature_store import FeatureStore
 from odt.core.training.new_class_rows import new_class_rows
 from odt.errors import DataError, TrainingError
@@ -58,7 +59,7 @@ class Replay:
 
         Raises:
             DataError: if there is not one class for each sample.
-            TrainingError: if features are not finite.
+            TrainingError: if features are not finite, or too large.
         """
         inputs = trainer.open(x, targets=False)
         new = inputs.length
@@ -81,8 +82,11 @@ class Replay:
         self._data.put(range(new, count), store.features)
         (self._features,) = self._data.values(range(count))
         self.new_features = self._features[:new]
-        if not np.isfinite(self._features).all():
-            raise TrainingError("x: the features of all samples must be finite, but some are not.")
+        largest = np.abs(self._features).max()
+        if not largest <= MOST:
+            raise TrainingError(
+                f"x: the features of all samples must be at most {MOST:g}, but got {largest:g}."
+            )
         tensors = core.parameters.tensors
         self._weights = tensors[head.weights]
         self._bias = tensors[head.bias] if head.bias != ABSENT else np.zeros(classes)

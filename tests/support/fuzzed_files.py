@@ -30,10 +30,12 @@ from odt.core.datasets.source import EndOfSamplesError, Source
 from odt.core.datasets.source_format import Opening
 from odt.core.datasets.statistics import column_statistics, label_names, open_any
 from odt.core.datasets.tables import TableOptions
+from odt.core.lowering.class_head import class_head, frozen_hash
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
+from odt.core.training.feature_store import FeatureStore, read_store
 from odt.core.training.trainer import Trainer
 from odt.kernels.opdef import Array, TensorSpec
 from support.datafiles import jpeg, wav
@@ -292,6 +294,31 @@ CHECKPOINT = (
 )
 
 
+def features() -> bytes:
+    """A store of features of the model's layers before the last: its inputs."""
+    graph = trainer().graph
+    store = FeatureStore(frozen_hash(graph, class_head(graph)), 4).named(CLASSES[:3])
+    return store.offered(samples(), np.arange(8) % 3, 20, "herding", 0).encoded()
+
+
+def stored_json(data: bytes, rng: np.random.Generator) -> bytes:
+    """Damages the description in a store of features."""
+    with np.load(io.BytesIO(data)) as file:
+        arrays = dict(file)
+    arrays["store"] = np.frombuffer(json_text(arrays["store"].tobytes(), rng), np.uint8)
+    return saved(lambda f: np.savez(f, allow_pickle=False, **arrays))
+
+
+def replayed(path: Path) -> object:
+    store = read_store(path)
+    names = [f"{k} {name}" for k, name in enumerate(store.names)]
+    more = store.named([*names, "new"]).offered(
+        np.ones((3, store.width), np.float32), np.full(3, len(names)), 2, "reservoir", 0
+    )
+    assert np.isfinite(store.features).all()
+    return store.labels, len(more.encoded())
+
+
 def kinds() -> Iterator[tuple[str, Kind]]:
     data = (read_data, read_column)
     any_or_front = either(any_bytes, fields(64))
@@ -339,6 +366,11 @@ def kinds() -> Iterator[tuple[str, Kind]]:
                         CHECKPOINT)  # fmt: skip
     yield "npz checkpoint", Kind("c.npz", lambda: checkpoint(".npz"), either(npz, any_bytes),
                                  (show, restored), CHECKPOINT)  # fmt: skip
+    yield "features", Kind(
+        "s.npz", features, either(stored_json, stored_json, npz, any_bytes), (replayed,),
+        ("personalize {m} --load-input {d}/x.npy --load-expected {d}/t.npy --store {f} "
+         "--output {d}/new.circle --held-back 0",),
+    )  # fmt: skip
     yield "h5 checkpoint", Kind("c.h5", lambda: checkpoint(".h5"), any_bytes, (show, restored),
                                 CHECKPOINT)  # fmt: skip
 
