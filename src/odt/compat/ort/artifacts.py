@@ -130,11 +130,8 @@ def _loss_of(loss: Any) -> tuple[str, dict[str, Any]]:
         return type(loss).__name__, asdict(loss)
     if isinstance(loss, odt.Loss | str):
         return str(loss), {}
-    raise OptionError(
-        "loss",
-        "must be a LossType, a loss of onnxblock.loss or a loss of odt, which the model gets",
-        loss,
-    )
+    rule = "must be a LossType, a loss of onnxblock.loss or a loss of odt"
+    raise OptionError("loss", rule, repr(loss))
 
 
 def _optimizer_of(optimizer: Any) -> dict[str, Any]:

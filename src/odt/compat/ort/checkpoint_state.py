@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import odt
-from odt.core.checkpoints.checkpoint import Property, encode, nominal
+from odt.core.checkpoints.checkpoint import MAGIC, Property, encode, nominal
 from odt.core.checkpoints.parts import without_frozen, without_optimizer_state
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.storage.atomic_files import write_atomically
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from odt.compat.ort.module import Module
 
 Path = str | os.PathLike[str]
-ORT_MAGIC = b"ODTC"  # of ONNX Runtime's checkpoints, at byte 4
+ORT_MAGIC = b"ODTC"  # of ONNX Runtime's checkpoints, at bytes 4 to 7
 
 
 class Parameter:
@@ -151,12 +151,15 @@ class CheckpointState:
             checkpoint_uri: path of the file.
 
         Raises:
-            ModelError: if the file cannot be read, is damaged or is a checkpoint of ONNX Runtime.
+            ModelError: if the file cannot be read, is damaged or has another format.
         """
-        if read_checkpoint(checkpoint_uri)[4:8] == ORT_MAGIC:
+        begin = read_checkpoint(checkpoint_uri)[: len(MAGIC)]
+        if begin != MAGIC:
+            got = "one of ONNX Runtime" if begin.endswith(ORT_MAGIC) else "another file"
+            name = os.fspath(checkpoint_uri)
             raise ModelError(
-                f"{os.fspath(checkpoint_uri)}: must be a checkpoint of odt, but got one of ONNX "
-                "Runtime. Write one with odt.compat.ort.artifacts.generate_artifacts."
+                f"{name}: must be a checkpoint in odt's format, but got {got}. "
+                "Give one that generate_artifacts or save_checkpoint of odt.compat.ort wrote."
             )
         return cls(odt.CheckpointState.load(checkpoint_uri))
 
