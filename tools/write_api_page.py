@@ -5,11 +5,13 @@ python tools/write_api_page.py
 
 import inspect
 import tomllib
+from enum import Enum
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import odt
+import odt.compat.ort
 from odt.kernels.registry import LOSSES, OPTIMIZERS
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +55,7 @@ GROUPS = {
     ),
     "Before training": ("plan", "MemoryForecast", "check", "CheckResult"),
     "Federated learning": tuple(f"federated.{name}" for name in odt.federated.PUBLIC),
+    "The names of ONNX Runtime": tuple(f"compat.ort.{name}" for name in odt.compat.ort.PUBLIC),
     "Errors and warnings": tuple(
         name for name, module in odt.PUBLIC.items() if module == "odt.errors"
     ),
@@ -76,7 +79,9 @@ y = np.eye(10, dtype="float32")[np.arange(96) % 10]
 
 
 def signature(value: Any) -> str:
-    """Returns the call signature of a class or function, without its name."""
+    """Returns the call signature of a class or function, or the members of an enumeration."""
+    if inspect.isclass(value) and issubclass(value, Enum):
+        return f": {', '.join(value.__members__)}"
     try:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):
@@ -118,9 +123,11 @@ def public_members(value: type) -> list[tuple[str, Any]]:
     members: dict[str, Any] = {}
     for base in value.__mro__[::-1]:
         if base.__module__.startswith("odt."):
-            for name, member in vars(base).items():
+            for name, defined in vars(base).items():
+                member = getattr(value, name) if isinstance(defined, classmethod) else defined
                 plain = not name.startswith("_") or name in ("__setitem__",)
-                if plain and (inspect.isfunction(member) or isinstance(member, property)):
+                method = inspect.isfunction(member) or inspect.ismethod(member)
+                if plain and (method or isinstance(member, property)):
                     members[name] = member
     return list(members.items())
 

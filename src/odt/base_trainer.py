@@ -91,19 +91,21 @@ class BaseTrainer(Closing):
             teacher: Teacher(…), or the path of a larger model, whose outputs the model learns too.
             ema: decay of an exponential moving average of the weights, which validation,
                 `evaluate`, `predict` and `export` use; 0 for none.
-            dropout: probability with which inputs of the last trained FULLY_CONNECTED layer become
-                0 in training; or pattern of names of weights → probability, for other layers. The
-                random masks depend on `seed` of `fit`.
+            dropout: dropout rate of the last trained FULLY_CONNECTED layer: the probability with
+                which its inputs become 0 in training. For other layers, a mapping from patterns of
+                weight names to rates. The random masks depend on `seed` of `fit`.
             metrics: one or several names, such as "accuracy" or "mean_absolute_error";
                 docs/training.md lists them.
             trainable: weights that train: last(2), select("head/*"), freeze(...) or Trainable(...).
-            learning_rate_of: pattern of weight names or operators → factor of the learning rate.
-            sparse: pattern of filter names → fraction of the output channels that trains, those
-                with the largest norm; a mapping or pairs.
+            learning_rate_of: mapping from patterns of weight names or operators to factors of the
+                learning rate; or pairs.
+            sparse: mapping from patterns of filter names to the fraction of the output channels
+                that trains, those with the largest norm; or pairs.
             hyper_parameters: hyper-parameters of an optimizer that is given by name.
             reduction: sum_over_batch_size or sum.
-            output_losses: name or number of an output → its loss, or "none"; a mapping or pairs.
-            loss_weights: name or number of an output → weight of its loss; a mapping or pairs.
+            output_losses: mapping from names or numbers of outputs to losses, or "none"; or pairs.
+            loss_weights: mapping from names or numbers of outputs to weights of their losses; or
+                pairs.
             memory_budget: peak memory that training may use, such as "64MB" or a number of bytes.
             micro_batch: samples that a worker computes at once; chosen by odt if left out.
             workers: number of worker threads; chosen by odt if left out.

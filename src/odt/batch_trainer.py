@@ -27,7 +27,7 @@ class BatchTrainer(BaseTrainer):
             x: inputs (N, …), at most a batch.
             y: targets (N, …).
             sample_weight: weights of the samples' losses (N,).
-            class_weight: class → weight of its samples' losses.
+            class_weight: mapping from classes to weights of their samples' losses.
         """
         data = self.open_batch(x, y, sample_weight)
         if class_weight:

@@ -152,7 +152,7 @@ class CheckpointState:
 
         Args:
             buffer: values (parameters_size,).
-            trainable_only: whether the frozen parameters are left out.
+            trainable_only: whether the buffer leaves out the frozen parameters.
 
         Raises:
             DataError: if the number or dtype of the values differs; nothing is changed.

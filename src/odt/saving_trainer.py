@@ -30,8 +30,8 @@ class SavingTrainer(InferenceTrainer):
         """Saves weights, optimizer state and position in the data.
 
         Args:
-            path: path of the checkpoint: odt's format, which resumes bit for bit, if it ends in
-                .odt; otherwise onert's format.
+            path: path of the checkpoint. A name that ends in .odt selects odt's format, from which
+                training resumes bit for bit; any other name selects onert's format.
 
         Raises:
             ModelError: if the file cannot be written.
@@ -55,7 +55,7 @@ class SavingTrainer(InferenceTrainer):
         self.missing.clear()
 
     def saver(self) -> Saver:
-        """Writes the state: with the position of the last `fit`, if there was one."""
+        """Returns the writer of checkpoints, which knows the position of the last `fit`."""
         if self._saver is None:
             trainer, before = self.allocate(), self.resume
             self._saver = Saver(None, trainer, self._order, before=before, kept=self.properties)

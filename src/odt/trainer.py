@@ -56,7 +56,7 @@ class Trainer(SavingTrainer):
 
         Args:
             folder: the folder.
-            checkpoint: a checkpoint of this device to go on from, instead of the folder's.
+            checkpoint: a checkpoint of this device to resume from, instead of the folder's.
             check: whether to train the first steps on synthetic data, in another trainer, and to
                 compare their losses with those of the desk.
             **options: arguments of Trainer, which override the recipe.
@@ -100,9 +100,9 @@ class Trainer(SavingTrainer):
             x: inputs: an array (N, …), a list or mapping of arrays for several inputs, the path of
                 a data file, a DataSet, or an iterable of batches (x, y) such as a DataLoader.
             y: targets (N, …) in the form of x; left out with a DataSet or an iterable.
-            epochs: number of epochs, including those before a resumed checkpoint.
-            max_steps: number of steps, including those before a resumed checkpoint, after which
-                training ends.
+            epochs: total number of epochs; those before a resumed checkpoint count.
+            max_steps: total number of steps after which training ends; those before a resumed
+                checkpoint count.
             max_time: seconds after which training ends.
             validation_split: fraction of the samples used for validation; see `stratify`.
             validation_data: (x, y), (x, y, sample_weight) or a DataSet for validation, instead of
@@ -123,12 +123,13 @@ class Trainer(SavingTrainer):
             patience: early stopping: number of epochs without a lower validation loss after which
                 training ends.
             save_to: path of a checkpoint, saved after each epoch.
-            save_every: number of steps after which the checkpoint is saved instead.
+            save_every: number of steps between two saves, instead of an epoch.
             properties: user metadata to store in the checkpoint.
-            fine_tune: whether to use a tenth of the default learning rate, if none is given, for a
-                model that is already trained, as shown by its loss before the first step.
-            class_weight: class → weight of its samples' losses in training, 1 for others; or
-                "balanced" for n / (K · n_c). Default: the weights in the checkpoint, or none.
+            fine_tune: whether a model that is already trained gets a tenth of the default learning
+                rate, if none is given. Its loss before the first step shows whether it is trained.
+            class_weight: mapping from classes to weights of their samples' losses in training, 1
+                for others; or "balanced": n / (K · n_c) for n samples of K classes, n_c of them of
+                the class. Default: the weights in the checkpoint, or none.
             sample_weight: weights of the samples' losses (N,), or the path of a data file. An
                 iterable gives them in its batches: (x, y, sample_weight).
             augment: augmentations of the training samples, such as [odt.augment.Flip(), "noise"] or
@@ -251,8 +252,8 @@ class Trainer(SavingTrainer):
             x: inputs, as in `fit`.
             y: targets (N, …), as in `fit`.
             lowest: rate of the first step.
-            highest: rate of the last step; the test ends before if the loss is not finite, or four
-                times as high as before.
+            highest: rate of the last step. The test ends earlier if the loss is not finite or four
+                times as high as that of the weights before the test.
             steps: number of steps, whose rates grow exponentially.
             seed: random seed of the order of the samples.
             sample_weight: weights of the samples' losses, as in `fit`.

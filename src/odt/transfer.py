@@ -23,22 +23,22 @@ def replace_head(
 ) -> Model:
     """Replaces the last layers of a model by new ones, for another task (transfer learning).
 
-    Signatures name the new output as they named the first old one. Metadata stays, except class
-    names, which become those of `like`, and training info.
+    In signatures the new output gets the name of the first old one. Metadata is kept, except the
+    class names, which become those of `like`, and the training info, which is removed.
 
     Args:
         model: a model or the path of its file.
         classes: number of outputs of the new last layer: classes, or values of a regression.
-        like: data for which the model is, instead of `classes`: path of a data file, or a pair of
-            arrays (x, y), as in `new_model`.
-        activation: softmax for classes of which each sample has one; sigmoid for classes that do
-            not exclude each other, or for one yes/no output; linear for regression. The default
-            loss follows: categorical or binary cross-entropy; linear outputs have none. Default:
-            that which fits `like`, else softmax.
+        like: data that the model will be trained on, instead of `classes`: path of a data file, or
+            a pair of arrays (x, y), as in `new_model`.
+        activation: softmax if each sample has one class; sigmoid if classes do not exclude each
+            other, or for one yes/no output; linear for regression. It determines the default loss:
+            categorical cross-entropy, binary cross-entropy, or none. Default: as in `like`, else
+            softmax.
         hidden: units of further new layers before the last, each FULLY_CONNECTED with RELU.
-        after: position of the operator whose output the new layers read; None for the last
-            features that are pooled over height and width, or without any for the input of the
-            last layer with weights.
+        after: position of the operator whose output the new layers read. Default: the last
+            operator that pools over height and width; without one, the new layers read the input
+            of the last layer with weights.
         seed: random seed of the new weights.
 
     Returns:
@@ -86,9 +86,9 @@ def lora(
     """Adds low-rank adapters (LoRA) to the weights of a model; only the adapters train.
 
     For a weight W (O, I), the layer computes y = W x + (α / r) B A x. A (r, I) is random and B
-    (O, r) is 0, so that the model computes the same at first. `Trainer.export` and `Model.save`
-    merge the adapters into the weights; `Trainer.export_adapters` writes them alone. Source: Hu et
-    al., LoRA: Low-Rank Adaptation of Large Language Models (2021).
+    (O, r) is 0, so at first the model computes the same as before. `Trainer.export` and
+    `Model.save` merge the adapters into the weights; `Trainer.export_adapters` writes them alone.
+    Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models (2021).
 
     Args:
         model: a model or the path of its file.

@@ -11,6 +11,7 @@ from support.paths import MLP_SM
 from write_api_page import EXAMPLES, GROUPS, INTRODUCTION, PAGE, page
 
 import odt
+import odt.compat.ort
 from odt import losses, optimizers
 
 
@@ -22,6 +23,7 @@ def test_every_public_name_is_on_the_page() -> None:
     public = {*odt.PUBLIC, *optimizers.__all__, *losses.__all__}
     public |= {f"augment.{name}" for name in odt.augment.__all__}
     public |= {f"federated.{name}" for name in odt.federated.PUBLIC}
+    public |= {f"compat.ort.{name}" for name in odt.compat.ort.PUBLIC}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(public)
     errors = set(GROUPS["Errors and warnings"])
     assert EXAMPLES.keys() >= public - errors

@@ -12,7 +12,7 @@ import pytest
 from support.paths import ROOT
 
 import odt
-import odt.federated
+import odt.federated.privacy
 from odt.cli.commands.gen_datafile import random
 from odt.cli.main import main
 from odt.cli.output.spelling import OPTIONS, TEXTS, spell
@@ -25,7 +25,8 @@ REFERENCE = re.compile(r"`([a-z_0-9]+=[^`]*)`")
 COMMANDS_ONLY = {"find_rate", "mem_poll", "model", "out_dir", "source", "teacher_outputs"}
 PYTHON_ONLY = {"decay_steps", "initial_learning_rate", "mode"}  # no options of a command
 ONERT = ROOT / "src/odt/experimental"  # its arguments are onert's
-PUBLIC = (odt, odt.federated, ort, ort.artifacts, ort.onnxblock.loss, ort.onnxblock.optim)
+PUBLIC = [odt, odt.federated, odt.federated.privacy]
+PUBLIC += [ort, ort.artifacts, ort.onnxblock.loss, ort.onnxblock.optim]
 
 
 def texts(path: Path) -> Iterator[str]:

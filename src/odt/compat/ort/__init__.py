@@ -18,3 +18,11 @@ __all__ = [
     "artifacts",
     "onnxblock",
 ]
+
+# Public names, as docs/api.md lists them.
+PUBLIC = (
+    *("artifacts.generate_artifacts", "artifacts.LossType", "artifacts.OptimType"),
+    *("Module", "CheckpointState", "Optimizer", "LinearLRScheduler", "OrtValue"),
+    *(f"onnxblock.loss.{loss.__name__}" for loss in onnxblock.loss.LOSSES),
+    *("onnxblock.optim.AdamW", "onnxblock.optim.SGD", "onnxblock.optim.ClipGradNorm"),
+)

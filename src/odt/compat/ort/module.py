@@ -179,7 +179,7 @@ class Module(Closing):
 
         Args:
             buffer: an array or OrtValue (get_parameters_size(trainable_only),).
-            trainable_only: whether the frozen parameters are left out.
+            trainable_only: whether the buffer leaves out the frozen parameters.
 
         Raises:
             DataError: if the number or dtype of the values differs.
