@@ -1,4 +1,4 @@
-"""Simulate federated learning, and merge what devices trained."""
+"""Simulate federated learning, make apps for Flower, and merge what devices trained."""
 
 from typing import Any
 
@@ -9,7 +9,9 @@ from odt.cli.options.adapters import adapters_option
 from odt.cli.options.fed import (
     data_options,
     federation_options,
+    held_options,
     output_options,
+    server_options,
     validation_options,
 )
 from odt.cli.options.sections import Command
@@ -29,7 +31,7 @@ from odt.cli.output.signals import leave, stop_on_signals
 
 @click.group()
 def command() -> None:
-    """Simulate federated learning, and merge checkpoints of several devices."""
+    """Simulate federated learning, make apps for Flower, and merge checkpoints."""
 
 
 @command.command(
@@ -40,6 +42,7 @@ def command() -> None:
     ),
 )
 @federation_options
+@server_options
 @data_options
 @file_options
 @budget_option
@@ -89,6 +92,36 @@ def simulate(rounds: int, **options: Any) -> None:
         if options["plot"]:
             draw_plot(history.rounds, options["plot"])
     leave(stopped)
+
+
+@command.command(
+    cls=Command,
+    examples=("odt fed init app --model model.tflite --data data --clients 4 --rounds 20",),
+)
+@click.argument("folder", type=click.Path(), metavar="DIR")
+@federation_options
+@data_options
+@file_options
+@budget_option
+@schedule_options
+@training_options
+@gradient_options
+@metric_option
+@hyper_parameter_options
+@selection_options
+@held_options
+@click.pass_context
+def init(ctx: click.Context, /, folder: str, **options: Any) -> None:
+    """Write a Flower app in DIR, which trains what simulate trains with the same options.
+
+    README.md in DIR explains how it runs: in one process, with flwr run, and on devices with TLS.
+    """
+    with quick_imports():
+        from odt.cli.options import fed_init
+        from odt.federated.flower.scaffold import scaffold
+    scaffold(folder, fed_init.settings_of(ctx, folder, options))
+    click.echo(f"{folder}: a Flower app. README.md says how it runs; in one process:")
+    click.echo(f"  pip install 'odt[flower]' && python {folder}/run.py")
 
 
 @command.command()

@@ -1,9 +1,10 @@
-"""Options of `odt fed simulate`: data, clients, rounds and files."""
+"""Options of `odt fed`: data, clients, rounds and files."""
 
 import click
 
 from odt.cli.options.sections import DATA, EXPORT, FEDERATION, VALIDATION, combine, option
 
+# Of odt fed simulate and odt fed init.
 federation_options = combine(
     option(
         FEDERATION,
@@ -22,15 +23,6 @@ federation_options = combine(
         help="Division of the samples among the clients: iid, dirichlet:ALPHA (the smaller ALPHA, "
         "the more uneven the classes), by-label[:SHARDS], by-column:NAME of a table, or an .npy "
         "file with the number of the client of each sample.",
-    ),
-    option(
-        FEDERATION,
-        "--strategy",
-        default="fedavg",
-        show_default=True,
-        metavar="NAME[:OPTION=VALUE,…]",
-        help="Strategy of the server: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed-mean "
-        "or krum, such as fedprox:mu=0.1. docs/federated.md lists their options.",
     ),
     option(
         FEDERATION,
@@ -58,30 +50,6 @@ federation_options = combine(
     ),
     option(
         FEDERATION,
-        "--fraction",
-        type=click.FloatRange(0, 1, min_open=True),
-        default=1.0,
-        show_default=True,
-        help="Client sampling: fraction of the clients that train in a round.",
-    ),
-    option(
-        FEDERATION,
-        "--offline",
-        type=click.FloatRange(0, 1, max_open=True),
-        default=0.0,
-        show_default=True,
-        help="Drop-out: probability that a sampled client does not answer.",
-    ),
-    option(
-        FEDERATION,
-        "--min-clients",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Smallest number of updates that a round needs; with fewer, the command stops.",
-    ),
-    option(
-        FEDERATION,
         "--payload",
         type=click.Choice(["float32", "float16", "int8"]),
         default="float32",
@@ -105,6 +73,43 @@ federation_options = combine(
     ),
 )
 
+# Of odt fed simulate alone.
+server_options = combine(
+    option(
+        FEDERATION,
+        "--strategy",
+        default="fedavg",
+        show_default=True,
+        metavar="NAME[:OPTION=VALUE,…]",
+        help="Strategy of the server: fedavg, fedprox, fedadam, fedyogi, fedmedian, trimmed-mean "
+        "or krum, such as fedprox:mu=0.1. docs/federated.md lists their options.",
+    ),
+    option(
+        FEDERATION,
+        "--fraction",
+        type=click.FloatRange(0, 1, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Client sampling: fraction of the clients that train in a round.",
+    ),
+    option(
+        FEDERATION,
+        "--offline",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=0.0,
+        show_default=True,
+        help="Drop-out: probability that a sampled client does not answer.",
+    ),
+    option(
+        FEDERATION,
+        "--min-clients",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Smallest number of updates that a round needs; with fewer, the command stops.",
+    ),
+)
+
 data_options = combine(
     option(
         DATA,
@@ -123,7 +128,7 @@ data_options = combine(
     ),
 )
 
-validation_options = combine(
+held_options = combine(
     option(
         VALIDATION,
         "--validation-input",
@@ -138,6 +143,10 @@ validation_options = combine(
         metavar="FILE",
         help="Expected outputs (targets) of the validation samples.",
     ),
+)
+
+validation_options = combine(
+    held_options,
     option(
         VALIDATION,
         "--client-validation",

@@ -72,7 +72,7 @@ def arguments_of(options: dict[str, Any]) -> dict[str, Any]:
     Raises:
         OdtError: if the data files are not given.
     """
-    data, held = _part(options, "train"), _part(options, "test")
+    data, held = part_of(options, "train"), part_of(options, "test")
     if data is None:
         raise OdtError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
     partition = options["partition"]
@@ -88,8 +88,8 @@ def arguments_of(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _part(options: dict[str, Any], part: str) -> odt.DataSet | None:
-    """The files of the part train or test: given one by one, or in the folder --data."""
+def part_of(options: dict[str, Any], part: str) -> odt.DataSet | None:
+    """Returns the files of the part train or test: given one by one, or in the folder --data."""
     names = {
         "train": ("load_input", "load_expected"),
         "test": ("validation_input", "validation_expected"),

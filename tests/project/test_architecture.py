@@ -12,7 +12,10 @@ from support.paths import FOLDERS, ROOT
 
 BASE = {"odt.errors", "odt.dataclass"}  # imported by all
 MAY_IMPORT = {  # layer: other layers, other people's packages
-    "odt.cli": ({"odt", "odt.core", "odt.kernels"} | BASE, {"click", "numpy", "tqdm"}),
+    "odt.cli": (
+        {"odt", "odt.core", "odt.federated.flower", "odt.kernels"} | BASE,
+        {"click", "numpy", "tqdm"},
+    ),
     "odt.core": (
         {"odt", "odt.kernels", "odt.schemas"} | BASE,
         {"flatbuffers", "numpy", "threadpoolctl"},
@@ -20,8 +23,11 @@ MAY_IMPORT = {  # layer: other layers, other people's packages
     "odt.kernels": (BASE, {"numpy"}),
     "odt.schemas": (set(), {"flatbuffers", "numpy"}),
     "odt": ({"odt.core", "odt.kernels"} | BASE, {"numpy"}),
-    # Needs the extra odt[flower], so nothing of odt imports it.
-    "odt.federated.flower": ({"odt", "odt.core"} | BASE, {"numpy", "flwr", "cryptography"}),
+    # Needs the extra odt[flower], so nothing but `odt fed init` imports it.
+    "odt.federated.flower": (
+        {"odt", "odt.core", "odt.kernels"} | BASE,
+        {"numpy", "flwr", "cryptography"},
+    ),
     "odt.errors": (set(), set()),
     "odt.dataclass": (set(), set()),
     "odt.__main__": ({"odt.cli"}, set()),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.federated.flower.checked_grid import CheckedGrid as CheckedGrid
     from odt.federated.flower.client import client_app as client_app
     from odt.federated.flower.in_process import run_in_process as run_in_process
+    from odt.federated.flower.keys import make_keys as make_keys
     from odt.federated.flower.server import server_app as server_app
     from odt.federated.flower.settings import client_of as client_of
     from odt.federated.flower.settings import trainer_of as trainer_of
@@ -22,6 +23,7 @@ PUBLIC = {
     "server_app": "server",
     "run_in_process": "in_process",
     "CheckedGrid": "checked_grid",
+    "make_keys": "keys",
     "client_of": "settings",
     "trainer_of": "settings",
 }
@@ -34,7 +36,7 @@ if not TYPE_CHECKING:
         try:
             module = importlib.import_module(f"odt.federated.flower.{PUBLIC[name]}")
         except ModuleNotFoundError as e:
-            if e.name is None or e.name.split(".")[0] != "flwr":
+            if (e.name or "").split(".")[0] not in ("flwr", "cryptography"):
                 raise
             raise OdtError(
                 "odt.federated.flower: Flower must be installed, but is not. Install it with "

@@ -9,17 +9,17 @@ from flwr.clientapp import ClientApp
 
 from odt.errors import OdtError
 from odt.federated.client import Client
-from odt.federated.flower.records import (
+from odt.federated.flower.names import (
     ARRAYS,
     CONFIG,
     METRICS,
     PARTITION,
     PAYLOAD,
+    PROXIMAL,
     ROUND,
     SAMPLES,
-    from_record,
-    to_record,
 )
+from odt.federated.flower.records import from_record, to_record
 from odt.federated.flower.settings import client_of
 from odt.federated.payloads import encode, received
 
@@ -81,6 +81,8 @@ def client_app(
         tensors = from_record(message.content.array_records[ARRAYS], SERVER)
         config = message.content.config_records[CONFIG]
         member = of(context)
+        core = member.trainer.build()
+        core.parameters.proximal_mu = float(cast(float, config.get(PROXIMAL, 0.0)))
         update = member.train(tensors, int(cast(int, config[ROUND])))
         metrics = _metrics(update.samples, member.partition, update.metrics)
         content = RecordDict({ARRAYS: to_record(update.tensors), METRICS: metrics})

@@ -1,7 +1,7 @@
 """Tensors, counts and metrics as the records of a Flower message.
 
-Content of a message: one ArrayRecord of named tensors and, to a client, a ConfigRecord; from a
-client, a MetricRecord, which can hold numbers only.
+A client is sent an ArrayRecord of named tensors and a ConfigRecord. It answers with an ArrayRecord
+and a MetricRecord, which can hold numbers only.
 """
 
 import io
@@ -16,9 +16,6 @@ from odt.errors import DataError
 from odt.federated.checks import REFUSED
 from odt.federated.update import Tensors
 
-ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # names of the records
-ROUND, PAYLOAD = "server-round", "payload"  # names in the ConfigRecord; the first is Flower's
-SAMPLES, PARTITION = "num-examples", "partition-id"  # names in the MetricRecord
 NPY = "numpy.ndarray"  # serialization type of an Array
 MOST_HEADER = 1024  # bytes; NumPy writes 128 for most arrays
 DTYPES = ("float32", "float16", "int8")

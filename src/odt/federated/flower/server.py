@@ -18,8 +18,9 @@ from odt.errors import DataError, OdtError, OptionError
 from odt.federated.checks import check_tensors
 from odt.federated.flower import saved_round
 from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
+from odt.federated.flower.names import SAMPLES
 from odt.federated.flower.noise import is_private, noise_multipliers
-from odt.federated.flower.records import SAMPLES, to_record
+from odt.federated.flower.records import to_record
 from odt.federated.flower.saved_round import SavedRound
 from odt.federated.flower.settings import ServerSettings, trainer_of
 from odt.federated.privacy import composed_loss
@@ -137,7 +138,7 @@ class Federation:
         replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
         words += numbers(strategy.aggregate_evaluate(number, replies), "clients' ")
         if self._judge is not None:
-            words += numbers(self._judge.evaluate(self.tensors), "test ")
+            words += numbers(self._judge.evaluate(self.tensors), "validation ")
         log().info("%s", ", ".join(words))
 
     def _privacy(self) -> str:

@@ -1,38 +1,44 @@
 """Settings of a Flower app: the trainer, client and server that its configuration describes."""
 
 from collections.abc import Mapping
-from typing import Any, Self
-
-from flwr.app import Context
+from typing import TYPE_CHECKING, Any, Self
 
 import odt
-from odt.core.recipe.option_values import check_whole
+from odt.core.recipe.option_values import check_whole, check_word
+from odt.data import recorded
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.federated.client import Client
-from odt.federated.flower.records import PARTITION
+from odt.federated.flower.names import PARTITION, PARTITIONS
+from odt.federated.partitions import partition
 from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA
+from odt.federated.settings import DECAYS
+from odt.kernels.row_index import HYPER_PARAMETERS
 
-# Settings that are arguments of odt.Trainer, with "-" for "_".
+# Settings have the names of options of `odt fed simulate`, where there is one.
 TRAINER = (
-    *("loss", "optimizer", "learning-rate", "batch-size", "clip-norm", "clip-value", "dropout"),
-    *("metrics", "memory-budget", "micro-batch", "workers"),
+    *("loss", "reduction", "optimizer", "learning-rate", "clip-norm", "clip-value"),
+    *("batch-size", "accumulate", "memory-budget", "micro-batch", "workers"),
 )
-SELECTION = ("last", "select", "freeze")  # what trains
-DATA = ("input", "expected")  # paths of data files
-CLIENT = ("epochs", "seed")
-SERVER = (
-    *("rounds", "clients", "payload", "norm-bound", "timeout", "state", "out", "delta"),
-    *("test-input", "test-expected"),
+HYPER = tuple(name.replace("_", "-") for name in HYPER_PARAMETERS)
+SELECTION = ("num-of-trainable-ops", "trainable", "freeze", "bias-only", "freeze-norm")
+DATA = ("load-input", "load-expected", "validation-input", "validation-expected")
+FEDERATION = (
+    *("clients", "partition", "rounds", "epochs", "decay", "seed"),
+    *("payload", "norm-bound", "timeout", "delta", "state", "out"),
 )
-KEYS = ("model", *TRAINER, *SELECTION, *DATA, *CLIENT, *SERVER)
+KEYS = ("model", *TRAINER, "metric", *HYPER, *SELECTION, *DATA, *FEDERATION)
+if TYPE_CHECKING:
+    from flwr.app import Context
+
+ROUNDS = 20
 WHERE = "tool.flwr.app.config"
 
 Settings = Mapping[str, Any]
 
 
-def settings_of(context: Context) -> Settings:
+def settings_of(context: "Context") -> Settings:
     """Returns the settings of an app: those of the node, then those of the run.
 
     An empty text counts as left out.
@@ -51,7 +57,7 @@ def settings_of(context: Context) -> Settings:
     return {name: value for name, value in merged.items() if value != ""}
 
 
-def trainer_of(context: Context) -> "odt.Trainer":
+def trainer_of(context: "Context") -> "odt.Trainer":
     """Returns the trainer that the settings describe.
 
     Args:
@@ -61,36 +67,60 @@ def trainer_of(context: Context) -> "odt.Trainer":
         OdtError: if the model cannot be read, or settings are wrong.
     """
     settings = settings_of(context)
-    options = {name.replace("-", "_"): settings[name] for name in TRAINER if name in settings}
-    if "metrics" in options:
-        options["metrics"] = words(options["metrics"])
-    options.setdefault("workers", 1)  # results depend on the number of workers
-    last = settings.get("last")
-    patterns, frozen = (words(settings.get(name, "")) for name in ("select", "freeze"))
-    trainable = odt.Trainable(last=last, patterns=patterns, freeze=frozen)
-    return odt.Trainer(needed(settings, "model"), trainable=trainable, **options)
+
+    def given(*names: str) -> dict[str, Any]:
+        return {name.replace("-", "_"): settings[name] for name in names if name in settings}
+
+    return odt.Trainer(
+        needed(settings, "model"),
+        metrics=words(settings.get("metric", "")),
+        hyper_parameters=given(*HYPER),
+        trainable=odt.Trainable(
+            last=settings.get("num-of-trainable-ops"),
+            patterns=words(settings.get("trainable", "")),
+            freeze=words(settings.get("freeze", "")),
+            **given("bias-only", "freeze-norm"),
+        ),
+        **given(*TRAINER),
+    )
 
 
-def client_of(context: Context) -> Client:
+def client_of(context: "Context") -> Client:
     """Returns the client that the settings describe.
 
-    The settings `input` and `expected` name its data files, usually in the node's own settings.
+    A node with the settings `load-input` and `load-expected` of its own trains on all samples of
+    these files. Other nodes share the files of the run and train on their part of them, the same
+    part as in `odt fed simulate`.
 
     Args:
-        context: context of a ClientApp, whose node has the setting partition-id.
+        context: context of a ClientApp, whose node has the settings partition-id and, to share
+            files, num-partitions.
 
     Raises:
         OdtError: if model or data cannot be read, or settings are wrong.
     """
-    settings = settings_of(context)
-    trainer = trainer_of(context)
-    data = trainer.open(needed(settings, "input"), needed(settings, "expected"))
+    settings, node = settings_of(context), context.node_config
+    trainer, number = trainer_of(context), int(node.get(PARTITION, 0))
+    files = needed(settings, "load-input"), needed(settings, "load-expected")
+    data, samples = trainer.open(*files), None
+    seed, rounds = int(settings.get("seed", 0)), int(settings.get("rounds", ROUNDS))
+    if "load-input" not in node:
+        labels = data.labels(trainer.samples.losses)
+        kind, count = str(settings.get("partition", "iid")), int(needed(node, PARTITIONS))
+        parts = partition(kind, data, labels, count, seed, recorded(files[0]))
+        if not 0 <= number < count:
+            raise OptionError(PARTITION, f"must be less than {PARTITIONS}, {count}", number)
+        samples = parts[number]
+    decay = settings.get("decay", DECAYS[0])
+    check_word("decay", decay, DECAYS)
     return Client(
         trainer,
         data,
-        partition=int(context.node_config.get(PARTITION, 0)),
-        epochs=int(settings.get("epochs", 1)),
-        seed=int(settings.get("seed", 0)),
+        samples=samples,  # type: ignore[arg-type]  # an array does what is asked of a Sequence
+        partition=number,
+        epochs=settings.get("epochs", 1),
+        rounds=rounds if rounds and decay == "cosine" else None,
+        seed=seed,
     )
 
 
@@ -107,7 +137,7 @@ class ServerSettings:
         state: path of the state file; empty for none.
         out: path of the trained model; empty for none.
         delta: δ of the loss of differential privacy that the log reports.
-        test: paths of inputs and targets on which the global model is evaluated; empty for none.
+        held: paths of inputs and targets on which the global model is evaluated; empty for none.
     """
 
     rounds: int
@@ -118,10 +148,10 @@ class ServerSettings:
     state: str
     out: str
     delta: float
-    test: tuple[str, str] | None
+    held: tuple[str, str] | None
 
     @classmethod
-    def of(cls, context: Context) -> Self:
+    def of(cls, context: "Context") -> Self:
         """Returns the settings of a context, checked.
 
         Raises:
@@ -133,9 +163,9 @@ class ServerSettings:
         for name in ("norm-bound", "timeout"):
             if not settings.get(name, 1) > 0:
                 raise OptionError(name, "must be above 0", settings[name])
-        test = settings.get("test-input")
+        held = settings.get("validation-input")
         return cls(
-            rounds=settings.get("rounds", 3),
+            rounds=settings.get("rounds", ROUNDS),
             clients=settings.get("clients", 2),
             payload=check_kind(str(settings.get("payload", "float32"))),
             norm_bound=settings.get("norm-bound"),
@@ -143,16 +173,16 @@ class ServerSettings:
             state=str(settings.get("state", "")),
             out=str(settings.get("out", "")),
             delta=float(settings.get("delta", DELTA)),
-            test=(str(test), str(needed(settings, "test-expected"))) if test else None,
+            held=(str(held), str(needed(settings, "validation-expected"))) if held else None,
         )
 
     def judge(self, trainer: "odt.Trainer") -> Client | None:
-        """Returns a client that evaluates on the test data; None without test data.
+        """Returns a client that evaluates on the validation data; None without it.
 
         Args:
             trainer: trainer of the server.
         """
-        return Client(trainer, *self.test) if self.test else None
+        return Client(trainer, *self.held) if self.held else None
 
 
 def words(text: Any) -> tuple[str, ...]:

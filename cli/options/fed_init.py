@@ -1,0 +1,60 @@
+"""Translates options of `odt fed init` to the settings of a Flower app."""
+
+import os
+from typing import Any
+
+import click
+
+import odt
+from odt.cli.options.fed_run import part_of
+from odt.cli.options.sections import GIVEN
+from odt.cli.options.shared import given
+from odt.errors import DataError, OdtError
+from odt.federated.flower.settings import FEDERATION, KEYS
+
+FILES = {"data", "model", "load_input", "load_expected", "validation_input", "validation_expected"}
+
+
+def settings_of(ctx: click.Context, folder: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings: those of the federation, and the other options that are given.
+
+    Paths are absolute, because Flower runs an app in a folder of its own.
+
+    Raises:
+        OdtError: if an option cannot be a setting, or model or data are not there.
+    """
+    if options["partition"].endswith(".npy"):
+        raise OdtError(
+            "--partition: must be iid, dirichlet, by-label or by-column for a Flower app, but got "
+            f"{options['partition']}."
+        )
+    model = given("--model", options["model"], "the model that is trained")
+    odt.load_model(model)
+    settings = {"model": os.path.abspath(model)}
+    for part, name in (("train", "load"), ("test", "validation")):
+        data = part_of(options, part)
+        if data is None and part == "train":
+            raise DataError("--data: must be given: a folder of odt gen-datafile, or --load-input.")
+        if data is not None:
+            settings[f"{name}-input"] = os.path.abspath(data.x)
+            settings[f"{name}-expected"] = os.path.abspath(data.y)
+    asked = ctx.meta.get(GIVEN, {})
+    for parameter in ctx.command.params:
+        name, value = str(parameter.name), options.get(str(parameter.name))
+        key = max((o.lstrip("-") for o in parameter.opts), key=len)
+        if name in FILES or (name not in asked and key not in FEDERATION) or value is None:
+            continue
+        if key not in KEYS:
+            raise OdtError(
+                f"--{key}: must be left out of a Flower app, but got {value}. Give client_app in "
+                "client_app.py a function that returns an odt.federated.Client."
+            )
+        settings[key] = ",".join(value) if isinstance(value, tuple) else value
+    absolute = os.path.abspath(folder)
+    suffix = os.path.splitext(model)[1]
+    return {
+        **settings,
+        "timeout": 3600,
+        "state": os.path.join(absolute, "state"),
+        "out": os.path.join(absolute, f"trained{suffix}"),
+    }

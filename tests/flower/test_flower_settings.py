@@ -1,0 +1,112 @@
+"""An app that its settings describe trains the bits of `odt fed simulate` with these options."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Context, RecordDict
+from flwr.serverapp.strategy import FedAvg, FedProx
+from support.flower_party import MODEL, X, Y, same
+
+import odt
+from odt import federated
+from odt.errors import OptionError
+from odt.federated.flower import client_app, client_of, run_in_process, server_app, trainer_of
+
+OPTIONS = {
+    "partition": "dirichlet:0.5",
+    "rounds": 3,
+    "epochs": 2,
+    "seed": 9,
+    "batch-size": 16,
+    "optimizer": "sgd",
+    "learning-rate": 0.05,
+    "momentum": 0.9,
+    "metric": "accuracy",
+    "num-of-trainable-ops": 3,
+    "clients": 4,
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Any]:
+    for name, a in (("x", X), ("y", Y)):
+        np.save(tmp_path / f"{name}.npy", a)
+    return {
+        "model": str(MODEL),
+        "load-input": str(tmp_path / "x.npy"),
+        "load-expected": str(tmp_path / "y.npy"),
+    }
+
+
+def simulated(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """What the command trains."""
+    out = folder / "simulated.circle"
+    words = [f"--{name}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "odt", "fed", "simulate", *words, f"--export-circle={out}"]
+    subprocess.run(command, check=True, capture_output=True)
+    return federated.tensors_of(odt.Trainer(out))
+
+
+def trained(folder: Path, settings: dict[str, Any], strategy: Any = None) -> dict[str, Any]:
+    out = str(folder / "trained.circle")
+    server = server_app(strategy or FedAvg(fraction_evaluate=0.0))
+    run_in_process(server, client_app(), 4, run_config={**settings, "out": out})
+    return federated.tensors_of(odt.Trainer(out))
+
+
+@pytest.mark.parametrize("payload", ["float32", "int8"])
+def test_fedavg_is_odt_fed_simulate(payload: str, files: dict[str, Any], tmp_path: Path) -> None:
+    options = {**files, **OPTIONS, "payload": payload}
+    assert same(trained(tmp_path, options), simulated(tmp_path, options))
+
+
+def test_fedprox_is_odt_fed_simulate(files: dict[str, Any], tmp_path: Path) -> None:
+    options = {**files, **OPTIONS, "decay": "none"}
+    strategy = FedProx(fraction_evaluate=0.0, proximal_mu=0.5)
+    wanted = simulated(tmp_path, {**options, "strategy": "fedprox:mu=0.5"})
+    assert same(trained(tmp_path, options, strategy), wanted)
+    assert not same(trained(tmp_path, options), wanted)
+
+
+def context(run: dict[str, Any], **node: Any) -> Context:
+    return Context(1, 1, {n.replace("_", "-"): v for n, v in node.items()}, RecordDict(), run)
+
+
+def test_a_node_with_files_of_its_own_trains_on_all_of_them(files: dict[str, Any]) -> None:
+    run = {"model": files.pop("model"), "rounds": 2}
+    own = Context(1, 1, {**files, "partition-id": 2}, RecordDict(), run)
+    client = client_of(own)
+    assert (len(client.samples), client.partition) == (len(X), 2)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("learning_rate", 0.1, "got learning_rate. Did you mean learning-rate?"),
+        ("decay", "linear", "must be one of `cosine`, `none`, but got linear"),
+        ("partition", "random", "must be `iid`, `dirichlet:ALPHA`"),
+        ("model", "", "model=`: must be given, but got none"),
+        ("epochs", 0, "must be a whole number of at least 1, but got 0"),
+    ],
+)
+def test_wrong_settings_are_one_line(
+    setting: str, value: Any, words: str, files: dict[str, Any]
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        client_of(context({**files, setting: value}, partition_id=0, num_partitions=4))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_trains_is_chosen_as_on_the_command_line(files: dict[str, Any]) -> None:
+    everything = federated.tensors_of(trainer_of(context(files)))
+    biases = federated.tensors_of(trainer_of(context({**files, "bias-only": True})))
+    frozen = federated.tensors_of(
+        trainer_of(context({**files, "freeze": ", ".join(list(everything)[:2])}))
+    )
+    assert len(biases) == len(everything) / 2
+    assert list(frozen) == list(everything)[2:]
