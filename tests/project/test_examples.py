@@ -40,6 +40,12 @@ def test_shell_example(name: str, tmp_path: Path) -> None:
     read_model(str(tmp_path / "trained.tflite"))
 
 
+def test_federated_example(tmp_path: Path) -> None:
+    run("sh", "examples/federated/federate.sh", tmp_path, "1")
+    assert (tmp_path / "app" / "server_app.py").exists()
+    read_model(str(tmp_path / "trained.tflite"))
+
+
 @pytest.mark.parametrize("name", PYTHON)
 def test_python_example(name: str, tmp_path: Path) -> None:
     source, target = tmp_path / "model.tflite", tmp_path / "trained.tflite"

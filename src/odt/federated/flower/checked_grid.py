@@ -10,7 +10,7 @@ from flwr.serverapp import Grid
 
 from odt.errors import DataError
 from odt.federated.checks import REFUSED, check_counts, check_update
-from odt.federated.flower.names import ARRAYS, CONFIG, METRICS, PARTITION, PAYLOAD, SAMPLES
+from odt.federated.flower.record_keys import ARRAYS, CONFIG, METRICS, PARTITION, PAYLOAD, SAMPLES
 from odt.federated.flower.records import from_record, to_record
 from odt.federated.payloads import broadcast, check_kind, decode
 from odt.federated.update import Tensors, Update

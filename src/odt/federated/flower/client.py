@@ -9,7 +9,7 @@ from flwr.clientapp import ClientApp
 
 from odt.errors import OdtError
 from odt.federated.client import Client
-from odt.federated.flower.names import (
+from odt.federated.flower.record_keys import (
     ARRAYS,
     CONFIG,
     METRICS,

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import (
     Strategy,
 )
 
-from odt.federated.flower.names import METRICS
+from odt.federated.flower.record_keys import METRICS
 
 # Their models are functions of the weighted mean, in which each client has a fraction.
 MEANS = (FedAdagrad, FedAdam, FedAvg, FedAvgM, FedProx, FedYogi)

@@ -18,8 +18,8 @@ from odt.errors import DataError, OdtError, OptionError
 from odt.federated.checks import check_tensors
 from odt.federated.flower import saved_round
 from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
-from odt.federated.flower.names import SAMPLES
 from odt.federated.flower.noise import is_private, noise_multipliers
+from odt.federated.flower.record_keys import SAMPLES
 from odt.federated.flower.records import to_record
 from odt.federated.flower.saved_round import SavedRound
 from odt.federated.flower.settings import ServerSettings, trainer_of

@@ -9,7 +9,7 @@ from odt.data import recorded
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.federated.client import Client
-from odt.federated.flower.names import PARTITION, PARTITIONS
+from odt.federated.flower.record_keys import PARTITION, PARTITIONS
 from odt.federated.partitions import partition
 from odt.federated.payloads import check_kind
 from odt.federated.privacy import DELTA

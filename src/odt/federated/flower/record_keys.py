@@ -1,4 +1,4 @@
-"""Names in the records of a message and in the settings of a node."""
+"""Keys of the records of a message and of the settings of a node."""
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"  # names of the records
 ROUND, PAYLOAD = "server-round", "payload"  # names in the ConfigRecord; the first is Flower's
