@@ -43,11 +43,15 @@ SHORT = (
 )
 # ARMv7 as Debian and Raspberry Pi OS have it; NEON is compiled beside it.
 ARMV7 = ("-mcpu=generic+v7a+vfp3d16-neon",)
+# Instructions in an order that suits in-order processors; others reorder them.
+IN_ORDER = ("-Xclang", "-tune-cpu", "-Xclang", "cortex-a55")
 SONAME = ("-Wl,-install_name,_kernels.so",)  # else the path of the build
 
 PLATFORMS = (
     Platform("manylinux_2_17_x86_64.manylinux2014_x86_64", "x86_64-linux-gnu.2.17", X86, SHORT),
-    Platform("manylinux_2_17_aarch64.manylinux2014_aarch64", "aarch64-linux-gnu.2.17"),
+    Platform(
+        "manylinux_2_17_aarch64.manylinux2014_aarch64", "aarch64-linux-gnu.2.17", flags=IN_ORDER
+    ),
     Platform(
         "manylinux_2_17_armv7l.manylinux2014_armv7l",
         "arm-linux-gnueabihf.2.17",
@@ -56,7 +60,7 @@ PLATFORMS = (
     ),
     Platform("manylinux_2_31_riscv64", "riscv64-linux-gnu.2.31"),
     Platform("musllinux_1_2_x86_64", "x86_64-linux-musl", X86, SHORT),
-    Platform("musllinux_1_2_aarch64", "aarch64-linux-musl"),
+    Platform("musllinux_1_2_aarch64", "aarch64-linux-musl", flags=IN_ORDER),
     Platform("win_amd64", "x86_64-windows-gnu", X86, SHORT),
     Platform("win_arm64", "aarch64-windows-gnu"),
     Platform("macosx_11_0_x86_64", "x86_64-macos.11.0", X86, (*SHORT, *SONAME)),

@@ -39,10 +39,9 @@ INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
   F(tile) sums;
   F(tile_clear)(sums, m, n);
   for (int t = 0; t < taps; t++) {
-    const float *x[MAX_MR], *b = w[t];
+    const float *x[MAX_MR];
     UNROLL(i, m, x[i] = in[t * PIXELS + i]);
-    for (int64_t k = 0; k < depth; k++, b += depth_stride)
-      TILE_ADD_PRODUCT(sums, m, n, x[i][k], b, at);
+    F(tile_add_products)(sums, x, depth, w[t], depth_stride, at, m, n);
   }
   if (lanes < LANES) { /* fewer units than lanes */
     float part[MAX_MR][LANES];
@@ -149,7 +148,7 @@ INLINE void F(filter_tile)(int pixels, const float *const *in, const float *dy, 
   F(tile) acc;
   if (first) F(tile_clear)(acc, m, n);
   else F(tile_load)(acc, sums, unit_step, to, m, n);
-  for (int p = 0; p < pixels; p++, dy += units) TILE_ADD_PRODUCT(acc, m, n, dy[i], in[p], at);
+  F(tile_add_outer_products)(acc, dy, units, in, at, pixels, m, n);
   F(tile_store)(acc, sums, unit_step, to, m, n);
 }
 

@@ -57,9 +57,9 @@ END_TARGET
 
 #define F(name) name##_base
 #define LANES 4
-#if defined(__aarch64__) /* 32 vector registers */
+#if defined(__aarch64__) /* 32 vector registers, of which a tile's rows take MR, too */
 #define MR 8
-#define NR 3
+#define NR 2
 #define ROWS 2
 #define UNITS 4
 #elif defined(__SSE__) || defined(__ARM_NEON) /* 16 */

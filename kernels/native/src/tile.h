@@ -40,3 +40,39 @@ INLINE void F(tile_store)(F(tile) sums, float *to, int64_t row_stride, const int
     UNROLL(i, m, F(vec) tile_a = F(broadcast)(a);                             \
            UNROLL(j, n, sums[i][j] += tile_a * tile_b[j]; KEEP(sums[i][j]))); \
   } while (0)
+
+/* Whether a multiply-add can take an operand from any element of a vector. Then the floats of
+   several steps are loaded at once, since an in-order processor waits for loads. */
+#ifdef __aarch64__
+#define BY_ELEMENT 1
+#else
+#define BY_ELEMENT 0
+#endif
+
+/* sums[i][j] += Σ over k of x[i][k] b[k · depth_stride + at[j]]. */
+INLINE void F(tile_add_products)(F(tile) sums, const float *const *x, int64_t depth, const float *b,
+                                 int64_t depth_stride, const int64_t *at, int m, int n) {
+  int64_t k = 0;
+  if (BY_ELEMENT && m <= MR)
+    for (; k + LANES <= depth; k += LANES) {
+      F(vec) a[MAX_MR];
+      UNROLL(i, m, a[i] = F(load)(x[i] + k));
+      UNROLL(l, LANES, TILE_ADD_PRODUCT(sums, m, n, a[i][l % LANES], b, at); b += depth_stride);
+    }
+  for (; k < depth; k++, b += depth_stride) TILE_ADD_PRODUCT(sums, m, n, x[i][k], b, at);
+}
+
+/* sums[i][j] += Σ over p of a[p · stride + i] b[p][at[j]]. */
+INLINE void F(tile_add_outer_products)(F(tile) sums, const float *a, int64_t stride,
+                                       const float *const *b, const int64_t *at, int count, int m,
+                                       int n) {
+  int p = 0;
+  if (BY_ELEMENT && m % LANES == 0)
+    for (; p + 3 <= count; p += 3, a += 3 * stride) {
+      F(vec) u[3][MAX_MR], v[3][MAX_MR];
+      UNROLL(q, 3, UNROLL(i, m / LANES, u[q][i] = F(load)(a + q * stride + i * LANES));
+             UNROLL(j, n, v[q][j] = F(load)(b[p + q] + at[j])));
+      UNROLL(q, 3, UNROLL(i, m, UNROLL(j, n, sums[i][j] += u[q][i / LANES][i % LANES] * v[q][j])));
+    }
+  for (; p < count; p++, a += stride) TILE_ADD_PRODUCT(sums, m, n, a[i], b[p], at);
+}
