@@ -120,6 +120,8 @@ def parse_progress(stored: Mapping[str, Any]) -> Progress:
             natural(value)
         elif type(value) is not type(f.default):
             raise TypeError(f"{f.name} {printable(repr(value))}")
+        elif isinstance(value, float):
+            _finite(value)
     return Progress(**values)
 
 

@@ -119,7 +119,7 @@ def read_manifest(folder: str) -> Manifest:
         if got != wanted:
             raise ModelError(
                 f"{os.path.join(folder, name)}: must be the file that was validated, with SHA-256 "
-                f"{wanted[:16]}…, but got {got[:16]}…. Copy the folder again, or generate it again."
+                f"{wanted}, but got {got}. Copy the folder again, or generate it again."
             )
     return manifest
 

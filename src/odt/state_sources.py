@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from odt.core.checkpoints.checkpoint import BEST, FROZEN, WEIGHT, Checkpoint, Entry, Property
+from odt.core.checkpoints.checkpoint import (
+    AVERAGE,
+    BEST,
+    FROZEN,
+    WEIGHT,
+    Checkpoint,
+    Entry,
+    Property,
+)
 from odt.core.checkpoints.frozen import frozen_by_name, with_frozen
 from odt.core.storage.reading import printable
 from odt.errors import ModelError
@@ -55,9 +63,7 @@ class Stored:
     def __init__(self, checkpoint: Checkpoint, where: str) -> None:
         self.where = where
         self.properties = dict(checkpoint.properties)
-        names = [e.tensor for e in checkpoint.entries if e.role in PARAMETERS]
-        if len(set(names)) < len(names):
-            raise ModelError(f"{where}: each parameter must occur once, but got one twice.")
+        names = _checked(checkpoint, where)
         self.missing = set(names) if checkpoint.is_nominal else set()
         self._checkpoint = checkpoint if not self.missing else _unused(checkpoint)
         self.step = self._checkpoint.progress.step
@@ -162,6 +168,25 @@ class Live:
         names = frozen_by_name(self._trainer.recipe.graphs, self._parameters.tensors)
         frozen = {name: np.asarray(tensors[i].data) for name, i in names.items()}
         return with_frozen(self._trainer.saver().state(), frozen)
+
+
+def _checked(checkpoint: Checkpoint, where: str) -> list[str]:
+    """Returns the names of the parameters.
+
+    Raises:
+        ModelError: if one occurs twice, or its moving average has another shape.
+    """
+    known = [e for e in checkpoint.entries if e.role in PARAMETERS]
+    shapes = {e.tensor: (e.shape, e.dtype) for e in known}
+    if len(shapes) < len(known):
+        raise ModelError(f"{where}: each parameter must occur once, but got one twice.")
+    for e in checkpoint.entries:
+        if e.role == AVERAGE and (e.shape, e.dtype) != shapes.get(e.tensor):
+            raise ModelError(
+                f"{where}: ema/{printable(e.tensor)} must have the shape and dtype of its weight, "
+                f"but got {printable((e.shape, e.dtype))}."
+            )
+    return [*shapes]
 
 
 def _key(entry: Entry) -> tuple[str, str]:

@@ -10,7 +10,7 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -86,12 +86,50 @@ def json_text(data: bytes, rng: Random) -> bytes:
     return json.dumps(json_tree(json.loads(data), rng)).encode()
 
 
-def own_checkpoint(data: bytes, rng: Random) -> bytes:
+def same_types(data: bytes, rng: Random) -> bytes:
+    """Replaces values of JSON by values of the same type, also by others of the same file."""
+    root = json.loads(data)
+    for _ in range(int(rng.integers(1, 3))):
+        leaves = list(_leaves(root))
+        parent, key = pick(leaves, rng)
+        kind = type(parent[key])
+        known = {
+            bool: (True, False),
+            int: (0, 1, 2, 3, 5, 6, 7, 100, 10**6, 2**31, 2**62, 2**63 - 1),
+            float: (0.0, -1.0, 1e-30, 0.5, 1.0, 2.0, 1e30, 1e300),
+            str: TEXTS,
+        }.get(kind, (None,))
+        own = [p[k] for p, k in leaves if type(p[k]) is kind]
+        parent[key] = pick(known, rng) if rng.random() < 0.7 else pick(own, rng)
+    return json.dumps(root).encode()
+
+
+def _leaves(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yields the container and the key of each value that is no container."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)):
+        if isinstance(value[key], dict | list):
+            yield from _leaves(value[key])
+        else:
+            yield value, key
+
+
+def own_checkpoint(data: bytes, rng: Random, text_damage: Damage = json_text) -> bytes:
     """Damages the header's JSON, and corrects the checksum."""
     magic, version, length = struct.unpack_from("<8sII", data)
-    text = json_text(data[16 : 16 + length], rng)
+    text = text_damage(data[16 : 16 + length], rng)
     text += b" " * (-(16 + len(text)) % 64)
     body = struct.pack("<8sII", magic, version, len(text)) + text + data[16 + length : -4]
+    return body + struct.pack("<I", zlib.crc32(body))
+
+
+def edited_checkpoint(data: bytes, rng: Random) -> bytes:
+    """Replaces values of the header by values of the same type, or bytes of the arrays."""
+    if rng.random() < 0.8:
+        return own_checkpoint(data, rng, same_types)
+    (length,) = struct.unpack_from("<I", data, 12)
+    begin = 16 + length
+    arrays = data[begin:-4]
+    body = data[:begin] + (any_bytes(arrays, rng) if arrays else pick((b"", bytes(64)), rng))
     return body + struct.pack("<I", zlib.crc32(body))
 
 

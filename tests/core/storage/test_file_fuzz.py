@@ -3,77 +3,25 @@
 20 of each kind here; 20,000 in process and 150 through the command line in accept.
 """
 
-import faulthandler
 import os
 import resource
-import signal
 import subprocess
 import sys
-import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import pytest
+from support.bounded import GROWTH, answers
 from support.fuzzed_files import KINDS, Kind, build_model, prepare
-from support.limits import FOREVER, SECONDS
+from support.limits import SECONDS
 
-from odt.errors import MOST, OdtError
-
-GROWTH = 500 << 20
-BUGS = (NameError, AssertionError, ImportError)  # no file is at fault for these
-
-
-class TookTooLong(BaseException):
-    """Not an Exception, which a reader would take for the file's fault."""
-
-
-@contextmanager
-def limited() -> Iterator[None]:
-    """Ends what computes for too long, or takes too much memory."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TookTooLong
-
-    before = signal.signal(signal.SIGPROF, stop)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    begin = time.process_time()
-    signal.setitimer(signal.ITIMER_PROF, SECONDS + 8)
-    faulthandler.dump_traceback_later(FOREVER, exit=True)  # a library's own loop hears no signal
-    try:
-        yield
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-    assert time.process_time() - begin < SECONDS
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - most < GROWTH
+from odt.errors import MOST
 
 
 def reads(kind: Kind, path: Path) -> list[bool]:
     """Whether each way of reading gives an answer; else it is one short line."""
-    answers = []
-    for read in kind.read:
-        refusal = None
-        try:
-            with limited(), warnings.catch_warnings(record=True) as noise:
-                warnings.simplefilter("always", RuntimeWarning)
-                warnings.simplefilter("always", UserWarning)
-                warnings.simplefilter("always", SyntaxWarning)
-                read(path)
-        except OdtError as e:
-            refusal = e
-        assert not noise, noise[0]
-        if refusal is not None:
-            line = str(refusal)
-            assert line.isprintable(), line
-            assert 20 < len(line) <= MOST, line
-            assert not isinstance(refusal.__cause__, BUGS), repr(refusal.__cause__)
-        answers.append(refusal is None)
-    return answers
+    return [answers(partial(read, path)) for read in kind.read]
 
 
 def fuzz(kind: Kind, folder: Path, count: int, seed: int) -> None:
