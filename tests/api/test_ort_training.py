@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_builder import ModelBuilder
 from support.ort_artifacts import (
     FIRST,
     HEAD,
@@ -21,7 +22,7 @@ from support.ort_artifacts import (
 
 import odt
 from odt.compat import ort
-from odt.compat.ort import artifacts
+from odt.compat.ort import artifacts, onnxblock
 from odt.compat.ort.api import CheckpointState, LinearLRScheduler, Module, Optimizer
 
 
@@ -188,6 +189,25 @@ def test_one_of_several_outputs_has_the_loss(tmp_path: Path) -> None:
     optimizer.step()
     module.export_model_for_inferencing(tmp_path / "out.circle", ["h", "y"])
     assert [t.name for t in odt.load_model(tmp_path / "out.circle").outputs] == outputs
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_each_position_of_a_sequence_has_a_label(reduction: str, tmp_path: Path) -> None:
+    builder = ModelBuilder("tflite", seed=4)
+    x = builder.add_input((1, 4, 6), name="x")
+    inputs = [x, builder.add_weight((3, 6), 6, "w"), builder.add_constant(np.zeros(3, np.float32))]
+    y = builder.add_operator("FULLY_CONNECTED", inputs, (1, 4, 3), keep_num_dims=True)
+    builder.write(tmp_path / "sequence.tflite", y)
+    loss = onnxblock.loss.CrossEntropyLoss(reduction=reduction)
+    folder = generate(tmp_path, loss, model=tmp_path / "sequence.tflite", batch_size=2)
+    state, module = opened(folder)
+    x_values = np.random.default_rng(1).normal(size=(5, 4, 6)).astype(np.float32)
+    labels = np.arange(20).reshape(5, 4) % 3
+    logits = x_values.reshape(20, 6).astype(np.float64) @ state.parameters["w"].data.T
+    each = np.log(np.exp(logits).sum(1)) - logits[range(20), labels.reshape(-1)]
+    wanted = each.mean() if reduction == "mean" else each.sum()
+    assert module(x_values, labels) == pytest.approx(wanted, rel=1e-5)
+    assert module.eval()(x_values, labels) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_the_exported_model_has_the_trained_parameters(tmp_path: Path) -> None:
