@@ -152,6 +152,17 @@ def test_files_of_different_calls_are_refused(tmp_path: Path) -> None:
         Module(folder / "training_model.json", state)
 
 
+def test_a_script_may_keep_the_names_of_its_files(tmp_path: Path) -> None:
+    folder = generate(tmp_path)
+    state = CheckpointState.load_checkpoint(folder / "checkpoint")
+    module = Module(folder / "training_model.onnx", state, folder / "eval_model.onnx")
+    Optimizer(folder / "optimizer_model.onnx", module)
+    assert module(X, LABELS) > 0
+    (folder / "optimizer_model.onnx").write_bytes(b"a model of ONNX Runtime")
+    with pytest.raises(odt.ModelError, match=r"optimizer_model.onnx: must be an optimizer model, "):
+        Optimizer(folder / "optimizer_model.onnx", module)
+
+
 def test_files_of_onnx_runtime_get_one_line(tmp_path: Path) -> None:
     state = CheckpointState.load_checkpoint(generate(tmp_path) / "checkpoint")
     with pytest.raises(odt.ModelError, match=r"^training_model.onnx: must be a training model, a "):

@@ -102,12 +102,16 @@ def read_recipe(path: Path, what: str) -> Recipe:
     """Reads a recipe.
 
     Args:
-        path: path of the JSON file.
+        path: path of the JSON file. The name that ONNX Runtime gives the file, with the extension
+            .onnx, stands for the same name with .json, so that scripts may keep it.
         what: description of the file, for messages.
 
     Raises:
         ModelError: if the file cannot be read or is no recipe.
     """
+    stem, extension = os.path.splitext(path)
+    if extension == ".onnx" and os.path.exists(f"{stem}.json") and not os.path.exists(path):
+        path = f"{stem}.json"
     refuse_onnx(path, f"{what}, a .json file")
     data = read_input(path, what, ModelError)
     with reading(os.fspath(path), f"must be {what} that generate_artifacts wrote", ModelError):
