@@ -3,22 +3,31 @@
 From nothing but Debian's packages and PyPI: qemu-user, the Python of a Debian release for that
 processor, the packages that odt and its tests need, and the wheel from dist/. Everything lies in
 build/emulate/ARCH and stays there for the next run. Emulation shows that results are right; it says
-nothing of speed. The tests are the golden trajectories and, with --all, every operator's.
+nothing of speed. The losses of the trajectories recorded from onert are compared with those of this
+machine's odt; the tests are all recorded trajectories and, with --all, every operator's.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import numpy as np
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
-GOLDEN = ("tests/judges/test_golden.py",)
+LOSSES = ROOT / "tools" / "wheels" / "golden_losses.py"
+SAME = 1e-5  # relative difference of losses
+TRAJECTORIES = (
+    *("golden", "golden_losses", "golden_updates", "golden_distillation", "torch_models"),
+)
+GOLDEN = tuple(f"tests/judges/test_{name}.py" for name in TRAJECTORIES)
 OPERATORS = ("tests/kernels/test_ops.py", "tests/kernels/test_compiled.py")
 PYTHON_ONLY = (
     *("flatbuffers", "click", "tqdm", "threadpoolctl", "circle-schema", "tflite"),
@@ -46,6 +55,8 @@ class Machine:
         folder: of its libraries.
         packages: more Debian packages.
         numpy: platform of NumPy's wheel on PyPI; empty for Debian's NumPy.
+        cpu: processor, as qemu calls it; empty for qemu's choice.
+        variables: more environment variables, NAME=VALUE.
     """
 
     debian: str
@@ -56,6 +67,8 @@ class Machine:
     folder: str
     packages: tuple[str, ...] = ()
     numpy: str = ""
+    cpu: str = ""
+    variables: tuple[str, ...] = ()
 
 
 MACHINES = {
@@ -71,7 +84,48 @@ MACHINES = {
         "riscv64", "trixie", "3.13", "riscv64", "*-manylinux_*_riscv64.*", "riscv64-linux-gnu",
         ("libssl3t64", *NUMPY),
     ),
+    "x86_64": Machine(
+        "amd64", "bookworm", "3.11", "x86_64", "*-manylinux_*_x86_64.*", "x86_64-linux-gnu",
+        ("libssl3",), "manylinux_2_28_x86_64", "Nehalem",  # which has no AVX
+        ("OPENBLAS_CORETYPE=Nehalem",),  # OpenBLAS takes qemu's for a Haswell
+    ),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """A machine with the wheel installed, in a folder."""
+
+    machine: Machine
+    folder: Path
+    emulator: Path
+
+    def command(
+        self, *arguments: str | Path, cpu: str = "", options: Sequence[str] = ()
+    ) -> list[str]:
+        """The command that runs the emulated Python.
+
+        Args:
+            arguments: those of Python.
+            cpu: processor, instead of the machine's.
+            options: of qemu.
+        """
+        root, cpu = self.folder / "root", cpu or self.machine.cpu
+        libraries = root / "usr/lib" / self.machine.folder
+        packages = (
+            *(self.folder / "site-packages", root / "usr/lib/python3/dist-packages"),
+            *(ROOT / "tests", ROOT / "tools"),
+        )
+        variables = (
+            f"LD_LIBRARY_PATH={libraries / 'blas'}:{libraries / 'lapack'}",
+            f"PYTHONPATH={':'.join(map(str, packages))}",
+            *("OPENBLAS_NUM_THREADS=1", *self.machine.variables),
+        )
+        return [
+            *(str(self.emulator), "-L", str(root), *(("-cpu", cpu) if cpu else ()), *options),
+            *(text for variable in variables for text in ("-E", variable)),
+            *(str(root / "usr/bin" / f"python{self.machine.python}"), *map(str, arguments)),
+        ]
 
 
 def run(*command: str | Path, cwd: Path | None = None, **variables: str) -> None:
@@ -108,8 +162,8 @@ def download(folder: Path, debian: str, release: str, packages: tuple[str, ...])
         package.unlink()
 
 
-def install(machine: Machine, folder: Path, wheel: Path) -> Path:
-    """Unpacks Python packages for the machine; returns their folder."""
+def install(machine: Machine, folder: Path, wheel: Path) -> None:
+    """Unpacks Python packages for the machine."""
     packages = folder / "site-packages"
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--no-deps")
     there = ("--target", packages, "--upgrade", "--python-version", machine.python)
@@ -119,16 +173,10 @@ def install(machine: Machine, folder: Path, wheel: Path) -> Path:
             run(*pip, *there, "--platform", machine.numpy, "numpy!=2.3.*")
     shutil.rmtree(packages / "odt", ignore_errors=True)
     run("unzip", "-qo", wheel, "-d", packages)
-    return packages
 
 
-@click.command()
-@click.argument("arch", type=click.Choice(sorted(MACHINES)))
-@click.option("--dist", default="dist", type=click.Path(path_type=Path), help="Folder of wheels.")
-@click.option("--cpu", default="", help="Processor, as qemu calls it.")
-@click.option("--all", "everything", is_flag=True, help="The tests of all operators, too.")
-def main(arch: str, dist: Path, cpu: str, everything: bool) -> None:
-    """Runs odt's golden trajectories with the wheel of ARCH."""
+def prepare(arch: str, dist: Path) -> Emulation:
+    """Sets up a machine with its wheel from a folder."""
     machine = MACHINES[arch]
     wheels = sorted(dist.glob(f"odt-{machine.wheel}whl"))
     if not wheels:
@@ -139,23 +187,47 @@ def main(arch: str, dist: Path, cpu: str, everything: bool) -> None:
     if not emulator.exists():
         host = subprocess.check_output(("dpkg", "--print-architecture"), text=True).strip()
         download(tools, host, "bookworm", ("qemu-user-static",))
-    python = folder / "root/usr/bin" / f"python{machine.python}"
-    if not python.exists():
+    if not (folder / "root/usr/bin" / f"python{machine.python}").exists():
         parts = ("python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib")
         own = (part.format(machine.python) for part in parts)
         names = (*own, *LIBRARIES, *machine.packages)
         download(folder, machine.debian, machine.release, names)
-    paths = [install(machine, folder, wheels[-1]), folder / "root/usr/lib/python3/dist-packages"]
-    place = folder / "root/usr/lib" / machine.folder
-    libraries = ":".join(str(place / name) for name in ("blas", "lapack"))
-    command = [
-        *(str(emulator), "-L", str(folder / "root"), *(("-cpu", cpu) if cpu else ())),
-        *("-E", f"LD_LIBRARY_PATH={libraries}"),
-        *("-E", f"PYTHONPATH={':'.join(map(str, paths))}", str(python), "-m"),
-    ]
-    run(*command, "odt", "--version", cwd=folder)
+    install(machine, folder, wheels[-1])
+    return Emulation(machine, folder, emulator)
+
+
+def compare_losses(emulation: Emulation, cpu: str) -> None:
+    """Compares the losses of the recorded trajectories with those of this machine's odt."""
+    paths = os.pathsep.join(str(ROOT / name) for name in ("tests", "tools"))
+    here = {**os.environ, "PYTHONPATH": paths}
+    commands = ([sys.executable, str(LOSSES)], emulation.command(LOSSES, cpu=cpu))
+    there, wanted = (json.loads(subprocess.check_output(c, env=here)) for c in reversed(commands))
+    pairs = [(np.array(there[name]), np.array(wanted[name])) for name in wanted]
+    difference = max(float(np.max(np.abs(a - b) / np.abs(b))) for a, b in pairs)
+    count = sum(len(a) for a, _ in pairs)
+    click.echo(
+        f"{count} losses of {len(pairs)} trajectories: the largest relative difference from this "
+        f"machine's is {difference:.1e}"
+    )
+    if not difference <= SAME:
+        raise click.ClickException(f"losses: must differ by at most {SAME}")
+
+
+@click.command()
+@click.argument("arch", type=click.Choice(sorted(MACHINES)))
+@click.option("--dist", default="dist", type=click.Path(path_type=Path), help="Folder of wheels.")
+@click.option("--cpu", default="", help="Processor, as qemu calls it.")
+@click.option("--all", "everything", is_flag=True, help="The tests of all operators, too.")
+def main(arch: str, dist: Path, cpu: str, everything: bool) -> None:
+    """Runs odt's golden trajectories with the wheel of ARCH."""
+    emulation = prepare(arch, dist)
+    run(*emulation.command("-m", "odt", "--version", cpu=cpu), cwd=emulation.folder)
+    compare_losses(emulation, cpu)
     tests = (*GOLDEN, *(OPERATORS if everything else ()))
-    run(*command, "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests, cwd=ROOT)
+    run(
+        *emulation.command("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, cpu=cpu),
+        cwd=ROOT,
+    )
 
 
 if __name__ == "__main__":
