@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.storage.atomic_files import write_atomically
-from odt.core.storage.reading import guard, read_input, reading
+from odt.core.storage.reading import guard, read_input, reading, without_warnings
 from odt.core.training.exemplars import LARGEST, MOST, Exemplars
 from odt.dataclass import dataclass
 from odt.errors import DataError, OptionError
@@ -147,7 +147,7 @@ def read_store(path: str | os.PathLike[str]) -> FeatureStore:
     name, data = os.fspath(path), read_input(path)
     with reading(name, RULE), zipfile.ZipFile(io.BytesIO(data)) as archive:
         guard(name, len(data), sum(m.file_size for m in archive.infolist()))
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        with without_warnings(), np.load(io.BytesIO(data), allow_pickle=False) as file:
             described: dict[str, Any] = json.loads(file["store"].tobytes())
             if (described["format"], described["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"format {described['format']} {described['version']}")

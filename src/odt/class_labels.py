@@ -117,10 +117,11 @@ def match_classes(given: Labelled, known: Sequence[str], count: int) -> Labelled
             )
         more = range(count, given.labels.max() + 1)
         return Labelled(given.labels, (*names, *map(str, more)))
-    if not known and len(given.names) < count:
-        rule = f"must begin with the {count} classes of the model, whose names are not known"
-        raise OptionError("classes", rule, listed(given.names), "Give them once, or give labels.")
-    known = known or given.names[:count]
+    if not known and len(given.names) != count:
+        rule = f"must be the {count} classes of the model, whose names are not known yet"
+        remedy = "Store features of samples of all its classes first, or give labels."
+        raise OptionError("classes", rule, listed(given.names), remedy)
+    known = known or given.names
     occurring = [given.names[k] for k in np.unique(given.labels)]
     names = [*known, *(n for n in occurring if n not in known)]
     numbers = np.array([names.index(n) if n in names else 0 for n in given.names], np.intp)

@@ -203,7 +203,7 @@ def personalize(
             before, after = replay.scores(replay.held)
             replay_before, replay_after = replay.scores(replay.stored)
         rolled_back = ""
-        if before and after and not _improves(before, after):
+        if before and after and not improves(before, after):
             rolled_back = NO_BETTER
         elif replay_before and replay_after:
             fall = replay_before["accuracy"] - replay_after["accuracy"]
@@ -236,9 +236,19 @@ def personalize(
     )
 
 
-def _improves(before: Logs, after: Logs) -> bool:
-    """Whether results are better: higher accuracy, or the same and a lower loss."""
-    return (after["accuracy"], -after["loss"]) > (before["accuracy"], -before["loss"])
+def improves(before: Logs, after: Logs) -> bool:
+    """Whether results are better: higher accuracy, or the same and a lower loss.
+
+    With new classes, the accuracy must be higher: the old loss is infinite.
+
+    Args:
+        before: accuracy and loss of the old model.
+        after: accuracy and loss of the new model.
+    """
+    lower = after["loss"] < before["loss"] < float("inf")
+    return after["accuracy"] > before["accuracy"] or (
+        after["accuracy"] == before["accuracy"] and lower
+    )
 
 
 def _shown(logs: Logs) -> str:
@@ -262,7 +272,8 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
             "other layers. Give another `store=`, or delete the file."
         )
     own = store.names[:count]
-    if known and own != tuple(map(str, range(len(own)))) and own != known[: len(own)]:
+    numbers = tuple(map(str, range(count)))  # names of classes that were given by number
+    if known and own not in (numbers[: len(own)], known[: len(own)]):
         raise DataError(
             f"{path}: must have the classes of {model.path} in their order, but got other names. "
             "Give another `store=`, or delete the file."
@@ -270,7 +281,7 @@ def _opened(model: Model, head: ClassHead, path: str) -> tuple[FeatureStore, tup
     if len(store.classes) > count:
         names = ", ".join(store.names[count:])
         _warn(f"{path}: stored samples of {names} are left out: {model.path} has no such class.")
-    return store.named(own), known or (own if len(own) == count else ())
+    return store.named(own), known or (own if len(own) == count and own != numbers else ())
 
 
 def _with_classes(model: Model, head: ClassHead, names: Sequence[str]) -> Model:

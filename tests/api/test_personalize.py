@@ -11,6 +11,7 @@ from support.power_loss import power_loss
 
 import odt
 from odt.core.training.feature_store import read_store
+from odt.personalization import improves
 
 CENTRES = 3 * np.random.default_rng(7).normal(size=(5, 8))
 NAMES = ("ant", "bee", "cat", "dog", "elk")
@@ -96,6 +97,29 @@ def test_names_are_matched_in_any_order(model: Path) -> None:
     again = odt.personalize(model, odt.DataSet(x, one_hot), classes=("elk", "bee"))
     assert again.classes == NAMES
     assert [c.seen for c in read_store(store_of(model)).classes] == [209, 209, 209, 9, 9]
+
+
+def test_names_replace_numbers(model: Path) -> None:
+    store_of(model).unlink()
+    odt.personalize(model, TRAIN, epochs=0)
+    assert read_store(store_of(model)).names == ("0", "1", "2")
+    with pytest.raises(odt.OptionError, match="the 3 classes of the model, whose names are not kn"):
+        odt.personalize(model, (samples([3] * 9)[0], ["dog"] * 9))
+    odt.personalize(model, TRAIN, epochs=0, classes=NAMES[:3])
+    assert odt.personalize(model, (samples([3] * 9)[0], ["dog"] * 9)).classes == NAMES[:4]
+
+
+BETTER = [((0.5, 1.0), (0.6, 2.0), True), ((0.5, 1.0), (0.5, 0.9), True)]
+WORSE = [((0.5, 1.0), (0.4, 0.9), False), ((0.5, 1.0), (0.5, 1.0), False)]
+NEW_CLASS = [((0.0, np.inf), (0.0, 2.0), False), ((0.0, np.inf), (0.1, 2.0), True)]
+
+
+@pytest.mark.parametrize(("before", "after", "expected"), BETTER + WORSE + NEW_CLASS)
+def test_what_is_better(
+    before: tuple[float, float], after: tuple[float, float], expected: bool
+) -> None:
+    old, new = (dict(zip(("accuracy", "loss"), each, strict=True)) for each in (before, after))
+    assert improves(old, new) is expected
 
 
 def test_a_model_that_is_not_better_is_rolled_back(model: Path) -> None:
@@ -198,7 +222,7 @@ def test_power_loss_leaves_a_whole_model_and_a_usable_store(model: Path, tmp_pat
     shutil.copytree(model.parent, old)
 
     def run() -> odt.Personalization:
-        return odt.personalize(model, samples([3] * 12))
+        return odt.personalize(model, samples([3] * 12), epochs=1, held_back=0, forgetting=1)
 
     with power_loss() as moments:
         run()
