@@ -6,6 +6,7 @@ python tools/write_api_page.py
 import inspect
 import tomllib
 from enum import Enum
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,9 @@ def section(name: str) -> list[str]:
     else:
         lines += [f"`{value}`".replace("collections.abc.", ""), ""]
     if is_class and not issubclass(value, Exception):
+        bases = [base for base in value.__mro__[1:] if base in documented()]
+        if bases:
+            lines += [f"A subclass of `odt.{documented()[bases[0]]}`.", ""]
         for method, function in public_members(value):
             call = signature(function) if callable(function) else ""
             lines += [f"**`{method}{call}`**", "", *text_of(function), ""]
@@ -118,11 +122,22 @@ def text_of(value: Any) -> list[str]:
     return [first, *(["", "```text", rest.strip("\n"), "```"] if rest.strip() else [])]
 
 
+@cache
+def documented() -> dict[Any, str]:
+    """Returns the classes on the page and their names."""
+    names = [name for group in GROUPS.values() for name in group]
+    found = {attrgetter(name)(odt): name for name in names}
+    return {value: name for value, name in found.items() if inspect.isclass(value)}
+
+
 def public_members(value: type) -> list[tuple[str, Any]]:
-    """Returns public methods and properties that the class and its bases in odt define."""
+    """Returns public methods and properties that the class and its bases in odt define.
+
+    Members of a base that has a section of its own are left out.
+    """
     members: dict[str, Any] = {}
     for base in value.__mro__[::-1]:
-        if base.__module__.startswith("odt."):
+        if base.__module__.startswith("odt.") and (base is value or base not in documented()):
             for name, defined in vars(base).items():
                 member = getattr(value, name) if isinstance(defined, classmethod) else defined
                 plain = not name.startswith("_") or name in ("__setitem__",)
