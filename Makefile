@@ -4,7 +4,8 @@
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again;
 #              STARTUP=1 measures start-up alone
 # make accept  the long runs against the complete data: make accept DATA=../shared;
-#              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone
+#              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
+#              ONLY=flower federations with Flower, in an environment of their own
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
 # make emulate ARCH=aarch64  runs the golden trajectories with that wheel under qemu: aarch64,
@@ -30,7 +31,12 @@ test: .venv/test
 		tests/core/runtime/test_engine.py tests/core/checkpoints/test_resume.py \
 		tests/judges/test_golden.py tests/cli/test_train_command.py
 
-accept: .venv/test .venv/references .venv/wheels .venv/flower/ready
+ifeq ($(ONLY),flower)
+accept: .venv/flower/ready
+else
+accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready)
+endif
+accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 bench: .venv/test

@@ -31,6 +31,18 @@ def test_an_app_without_flower_says_what_to_install() -> None:
     )
 
 
+def test_the_accountant_is_an_extra() -> None:
+    code = WITHOUT.replace('"flwr"', '"dp_accounting"')
+    code = code.replace("odt.federated.flower as flower", "odt")
+    code = code.replace("flower.client_app", "odt.federated.privacy_loss(1, 1.0)")
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, text=True, capture_output=True, check=True)
+    assert run.stdout == (
+        "OdtError: privacy_loss: dp-accounting must be installed, but is not. Install it with "
+        "pip install 'odt[privacy]'.\n"
+    )
+
+
 def test_a_saved_round_comes_back_from_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "state")
     tensors = {"b/weights;1": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.ones(1, "f4")}

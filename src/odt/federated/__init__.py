@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.federated.payloads import decode as decode
     from odt.federated.payloads import encode as encode
     from odt.federated.payloads import received as received
+    from odt.federated.privacy import privacy_loss as privacy_loss
     from odt.federated.simulation import simulate as simulate
     from odt.federated.strategies.fedadam import FedAdam as FedAdam
     from odt.federated.strategies.fedavg import FedAvg as FedAvg
@@ -56,6 +57,7 @@ PUBLIC = {
     "received": "odt.federated.payloads",
     "encode": "odt.federated.payloads",
     "decode": "odt.federated.payloads",
+    "privacy_loss": "odt.federated.privacy",
     "tensors_of": "odt.federated.tensors",
     "load_tensors": "odt.federated.tensors",
 }
