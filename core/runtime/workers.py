@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from odt.core.planning.schedule import available_cores
 from odt.core.storage.closing import Closing
 from odt.errors import TrainingError
-from odt.kernels.native.library import set_threads
+from odt.kernels.native.library import flushed_subnormals, set_threads
 
 Task = Callable[[], None]
 
@@ -18,8 +18,8 @@ Task = Callable[[], None]
 class Team(Closing):
     """Runs one task on each worker; the first worker is the calling thread.
 
-    Until `close`, BLAS uses `blas_threads` threads: one if there are several workers. The compiled
-    calls of a single worker are split over the cores.
+    Subnormal numbers are zero in tasks. Until `close`, BLAS uses `blas_threads` threads: one if
+    there are several workers. The compiled calls of a single worker are split over the cores.
     """
 
     def __init__(self, workers: int, blas_threads: int) -> None:
@@ -59,7 +59,8 @@ class Team(Closing):
             helper.start(task)
         error: BaseException | None = None
         try:
-            tasks[0]()
+            with flushed_subnormals():
+                tasks[0]()
         except BaseException as e:
             error = e
         for helper, _ in zip(self._helpers, tasks[1:], strict=False):
@@ -117,7 +118,8 @@ class _Helper:
             if self._task is None:
                 return
             try:
-                self._task()
+                with flushed_subnormals():
+                    self._task()
             except BaseException as e:  # passed to the waiting thread
                 self._error = e
             self._task = None

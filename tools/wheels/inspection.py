@@ -10,7 +10,10 @@ from wheels.platforms import Platform, kernel_names
 
 lief.logging.disable()  # it remarks on each empty section
 
-PROCESS = {"exports", "instruction_sets", "set_threads"}
+PROCESS = {
+    *("exports", "instruction_sets", "set_threads"),
+    *("flush_subnormals", "restore_float_mode"),
+}
 POSIX = {"watch_mapped", "forget_mapped"}
 # What every system of the kind has.
 SYSTEM = {

@@ -72,4 +72,8 @@ typedef struct {
 const char *instruction_sets(void);
 void set_threads(int count);
 
+/* Functions that concern the calling thread. The first returns the mode that the other restores. */
+int flush_subnormals(void);
+void restore_float_mode(int mode);
+
 #endif

@@ -3,6 +3,16 @@
 
 #include "team.h"
 
+#include "float_mode.h"
+
+int flush_subnormals(void) {
+  uint32_t before = get_float_mode();
+  set_float_mode(before | FLUSH);
+  return (int)before;
+}
+
+void restore_float_mode(int mode) { set_float_mode((uint32_t)mode); }
+
 #define MIN_PART_WORK 60000 /* about two microseconds */
 
 #ifdef _WIN32
@@ -33,6 +43,7 @@ static _Atomic uint64_t remaining; /* parts that no thread has taken; upper half
 static _Atomic(part_function) function;
 static _Atomic(void *) argument;
 static atomic_int job_parts;
+static _Atomic uint32_t job_mode; /* the caller's; every thread computes alike */
 
 static inline void cpu_pause(void) {
 #if defined(__x86_64__)
@@ -50,9 +61,11 @@ static int take_part(void) {
     part_function f = atomic_load(&function);
     void *job = atomic_load(&argument);
     int parts = atomic_load(&job_parts);
+    uint32_t mode = atomic_load(&job_mode);
     if (!atomic_compare_exchange_weak(&remaining, &current, current - 1)) continue;
-    f(job, (int)(uint32_t)current - 1,
-      parts); /* f and job belong to this call: its number did not change */
+    /* f, job and mode belong to this call: its number did not change */
+    set_float_mode(mode);
+    f(job, (int)(uint32_t)current - 1, parts);
     atomic_fetch_sub(&unfinished, 1);
     return 1;
   }
@@ -110,7 +123,7 @@ void parallel_for(part_function f, void *job, int parts) {
   if (started < parts) start(parts);
   static uint64_t calls;
   atomic_store(&function, f), atomic_store(&argument, job), atomic_store(&job_parts, parts);
-  atomic_store(&unfinished, parts);
+  atomic_store(&job_mode, get_float_mode()), atomic_store(&unfinished, parts);
   atomic_store(&remaining, ++calls << 32 | (uint64_t)parts);
   if (atomic_load(&asleep)) {
     pthread_mutex_lock(&lock);

@@ -5,6 +5,7 @@ import os
 import threading
 import traceback
 
+import numpy as np
 import pytest
 from support.limits import FOREVER
 from support.tied_network import data, info, network
@@ -12,6 +13,7 @@ from support.tied_network import data, info, network
 from odt.core.runtime.workers import Team
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
+from odt.kernels.native import elementwise, library
 
 
 def in_a_fork(check: object) -> int:
@@ -103,3 +105,49 @@ def test_a_second_thread_is_refused_while_tasks_run() -> None:
     first.join()
     team.run([lambda: None])
     team.close()
+
+
+TINY = np.float32(1e-30)
+
+
+@pytest.mark.skipif(not library.instruction_sets(), reason="nothing is compiled")
+@pytest.mark.parametrize("kernels", ["numpy", ""])
+def test_subnormal_numbers_are_zero_in_tasks_only(
+    kernels: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A result that is one, an operand that is one, and the caller's own arithmetic afterwards."""
+
+    def multiply() -> None:
+        results.append((float(TINY * TINY * TINY**-1), float(subnormal * np.float32(1e10))))
+
+    def fail() -> None:
+        raise RuntimeError
+
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    subnormal, results = TINY * np.float32(1e-10), list[tuple[float, float]]()
+    assert 0 < subnormal < np.finfo(np.float32).tiny
+    with Team(2, 1) as team:
+        team.run([multiply, multiply])
+        assert results == [(0, 0), (0, 0)]
+        assert TINY * np.float32(1e-10) == subnormal
+        with pytest.raises(RuntimeError):
+            team.run([fail])
+        assert TINY * np.float32(1e-10) == subnormal
+
+
+@pytest.mark.skipif(not library.instruction_sets(), reason="nothing is compiled")
+def test_shared_calls_compute_in_the_float_mode_of_the_caller() -> None:
+    """Every thread of one call treats subnormal numbers alike."""
+    x = np.full((2000, 500), 1e-20, np.float32)
+    y = np.empty_like(x)
+    call = elementwise.call("multiply", y, [x, x])
+    library.set_threads(3)
+    try:
+        for _ in range(3):
+            call()
+            assert (y > 0).all()
+            with library.flushed_subnormals():
+                call()
+            assert not y.any()
+    finally:
+        library.set_threads(1)
