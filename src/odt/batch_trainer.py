@@ -52,6 +52,8 @@ class BatchTrainer(BaseTrainer):
 
         Raises:
             TrainingError: if the loss is not finite; accumulated gradients are then discarded.
+            DataError: if shapes do not match the model; or if values cannot be used, such as a
+                label out of range: accumulated gradients are then discarded.
             OptionError: if weights of samples begin while gradients are accumulated.
         """
         data = self.open_batch(x, y, sample_weight)

@@ -76,8 +76,9 @@ def test_large_steps_in_parts_are_one_step(tmp_path: Path) -> None:
         np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
 
 
-def test_a_bad_sample_in_a_later_part_changes_no_gradient(tmp_path: Path) -> None:
-    state, module = opened(generate(tmp_path, batch_size=5))
+@pytest.mark.parametrize("batch_size", [5, 12])
+def test_a_bad_sample_changes_no_gradient(batch_size: int, tmp_path: Path) -> None:
+    state, module = opened(generate(tmp_path, batch_size=batch_size))
     module(X, LABELS)
     before = np.array(state.parameters["w0"].grad)
     labels = LABELS.copy()

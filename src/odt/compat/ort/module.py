@@ -120,9 +120,7 @@ class Module(Closing):
         block, weights, factor = self.recipe.block, None, 1.0
         if block is not None:
             targets, weights, factor = block.weigh(targets)
-        data = self.trainer.open(_given(inputs), targets)
-        if data.length > self.recipe.batch_size:
-            data.check_all()  # before the first part
+        self.trainer.open(_given(inputs), targets).check_all()  # a bad sample changes no gradient
         outputs = self._outputs(inputs)
         step = self._train if self.training else self._evaluate
         results = (np.asarray(step(inputs, targets, weights, factor), np.float32), *outputs)
