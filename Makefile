@@ -1,8 +1,8 @@
 # make test    everything that must hold before a commit
 # make demo    trains a small network on 2,000 images of Fashion-MNIST and tries it
-# make bench   measures odt and its peers side by side, about an hour; QUICK=1: four rows, once;
+# make bench   measures odt and its peers side by side, about three hours; QUICK=1: eight rows, once;
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again;
-#              STARTUP=1 measures start-up alone
+#              STARTUP=1 measures start-up alone; rows of files in DATA/data/models only with them
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
 #              ONLY=flower federations with Flower, in an environment of their own
@@ -40,7 +40,7 @@ accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 bench: .venv/test
-	$(BIN)/python tools/bench/$(if $(STARTUP),startup.py,run.py) $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
+	$(BIN)/python tools/bench/$(if $(STARTUP),startup.py,run.py --data "$(DATA)") $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \
 		$(if $(REPORT),--report)
 

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 import pytest
+from bench.figures import best_peer, disturbed, failures, is_clean, medians, other_losses
+from bench.machine import describe
 from bench.measuring import whole
-from bench.networks import NETWORKS, SAMPLES, batch_of
-from bench.report import best_peer, disturbed, failures, is_clean, medians, other_losses, text
-from bench.run import chosen, code_mark, lasting, reason, rows
-from bench.scaling import OneBatch
+from bench.networks import NETWORKS, SHIPPED
+from bench.picture import ratios, write_picture
+from bench.report import text
+from bench.run import chosen, code_mark, lasting, reason, rows, turns
 from bench.startup import PYTHON, TRAIN, replace_section, section
 from bench.systems import HERE, SYSTEMS
 from bench.work import QUICK, WAYS, WORK
 from bench.write_models import write
 
-from odt.core.model.reader import read_model
-from odt.core.model.training_info import TrainingInfo
-from odt.core.training.trainer import Trainer
+PROCESSOR = "Test CPU, 2 cores, AVX2"
 
 
 def result(system: str, step: float, others: float = 0.0, work: str = "mlp-64-full") -> Any:
@@ -33,6 +32,7 @@ def result(system: str, step: float, others: float = 0.0, work: str = "mlp-64-fu
         "first_loss_ms": 100.0,
         "first_loss": 2.0,
         "others": others,
+        "processor": PROCESSOR,
     }
 
 
@@ -42,19 +42,21 @@ RESULTS = [
     result("onert", 50.0, others=0.5),
     result("PyTorch", 6.0, others=0.3),
     result("LiteRT, forward", 0.5),
-    {"system": "ONNX Runtime", "work": "mlp-64-full", "failed": "no wheel"},
+    {"system": "ONNX Runtime", "work": "mlp-64-full", "failed": "no wheel", "processor": PROCESSOR},
 ]
 
 
 MORE: dict[str, Any] = {
     "sizes": {"odt": 1.0},
     "absent": {"PyTorch, compiled": "no such version"},
+    "missing": {"shipped_fruit-8-full": "fruit.tflite is in no folder of models"},
     "batch": [(1, 1.0)],
     "width": [(64, 1.0)],
     "depth": [(1, 1.0)],
     "workers": {"one": 30.0, "two": 20.0},
     "overhead": {"calls": 30, "microseconds": 42.0},
     "peak_gflops": 100.0,
+    "startup_processor": PROCESSOR,
     "startup": {PYTHON: {"ms": 10.0, "mb": 9.0}, TRAIN: {"ms": 44.0, "mb": 7.5}},
 }
 
@@ -74,10 +76,34 @@ def test_the_best_peer_trains_and_is_not_odt() -> None:
     assert best_peer({}, "mlp-64-full") is None
 
 
+def test_bfloat16_has_a_column_and_is_no_peer() -> None:
+    narrow = result("PyTorch, bf16", 1.0) | {"first_loss": 2.1}
+    page = text([*RESULTS, narrow], MORE)
+    assert "| 4.5 ms (onert) | 0.444 (goal 0.8) | 1 ms: 2 | 20 MB" in page
+    assert best_peer(medians([narrow], "step_ms"), "mlp-64-full") is None
+    assert other_losses([*RESULTS, narrow]) == []
+
+
+def test_the_page_names_the_processor() -> None:
+    assert f"on this processor: {PROCESSOR}." in text(RESULTS, MORE)
+    intel = "model name : Xeon\ncpu family : 6\nmodel : 143\nflags : sse avx2 avx512f amx_bf16\n"
+    assert describe(intel + "\nmodel name : other\n", 2) == (
+        "Xeon (cpu family 6, model 143), 2 cores, AMX-BF16, AVX-512, AVX2"
+    )
+    assert describe("", 4) == "processor of unknown name, 4 cores, no known vector instructions"
+
+
+def test_the_picture_has_a_ratio_for_each_row(tmp_path: Path) -> None:
+    row = next(w for w in WORK if w.name == "mlp-64-full")
+    assert ratios(medians(RESULTS, "step_ms"), [row]) == [(0, 2.0 / 4.5)]
+    write_picture(RESULTS, tmp_path / "ratios.png")
+    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_section_of_start_up_is_replaced_alone() -> None:
     page = text(RESULTS, MORE)
     assert "| imports of `odt train` | `import numpy, numpy.random` | 44 (goal 45) | 7.5 |" in page
-    other = section(MORE["startup"] | {TRAIN: {"ms": 40.0, "mb": 7.5}})
+    other = section(MORE["startup"] | {TRAIN: {"ms": 40.0, "mb": 7.5}}, PROCESSOR)
     assert replace_section(page, other) == page.replace("| 44 (goal", "| 40 (goal")
 
 
@@ -88,7 +114,7 @@ def test_figures_without_a_clean_run_are_marked() -> None:
     assert "`*` marks" in page
     swapped = [r | {"others": 0.3 - r["others"]} for r in RESULTS if r["system"] == "odt"]
     page = text([*swapped, *RESULTS[3:]], MORE)
-    assert "| 2* ms | 4.5 ms (onert) | 0.444* (goal 0.8) | 20* MB (goal 12) |" in page
+    assert "| 2* ms | 4.5 ms (onert) | 0.444* (goal 0.8) | – | 20* MB (goal 12) |" in page
 
 
 @pytest.mark.parametrize(
@@ -124,6 +150,7 @@ def test_first_losses_are_the_same_where_systems_pad_alike(
 
 def test_a_failure_is_listed_where_no_run_succeeded() -> None:
     again = {"system": "onert", "work": "mlp-64-full", "failed": "took more than 600 s"}
+    again["processor"] = PROCESSOR
     elsewhere = again | {"work": "mnist-32-full"}
     assert failures([*RESULTS, again, elsewhere]) == {
         ("mlp-64-full", "ONNX Runtime"): "no wheel",
@@ -132,6 +159,9 @@ def test_a_failure_is_listed_where_no_run_succeeded() -> None:
     page = text([*RESULTS, again], MORE)
     assert "ONNX Runtime, mlp-64-full: no wheel" in page
     assert "took more than" not in page
+    other = {"system": "ONNX Runtime", "failed": "no wheel", "processor": PROCESSOR}
+    page = text([*RESULTS, other | {"work": "vit-8-full"}], MORE)
+    assert "- ONNX Runtime, mlp-64-full, vit-8-full: no wheel" in page
 
 
 def test_a_budget_and_a_cache_have_goals_of_their_own() -> None:
@@ -146,77 +176,25 @@ def test_a_budget_and_a_cache_have_goals_of_their_own() -> None:
     )
     assert "within 100 MB | 50 ms | 40 ms (odt) | 1.25 (goal 1.5) | 500 MB (goal 100) |" in page
     assert "part cached | 1 ms | 25 ms (onert) | 0.04 (goal 0.05) | 10 MB |" in page
-    assert {s for s in SYSTEMS if SYSTEMS[s].works} == set(WAYS)
+    assert set(WAYS) <= {s for s in SYSTEMS if SYSTEMS[s].works}
 
 
-def test_a_row_without_a_memory_goal_must_need_no_more_than_the_peers() -> None:
+def test_a_row_without_a_memory_goal_must_need_half_of_what_the_peers_need() -> None:
     name = "dscnn-32-full"
     odt, onert = (result(s, ms, work=name) for s, ms in (("odt", 2.0), ("onert", 3.0)))
     page = text([odt, onert], MORE)
-    assert "| 0.667 (goal 1.0) | 20 MB (goal 30) | 30 MB (onert) |" in page
+    assert "| 0.667 (goal 0.8) | – | 20 MB (goal 15) | 30 MB (onert) |" in page
     assert "| – | 20 MB | – |" in text([odt], MORE)
 
 
 def test_the_page_holds_the_ratio_and_what_is_missing() -> None:
     page = text(RESULTS, MORE)
-    assert "| mlp, batch 64 | 2 ms | 4.5 ms (onert) | 0.444 (goal 0.8) | 20 MB (goal 12) |" in page
+    assert "| mlp, batch 64 | 2 ms | 4.5 ms (onert) | 0.444 (goal 0.8) | – | 20 MB" in page
     assert "1.50 times as fast" in page
     assert "PyTorch, compiled: could not be installed: no such version" in page
+    assert "- shipped_fruit-8-full: fruit.tflite is in no folder of models" in page
     # 6 × 101,632 multiplications × 64 samples in 2 ms
     assert "| mlp, batch 64 | 20 GFLOP/s | 20% | 1.33 |" in page
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "multiplications"),
-    [
-        ("mlp", 101_770, 101_632),
-        ("mnist", 34_826, 2_440_960),
-        ("resnet8", 77_706, 12_501_632),
-        ("dscnn", 22_604, 2_656_768),
-        ("mobilenetv3", 1_522_050, 11_057_600),
-        ("mobilenet", 3_487_816, 300_774_272),
-    ],
-)
-def test_networks_are_the_published_ones(
-    name: str, parameters: int, multiplications: int, tmp_path: Any
-) -> None:
-    """MobileNetV2's 3.5 million parameters and 300 million multiplications, and so on."""
-    net = NETWORKS[name]()
-    assert net.multiplications() == multiplications
-    assert SAMPLES[name] == (net.input, net.classes)
-    pairs = [(layer.w, layer.b) for _, layer in net.weights()]
-    assert sum(w.size + b.size for w, b in pairs if w is not None and b is not None) == parameters
-    write(net, tmp_path / "net.tflite")
-    graph = read_model(tmp_path / "net.tflite").graph
-    assert graph.tensors[graph.outputs[0]].spec.shape == (1, net.classes)
-    x, y, labels = batch_of(net, 3)
-    assert x.shape == (3, *net.input)
-    np.testing.assert_array_equal(np.argmax(y, 1), labels)
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "expected"),
-    [
-        ("resnet8", 77_706, (2.398850, 2.348942, 2.301933)),
-        ("dscnn", 22_604, (2.509428, 2.504912, 2.500430)),
-        ("mobilenetv3", 1_522_050, (2.258092, 1.577121, 1.055028)),
-    ],
-)
-def test_networks_train_as_in_pytorch(
-    name: str, parameters: int, expected: tuple[float, ...], tmp_path: Path
-) -> None:
-    """Three losses of PyTorch 2.13 in float64, padding as TFLite does; only weights train."""
-    net = NETWORKS[name]()
-    write(net, tmp_path / "net.circle")
-    x, y, _ = batch_of(net, 4)
-    info = TrainingInfo(
-        optimizer="adam", learning_rate=1e-4, loss="categorical_crossentropy", batch_size=4
-    )
-    with Trainer(read_model(tmp_path / "net.circle").graph, info) as trainer:
-        losses = [trainer.step(OneBatch(x, y), 4) for _ in expected]
-        trained = sum(a.size for a in trainer.parameters.tensors.values())
-    assert losses == pytest.approx(expected, rel=1e-3)  # Its Adam corrects before adding epsilon
-    assert trained == parameters
 
 
 @pytest.mark.parametrize("how", [(), ("budget",), ("cache",)])
@@ -226,8 +204,8 @@ def test_the_last_layer_trains(how: tuple[str, ...], tmp_path: Any) -> None:
     code = f"""
 import runpy, sys
 import numpy as np
-sys.path.insert(0, {str(HERE)!r})
-import measuring
+sys.path.insert(0, {str(HERE.parent)!r})
+from bench import measuring
 measuring.SECONDS = 0
 sys.argv = ["", "mnist", "4", "last", {str(tmp_path)!r}, *{how!r}]
 made = runpy.run_path({str(HERE / "measure_odt.py")!r})
@@ -247,8 +225,8 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-sys.path.insert(0, {str(HERE)!r})
-from measuring import whole
+sys.path.insert(0, {str(HERE.parent)!r})
+from bench.measuring import whole
 with whole(Path({str(folder)!r})) as made:
     (made / "checkpoint").touch()
     os.kill(os.getpid(), 9)
@@ -267,8 +245,8 @@ def test_a_system_makes_its_files_once_and_elsewhere(tmp_path: Path) -> None:
     code = f"""
 import os, sys
 from pathlib import Path
-sys.path.insert(0, {str(HERE)!r})
-from measuring import write_once
+sys.path.insert(0, {str(HERE.parent)!r})
+from bench.measuring import write_once
 folder = Path({str(tmp_path)!r}) / "made"
 for _ in range(2):
     write_once(folder, lambda made: (made / str(os.getpid())).touch())
@@ -284,8 +262,23 @@ print("went on")
 def test_results_last_as_long_as_the_code() -> None:
     now = code_mark()
     assert now == code_mark()
-    good, failed = {"code": now, "others": 0.5}, {"code": now, "failed": "killed"}
-    assert lasting([good, failed, {"code": "other"}, {}], now) == [good]
+    mark = {"code": now, "processor": PROCESSOR}
+    good, failed = mark | {"others": 0.5}, mark | {"failed": "killed"}
+    moved = good | {"processor": "another"}
+    assert lasting([good, failed, moved, mark | {"code": "other"}, {}], mark) == [good]
+
+
+def test_odt_takes_the_first_turn_and_the_last() -> None:
+    row = next(w for w in WORK if w.name == "vit-8-full")
+    systems = ["odt", "onert", "PyTorch, channels last", "LiteRT, forward"]
+    assert turns(systems, row, 2) == [
+        *((n, s) for n in range(2) for s in systems),
+        (2, "odt"),
+    ]
+    text_row = next(w for w in WORK if w.name == "bag-32-full")
+    assert [s for _, s in turns(systems, text_row, 1)] == ["odt", "onert", "LiteRT, forward", "odt"]
+    shipped = next(w for w in WORK if w.shipped)
+    assert not any(SYSTEMS[s].measures(shipped) for s in ("PyTorch", "ONNX Runtime"))
 
 
 def test_peers_and_rows_are_chosen_by_short_names() -> None:
@@ -312,6 +305,6 @@ def test_a_failure_reports_the_message_of_the_library() -> None:
 
 def test_every_row_and_script_is_there() -> None:
     assert set(QUICK) <= {w.name for w in WORK}
-    assert {w.network for w in WORK} == set(NETWORKS)
+    assert {w.network for w in WORK} == NETWORKS.keys() | SHIPPED.keys()
     assert all((HERE / s.script).exists() for s in SYSTEMS.values())
     assert {name for s in SYSTEMS.values() for name in s.works} <= {w.name for w in WORK}

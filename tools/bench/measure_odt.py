@@ -3,19 +3,23 @@
 import sys
 from pathlib import Path
 
-import networks
 import numpy as np
-from measuring import Measurement
+
+from bench import networks
+from bench.measuring import Measurement
 
 name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
 how = sys.argv[5] if len(sys.argv) > 5 else ""
-x, y, _ = networks.random_batch(*networks.SAMPLES[name], batch)
+task = networks.task_of(name)
+x, y = networks.random_batch(task, batch)
 measurement = Measurement()
 
 from odt.core.model.reader import read_model  # noqa: E402
 from odt.core.model.training_info import TrainingInfo  # noqa: E402
 from odt.core.training.frozen_cache import CachePolicy  # noqa: E402
 from odt.core.training.trainer import Trainer  # noqa: E402
+
+LOSSES = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
 
 
 class Memory:
@@ -29,12 +33,13 @@ class Memory:
                 np.copyto(a, values[indices[0] : indices[-1] + 1].reshape(a.shape))
 
 
-graph = read_model(files / f"{name}.circle").graph
+path = files / f"{name}.{'tflite' if name in networks.SHIPPED else 'circle'}"
+graph = read_model(path).graph
 last = (max(n.origin for n in graph.nodes) - 1,)  # before the SOFTMAX
 info = TrainingInfo(
     optimizer="adam",
     learning_rate=1e-5,
-    loss="categorical_crossentropy",
+    loss=LOSSES[task.loss],
     batch_size=batch,
     trainable_ops=last if mode == "last" else None,
 )
@@ -42,6 +47,9 @@ info = TrainingInfo(
 budget = 90_000_000 if how == "budget" else None
 keep = CachePolicy(batch) if how == "cache" else None
 trainer = Trainer(graph, info, budget=budget, keep=keep)
+trained = sum(a.size for a in trainer.parameters.tensors.values())
+network = isinstance(task, networks.Network) and mode == "full"
+assert not network or trained == task.parameters, f"{trained} of {task.parameters} parameters train"
 data = Memory()
 if keep:  # the first step fills it; those that are timed are of later epochs
     data = trainer.frozen(data, data, [range(batch)])

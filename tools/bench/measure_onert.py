@@ -4,22 +4,25 @@ import contextlib
 import io
 import sys
 
-import networks
 import numpy as np
-from measuring import Measurement
+
+from bench import networks
+from bench.measuring import Measurement
 
 name, batch, mode, files = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-x, y, _ = networks.random_batch(*networks.SAMPLES[name], batch)
+task = networks.task_of(name)
+x, y = networks.random_batch(task, batch)
 measurement = Measurement()
 
 from onert.experimental import train  # noqa: E402
 
-model = train.session(f"{files}/{name}.circle")
+LOSSES = {"cce": "categorical_crossentropy", "mse": "mean_squared_error"}
+model = train.session(f"{files}/{name}.{'tflite' if name in networks.SHIPPED else 'circle'}")
 adam = train.optimizer.Adam(1e-5)
 if mode == "last":
     adam.nums_trainable_ops = 2  # with the SOFTMAX
 with contextlib.redirect_stdout(io.StringIO()):
-    model.compile(optimizer=adam, loss="categorical_crossentropy", batch_size=batch)
+    model.compile(optimizer=adam, loss=LOSSES[task.loss], batch_size=batch)
 native, out = model.session, np.zeros_like(y)
 
 

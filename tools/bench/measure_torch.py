@@ -1,52 +1,70 @@
-"""PyTorch: measure_torch.py NETWORK BATCH full|last FILES eager|channels-last|compiled.
+"""PyTorch: measure_torch.py NETWORK BATCH full|last FILES eager|channels-last|compiled|bf16.
 
-It makes its files the first time.
+All but eager use channels-last images. It makes its files the first time.
 """
 
 import os
 import sys
 from pathlib import Path
 
-import networks
 import numpy as np
-from measuring import Measurement, write_once
+
+from bench import networks
+from bench.measuring import Measurement, write_once
 
 name, batch, mode, files, how = sys.argv[1], int(sys.argv[2]), *sys.argv[3:6]
 os.environ["OMP_NUM_THREADS"] = "2"
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{files}/inductor"
 folder = Path(files) / "torch" / name
+net = networks.NETWORKS[name]()
 
 
-def write_model(made: Path) -> None:
+def write_weights(made: Path) -> None:
     import torch
-    from measure_torch_model import Model
 
-    torch.save(Model(networks.NETWORKS[name]()), made / "model.pt")
+    from bench.measure_torch_model import Model
+
+    model = Model(net)
+    model.set_weights(net)
+    torch.save(model.state_dict(), made / "weights.pt")
 
 
-write_once(folder, write_model)
-x, _, labels = networks.random_batch(*networks.SAMPLES[name], batch)
-x = np.ascontiguousarray(np.moveaxis(x, -1, 1))
+write_once(folder, write_weights)
+x, y = networks.random_batch(net, batch)
+image = x.ndim == 4
+x = np.ascontiguousarray(np.moveaxis(x, -1, 1)) if image else x
+if net.loss == "cce":
+    y = y.argmax(1)
+elif y.ndim == 4:
+    y = np.ascontiguousarray(np.moveaxis(y, -1, 1))
 measurement = Measurement()
 
 import torch  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
+from bench.measure_torch_model import Model  # noqa: E402
+
 torch.set_num_threads(2)
-model = torch.load(folder / "model.pt", weights_only=False)
-images, targets = torch.from_numpy(x), torch.from_numpy(labels)
+with torch.device("meta"):  # so that no weights are made beside those of the file
+    model = Model(net)
+model.load_state_dict(torch.load(folder / "weights.pt"), assign=True)
+inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
 if mode == "last":
     for key, p in model.named_parameters():
-        p.requires_grad_(key.startswith(f"parts.{len(model.layers) - 1}."))
-if how != "eager" and images.dim() == 4:
+        p.requires_grad_(key.startswith(f"parts.{net.last}."))
+if how != "eager" and image:
     model = model.to(memory_format=torch.channels_last)
-    images = images.contiguous(memory_format=torch.channels_last)
-trained = [p for p in model.parameters() if p.requires_grad]
-adam = torch.optim.Adam(trained, 1e-5, eps=1e-7, fused=how != "eager" or None)
+    inputs = inputs.contiguous(memory_format=torch.channels_last)
+trained = model.trained()
+assert mode == "last" or sum(p.numel() for p in trained) == net.parameters
+adam = torch.optim.Adam(trained, 1e-5, eps=1e-7, fused=True)
 
 
 def loss_of(a: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-    return F.cross_entropy(model(a), t)
+    with torch.autocast("cpu", torch.bfloat16, enabled=how == "bf16"):
+        outputs = model(a)
+    outputs = outputs.float()
+    return F.cross_entropy(outputs, t) if net.loss == "cce" else F.mse_loss(outputs, t)
 
 
 compute = torch.compile(loss_of) if how == "compiled" else loss_of
@@ -54,7 +72,7 @@ compute = torch.compile(loss_of) if how == "compiled" else loss_of
 
 def step() -> float:
     adam.zero_grad(set_to_none=True)
-    loss = compute(images, targets)
+    loss = compute(inputs, targets)
     loss.backward()
     adam.step()
     return float(loss.item())

@@ -1,72 +1,189 @@
-"""Converts a network to a PyTorch module, and to the file that measure_torch.py reads."""
+"""Converts a network to a PyTorch module with the same weights."""
 
-import dataclasses
+import math
+from collections.abc import Callable
 
-import networks
-import numpy as np
 import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-ACTIVATIONS = {
-    "": lambda a: a,
+from bench.networks.layers import Array, Layer, Network
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "relu6": F.relu6,
     "hard_swish": F.hardswish,
     "hard_sigmoid": F.hardsigmoid,
+    "swish": F.silu,
+    "gelu": F.gelu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
 }
 
 
-class Model(torch.nn.Module):
-    """Module with the layers that have weights, by number."""
+class Function(nn.Module):
+    """A function of tensors as a module."""
 
-    def __init__(self, net: networks.Network) -> None:
+    def __init__(self, f: Callable[..., Tensor]) -> None:
         super().__init__()
-        self.layers = [dataclasses.replace(layer, w=None, b=None) for layer in net.layers]
-        self.parts = torch.nn.ModuleDict({str(k): part(net, layer) for k, layer in net.weights()})
+        self.f = f
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, *xs: Tensor) -> Tensor:
+        return self.f(*xs)
+
+
+class Padded(nn.Module):
+    """A module whose input is padded by different numbers at the two ends of an axis."""
+
+    def __init__(self, inner: nn.Module, pads: tuple[int, ...], value: float) -> None:
+        super().__init__()
+        top, bottom, left, right = pads
+        self.inner, self.pads, self.value = inner, (left, right, top, bottom), value
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(F.pad(x, self.pads, value=self.value))
+
+
+class Offset(nn.Module):
+    """Adds a weight."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.weight
+
+
+class Last(nn.Module):
+    """The last output of a recurrent layer, whose second bias stays 0."""
+
+    def __init__(self, layer: nn.RNNBase) -> None:
+        super().__init__()
+        self.layer = layer
+        layer.bias_hh_l0.data.zero_()
+        layer.bias_hh_l0.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)[0][:, -1]
+
+
+class Attention(nn.Module):
+    """Scaled dot-product attention of queries, keys and values (N, T, D)."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, *projected: Tensor) -> Tensor:
+        q, k, v = (a.unflatten(-1, (self.heads, -1)).transpose(1, 2) for a in projected)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
+class Model(nn.Module):
+    """A network, for images (N, C, H, W), sequences (N, T, D), tokens (N, T) or vectors.
+
+    Args:
+        uneven: whether images are padded as in TFLite; else equally on both sides.
+    """
+
+    def __init__(self, net: Network, *, uneven: bool = False) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(part(net, layer, uneven) for layer in net.layers)
+        self.sources = [layer.sources for layer in net.layers]
+        self.activations = [ACTIVATIONS.get(layer.activation) for layer in net.layers]
+        # An output is dropped after its last reader, as in code without a list of layers.
+        readers = {s: k for k, sources in enumerate(self.sources) for s in sources}
+        self.done = [[s for s in readers if readers[s] == k] for k in range(len(self.parts))]
+
+    def forward(self, x: Tensor) -> Tensor:
         made = {-1: x}
-        for k, layer in enumerate(self.layers):
-            a = made[layer.sources[0]]
-            if str(k) in self.parts:
-                a = self.parts[str(k)](a)
-            elif layer.kind == "max_pool":
-                a = F.max_pool2d(a, layer.size)
-            elif layer.kind == "mean_pool":
-                a = F.avg_pool2d(a, layer.size)
-            elif layer.kind == "mean":
-                a = a.mean((2, 3), keepdim=len(layer.shape) > 1)
-            elif layer.kind == "flatten":
-                a = a.flatten(1)
-            elif layer.kind == "add":
-                a = a + made[layer.sources[1]]
-            elif layer.kind == "mul":
-                a = a * made[layer.sources[1]]
-            made[k] = ACTIVATIONS[layer.activation](a)
-        return made[len(self.layers) - 1]
+        for k, (inner, activation) in enumerate(zip(self.parts, self.activations, strict=True)):
+            y = inner(*(made[s] for s in self.sources[k]))
+            made[k] = activation(y) if activation else y
+            for s in self.done[k]:
+                del made[s]
+        return made[len(self.parts) - 1]
+
+    def trained(self) -> list[nn.Parameter]:
+        return [p for p in self.parameters() if p.requires_grad]
+
+    def set_weights(self, net: Network) -> None:
+        """Copies the seeded weights."""
+        for layer, weights, made in zip(net.layers, net.draw(), self.parts, strict=True):
+            inner = made.inner if isinstance(made, Padded) else made
+            for key, values in weights.items():
+                name = NAMES[key] + "_l0" if isinstance(made, Last) else SHORT[key]
+                owner = inner.layer if isinstance(made, Last) else inner
+                getattr(owner, name).data.copy_(torch.from_numpy(arranged(net, layer, key, values)))
 
 
-def part(net: networks.Network, layer: networks.Layer) -> torch.nn.Module:
-    """Returns the module of a layer, with its weights."""
-    if layer.kind == "dense":
-        made = torch.nn.Linear(layer.w.shape[1], layer.w.shape[0])
-        w = dense(net, layer)
-    else:
-        channels = net.shape_of(layer.sources[0])[2]
+NAMES = {"w": "weight_ih", "r": "weight_hh", "b": "bias_ih"}
+SHORT = {"w": "weight", "b": "bias"}
+
+
+def part(net: Network, layer: Layer, uneven: bool) -> nn.Module:
+    """Returns the module of a layer."""
+    shape = net.shape_of(layer.sources[0])
+    if layer.kind in ("lstm", "gru"):
+        kind = {"lstm": nn.LSTM, "gru": nn.GRU}[layer.kind]
+        return Last(kind(shape[1], layer.shape[0], batch_first=True))
+    if layer.kind in FUNCTIONS:
+        return Function(FUNCTIONS[layer.kind])
+    if layer.kind == "mean":
+        axes, keep = (2, 3) if len(shape) == 3 else (1,), len(layer.shape) > 1
+        return Function(lambda x: x.mean(axes, keepdim=keep))
+    if layer.kind == "attention":
+        return Attention(layer.heads)
+    own = uneven and layer.pads[::2] != layer.pads[1::2]
+    made = windowed(layer, shape, (0, 0) if own else layer.symmetric) or pointwise(net, layer)
+    value = -math.inf if layer.kind == "max_pool" else 0.0
+    return Padded(made, layer.pads, value) if own else made
+
+
+def windowed(layer: Layer, shape: tuple[int, ...], padding: tuple[int, int]) -> nn.Module | None:
+    """Returns the module of a layer with windows, or None."""
+    channels, units = shape[-1], layer.shape[-1]
+    if layer.kind in ("conv", "depthwise"):
         groups = channels if layer.kind == "depthwise" else 1
-        made = torch.nn.Conv2d(
-            channels, layer.shape[2], layer.size, layer.stride, layer.symmetric, groups=groups
-        )
-        w = layer.w.transpose((3, 0, 1, 2) if groups > 1 else (0, 3, 1, 2))
-    made.weight.data = torch.from_numpy(w.copy())
-    made.bias.data = torch.from_numpy(layer.b.copy())
-    return made
+        return nn.Conv2d(channels, units, layer.size, layer.stride, padding, groups=groups)
+    if layer.kind == "transposed":
+        return nn.ConvTranspose2d(channels, units, layer.size, layer.stride)
+    if layer.kind == "max_pool":
+        return nn.MaxPool2d(layer.size, layer.stride, padding)
+    return nn.AvgPool2d(layer.size, layer.stride, padding) if layer.kind == "mean_pool" else None
 
 
-def dense(net: networks.Network, layer: networks.Layer) -> np.ndarray:
-    """Returns weights for values in the order of channels-first images."""
-    source = net.layers[layer.sources[0]] if layer.sources[0] >= 0 else None
-    if source is None or source.kind != "flatten":
-        return layer.w
-    h, w, c = net.shape_of(source.sources[0])
-    return layer.w.reshape(-1, h, w, c).transpose(0, 3, 1, 2).reshape(layer.w.shape)
+def pointwise(net: Network, layer: Layer) -> nn.Module:
+    channels = layer.shape[-1]
+    if layer.kind == "norm" and layer.groups:
+        if layer.groups == channels:
+            return nn.InstanceNorm2d(channels, affine=True)
+        return nn.GroupNorm(layer.groups, channels)
+    makers = {
+        "dense": lambda: nn.Linear(net.shape_of(layer.sources[0])[-1], channels),
+        "embedding": lambda: nn.Embedding(net.vocabulary, channels),
+        "offset": lambda: Offset(layer.shape),
+        "prelu": lambda: nn.PReLU(channels),
+        "norm": lambda: nn.LayerNorm(channels),
+    }
+    return makers[layer.kind]()
+
+
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "flatten": lambda x: x.flatten(1),
+    "tokens": lambda x: x.flatten(2).transpose(1, 2),
+    "add": torch.add,
+    "mul": torch.mul,
+    "concat": lambda *xs: torch.cat(xs, 1),
+    "upsample": lambda x: F.interpolate(x, scale_factor=2, mode="nearest"),
+}
+
+
+def arranged(net: Network, layer: Layer, key: str, w: Array) -> Array:
+    """Returns a weight in PyTorch's order of axes; images are channels-first there."""
+    image = net.reads_flattened(layer)
+    if layer.kind == "dense" and key == "w" and image:
+        return w.reshape(-1, *image).transpose(0, 3, 1, 2).reshape(w.shape)
+    axes = {"conv": (0, 3, 1, 2), "depthwise": (3, 0, 1, 2), "transposed": (3, 0, 1, 2)}
+    return w.transpose(axes[layer.kind]) if layer.kind in axes and key == "w" else w

@@ -2,91 +2,28 @@
 
 import itertools
 import json
-import statistics
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
+from bench.figures import (
+    FORWARD,
+    MOST_OTHERS,
+    NARROW,
+    SAME_LOSS,
+    Key,
+    Result,
+    best_peer,
+    disturbed,
+    failures,
+    medians,
+    other_losses,
+    title,
+)
 from bench.networks import NETWORKS
+from bench.picture import write_picture
 from bench.startup import section
-from bench.systems import SYSTEMS
-from bench.work import WAYS, WORK, Work
-
-Result = dict[str, Any]
-Key = tuple[str, str]  # work and system
-FORWARD = "LiteRT, forward"
-MOST_OTHERS = 0.1  # cores that other processes may take
-SAME_LOSS = 1e-3  # relative difference of first losses that are the same
-
-
-def is_clean(result: Result) -> bool:
-    """Whether a result was not disturbed by other processes; failures count as undisturbed."""
-    return "failed" in result or result["others"] < MOST_OTHERS
-
-
-def measured(results: Sequence[Result]) -> dict[Key, list[Result]]:
-    """Returns (work, system) → undisturbed runs, or all runs if there are none."""
-    by_key: dict[Key, list[Result]] = {}
-    for r in results:
-        if "failed" not in r:
-            by_key.setdefault((r["work"], r["system"]), []).append(r)
-    return {key: [r for r in runs if is_clean(r)] or runs for key, runs in by_key.items()}
-
-
-def medians(results: Sequence[Result], figure: str) -> dict[Key, float]:
-    """Returns (work, system) → median of a figure over the runs."""
-    by_key = measured(results)
-    return {key: statistics.median(r[figure] for r in runs) for key, runs in by_key.items()}
-
-
-def disturbed(results: Sequence[Result]) -> set[Key]:
-    """Returns the pairs (work, system) without undisturbed runs."""
-    return {key for key, runs in measured(results).items() if not is_clean(runs[0])}
-
-
-def failures(results: Sequence[Result]) -> dict[Key, str]:
-    """Returns (work, system) without successful runs → error of the last run."""
-    reasons = {(r["work"], r["system"]): r["failed"] for r in results if "failed" in r}
-    return {key: why for key, why in reasons.items() if key not in measured(results)}
-
-
-def other_losses(results: Sequence[Result]) -> list[str]:
-    """Returns systems whose first loss differs from that of the first system with equal padding.
-
-    If TFLite pads a layer asymmetrically, systems with symmetric padding compute another network,
-    and are compared with each other.
-    """
-    order, names = list(SYSTEMS), {w.name: w for w in WORK}
-    trained = [r for r in results if "failed" not in r and r["system"] != FORWARD]
-    uneven = {n for n in {names[r["work"]].network for r in trained} if NETWORKS[n]().uneven}
-    firsts: dict[tuple[str, bool], Result] = {}
-    losses = {}
-    for r in sorted(trained, key=lambda r: order.index(r["system"])):
-        work = names[r["work"]]
-        apart = work.network in uneven and SYSTEMS[r["system"]].symmetric
-        first = firsts.setdefault((work.name, apart), r)
-        if not abs(r["first_loss"] - first["first_loss"]) < SAME_LOSS * abs(first["first_loss"]):
-            losses[title(work), r["system"]] = (
-                f"{r['system']} on {title(work)} with {r['first_loss']:.6g} where "
-                f"{first['system']} has {first['first_loss']:.6g}"
-            )
-    return list(losses.values())
-
-
-def is_peer(system: str) -> bool:
-    """Whether a system is a peer of odt that trains."""
-    return not system.startswith("odt") and system != FORWARD
-
-
-def best_peer(values: Mapping[Key, float], work: str) -> tuple[str, float] | None:
-    """Returns the peer with the smallest value."""
-    peers = {s: v for (w, s), v in values.items() if w == work and is_peer(s)}
-    return min(peers.items(), key=lambda item: item[1]) if peers else None
-
-
-def title(work: Work) -> str:
-    part = "" if work.mode == "full" else ", last layer"
-    return f"{work.network}, batch {work.batch}{part}"
+from bench.work import WAYS, WORK
 
 
 def number(value: float) -> str:
@@ -110,6 +47,14 @@ def best_cell(values: Mapping[Key, float], work: str, marked: Set[Key], unit: st
     return f"{cell(values, (work, peer[0]), marked, unit)} ({peer[0]})" if peer else "–"
 
 
+def narrow_cell(values: Mapping[Key, float], work: str, marked: Set[Key]) -> str:
+    """Formats the figure of PyTorch in bfloat16, and odt's ratio to it."""
+    key, narrow = (work, "odt"), (work, NARROW)
+    if narrow not in values:
+        return "–"
+    return f"{cell(values, narrow, marked, ' ms')}: {number(values[key] / values[narrow])}"
+
+
 def share(values: Mapping[Key, float], key: Key, other: Key, marked: Set[Key], goal: float) -> str:
     if other not in values:
         return "–"
@@ -125,18 +70,20 @@ def goals(steps: Mapping[Key, float], memory: Mapping[Key, float], marked: Set[K
         if key not in steps:
             continue
         least = best_peer(memory, work.name)
-        goal = work.memory or (least[1] if least else None)
+        goal = work.memory or (least[1] / 2 if least else None)
         rows.append(
             [
                 title(work),
                 cell(steps, key, marked, " ms"),
                 best_cell(steps, work.name, marked, " ms"),
                 share(steps, key, (work.name, peer[0] if peer else ""), marked, work.step),
+                narrow_cell(steps, work.name, marked),
                 cell(memory, key, marked, " MB") + (f" (goal {number(goal)})" if goal else ""),
                 best_cell(memory, work.name, marked, " MB"),
             ]
         )
-    head = ("work", "odt", "fastest peer", "ratio of time", "memory of odt", "lowest of the peers")
+    head = ("work", "odt", "fastest peer", "ratio of time", f"{NARROW}: ratio", "memory of odt",
+            "lowest of the peers")  # fmt: skip
     return table(head, rows)
 
 
@@ -175,18 +122,24 @@ def physics(steps: Mapping[Key, float], peak: float) -> list[str]:
         ours, forward = steps.get((work.name, "odt")), steps.get((work.name, FORWARD))
         if ours is None or work.mode != "full":
             continue
-        net = NETWORKS[work.network]()
-        gflops = 6 * net.multiplications() * work.batch / ours / 1e6
-        rows.append(
-            [
-                title(work),
-                f"{gflops:.0f} GFLOP/s",
-                f"{gflops / peak:.0%}",
-                "–" if forward is None else f"{ours / (3 * forward):.2f}",
-            ]
-        )
+        rate = ["–", "–"]
+        if not work.shipped:
+            net = NETWORKS[work.network]()
+            gflops = 6 * net.multiplications * work.batch / ours / 1e6
+            rate = [f"{gflops:.0f} GFLOP/s", f"{gflops / peak:.0%}"]
+        goal = "" if work.forward is None else f" (goal {work.forward})"
+        multiple = "–" if forward is None else f"{ours / (3 * forward):.2f}{goal}"
+        rows.append([title(work), *rate, multiple])
     head = ("", "arithmetic", "share of the peak", "times three LiteRT forward passes")
     return table(head, rows)
+
+
+def by_reason(failed: Mapping[Key, str]) -> dict[tuple[str, str], list[str]]:
+    """Returns (system, error) → works."""
+    works: dict[tuple[str, str], list[str]] = {}
+    for (work, system), why in failed.items():
+        works.setdefault((system, why), []).append(work)
+    return works
 
 
 def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
@@ -196,14 +149,20 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
     systems = list(dict.fromkeys(s for _, s in steps))
     trains = [s for s in systems if s != FORWARD]
     failed, others = failures(results), other_losses(results)
+    processors = sorted({r["processor"] for r in results})
     lines = [
         "# Benchmarks",
         "",
+        f"All figures were measured on this processor: {'; '.join(processors)}.",
+        "",
         "Written by `make bench`: Adam, float32, two threads, random data, the same weights for",
-        "all systems. Processes take turns. Each figure is the median over the processes of a",
-        "system, and each process gives the median of its steps. Runs that other processes",
-        "disturbed are left out if undisturbed ones exist. `*` marks figures without undisturbed",
-        f"runs: other processes used {MOST_OTHERS} cores or more in all of them. Memory is the",
+        "all systems. Rows named *shipped* train files of other projects, which PyTorch and ONNX",
+        "Runtime do not read. PyTorch uses fused Adam; *compiled* includes channels-last images.",
+        f"*{NARROW}* computes in bfloat16 by autocast, images channels last, and is not a peer in",
+        "comparisons. Processes take turns, odt first and last. Each figure is the median over the",
+        "processes of a system, and each process gives the median of its steps. Runs that other",
+        "processes disturbed are left out if undisturbed ones exist. `*` marks figures without",
+        f"them, where other processes used {MOST_OTHERS} cores or more in all runs. Memory is the",
         "peak of resident memory, less that of a process with Python, NumPy and a batch, in MB",
         "of 2²⁰ bytes. With cached frozen layers, steps are those of later epochs. Layers of",
         "stride 2 are padded as in TFLite by odt, onert and LiteRT, and equally on both sides by",
@@ -211,7 +170,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         f"differs. The first loss of systems with equal padding agrees to {SAME_LOSS:.1%}"
         + (f", except {'; '.join(others)}." if others else "."),
         "",
-        "![Step time and memory](benchmarks.png)",
+        "![Step time and memory of odt, over the best peer](benchmarks.png)",
         "",
         "## Comparison with the fastest peer",
         "",
@@ -231,7 +190,7 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "imports and plans in Python. (Goals: 300 ms for the CNN, 400 ms for MobileNetV2.)",
         "",
         *all_systems(first, trains, marked),
-        *section(more["startup"]),
+        *section(more["startup"], more["startup_processor"]),
         "## Arithmetic throughput",
         "",
         f"A product of 2048 × 2048 matrices ran at {more['peak_gflops']:.0f} GFLOP/s.",
@@ -262,44 +221,13 @@ def text(results: Sequence[Result], more: Mapping[str, Any]) -> str:
         "",
         *table(("system", "MB"), [[s, number(mb)] for s, mb in more["sizes"].items()]),
     ]
-    if more["absent"] or failed:
+    if more["absent"] or more["missing"] or failed:
         lines += ["## Not measured", ""]
         lines += [f"- {s}: could not be installed: {why}" for s, why in more["absent"].items()]
-        lines += [f"- {s}, {w}: {why}" for (w, s), why in failed.items()]
+        lines += [f"- {w}: {why}" for w, why in more["missing"].items()]
+        lines += [f"- {s}, {', '.join(w)}: {why}" for (s, why), w in by_reason(failed).items()]
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
-
-
-def write_picture(results: Sequence[Result], path: Path) -> None:
-    """Draws step time and memory relative to the best peer, one group of bars for each work."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    panels = (("step_ms", "step time"), ("memory_mb", "peak memory"))
-    figure, axes = pyplot.subplots(2, 1, figsize=(13, 8), layout="constrained")
-    for axis, (key, name) in zip(axes, panels, strict=True):
-        values = medians(results, key)
-        systems = list(dict.fromkeys(s for _, s in values if s != FORWARD))
-        works = [w for w in WORK if best_peer(values, w.name)]
-        width = 0.85 / max(len(systems), 1)
-        for k, system in enumerate(systems):
-            heights = []
-            for w in works:
-                peer = best_peer(values, w.name)
-                value = values.get((w.name, system))
-                heights.append(value / peer[1] if peer and value else 0.0)
-            places = [n + k * width for n in range(len(works))]
-            axis.bar(places, heights, width, label=system)
-        axis.axhline(1, color="black", linewidth=0.8)
-        axis.set_yscale("log")
-        axis.set_ylabel(f"{name}, share of the best peer's")
-        axis.set_xticks([n + 0.4 for n in range(len(works))], [title(w) for w in works])
-        axis.tick_params(axis="x", labelrotation=20, labelsize=8)
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", fontsize=8, ncols=5)
-    figure.savefig(path, dpi=110)
 
 
 def write_report(out: Path, docs: Path) -> None:

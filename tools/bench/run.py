@@ -1,14 +1,15 @@
 """Benchmarks odt and its peers, and writes docs/benchmarks.md and its chart.
 
 Each measurement runs in its own process. Systems take turns, so that other load on the machine
-affects all of them. A run is repeated if other processes used more than a tenth of a core. Results
-are lines of JSON in bench-out/results.jsonl; an interrupted benchmark resumes, and restarts if the
-code of odt has changed.
+affects all of them, and odt takes the first turn and the last. A run is repeated if other processes
+used more than a tenth of a core. Results are lines of JSON in bench-out/results.jsonl; an
+interrupted benchmark resumes, and restarts if the code of odt or the processor has changed.
 """
 
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -24,7 +25,9 @@ for variable in [name for name in os.environ if name.startswith("OPENBLAS_")]:
     del os.environ[variable]
 
 from bench import startup  # noqa: E402
-from bench.report import is_clean, write_report  # noqa: E402
+from bench.figures import is_clean  # noqa: E402
+from bench.machine import processor  # noqa: E402
+from bench.report import write_report  # noqa: E402
 from bench.scaling import measure_scaling  # noqa: E402
 from bench.systems import HERE, SYSTEMS, installed_megabytes, set_up  # noqa: E402
 from bench.work import QUICK, WORK, Work  # noqa: E402
@@ -47,9 +50,9 @@ def code_mark() -> str:
     return digest.hexdigest()[:12]
 
 
-def lasting(results: list[Result], code: str) -> list[Result]:
-    """Returns the results of this code that are kept; failed measurements are repeated."""
-    return [r for r in results if r.get("code") == code and "failed" not in r]
+def lasting(results: list[Result], mark: Result) -> list[Result]:
+    """Returns the results of this code and processor; failed measurements are repeated."""
+    return [r for r in results if mark.items() <= r.items() and "failed" not in r]
 
 
 def chosen(systems: Iterable[str], names: str) -> list[str]:
@@ -89,6 +92,7 @@ def measure(system: str, work: Work, out: Path) -> Result:
     command = [str(s.python(out)), str(HERE / s.script), work.network, str(work.batch), work.mode]
     command += [str(out / "models"), *s.arguments]
     variables = os.environ | dict(s.variables) | {"OMP_NUM_THREADS": "2"}
+    variables["PYTHONPATH"] = str(HERE.parent)
     known: Result = {"system": system, "work": work.name}
     try:
         done = subprocess.run(
@@ -96,6 +100,8 @@ def measure(system: str, work: Work, out: Path) -> Result:
         )
     except subprocess.TimeoutExpired:
         return known | {"failed": f"took more than {TIMEOUT} s"}
+    if done.returncode < 0:
+        return known | {"failed": f"ended by {signal.Signals(-done.returncode).name}"}
     if done.returncode:
         return known | {"failed": reason(done.stderr)}
     figures: Result = json.loads(done.stdout.strip().splitlines()[-1])
@@ -104,48 +110,62 @@ def measure(system: str, work: Work, out: Path) -> Result:
 
 def runs(systems: list[str], works: list[Work], repeat: int, out: Path) -> None:
     """Repeats measurements, with systems in turn, until each has enough undisturbed runs."""
-    path, code = out / "results.jsonl", code_mark()
+    path, mark = out / "results.jsonl", {"code": code_mark(), "processor": processor()}
     results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    before = lasting(results, code)
+    before = lasting(results, mark)
     path.write_text("".join(json.dumps(r) + "\n" for r in before))
     for work in works:
-        for number in range(repeat):
-            for system in systems:
-                if not SYSTEMS[system].measures(work):
-                    continue
-                same = [r for r in before if (r["system"], r["work"]) == (system, work.name)]
-                if sum(map(is_clean, same)) > number:
-                    continue
-                for attempt in range(TRIES):
-                    result = measure(system, work, out) | {"code": code}
-                    with path.open("a") as file:
-                        file.write(json.dumps(result) + "\n")
-                    said = result.get("failed") or f"{result['step_ms']:.2f} ms"
-                    click.echo(f"bench: {work.name}, {system}: {said}", err=True)
-                    if is_clean(result) or attempt + 1 == TRIES:
-                        break
+        for number, system in turns(systems, work, repeat):
+            same = [r for r in before if (r["system"], r["work"]) == (system, work.name)]
+            if sum(map(is_clean, same)) > number:
+                continue
+            for _ in range(TRIES):
+                result = measure(system, work, out) | mark
+                with path.open("a") as file:
+                    file.write(json.dumps(result) + "\n")
+                said = result.get("failed") or f"{result['step_ms']:.2f} ms"
+                click.echo(f"bench: {work.name}, {system}: {said}", err=True)
+                if is_clean(result):
+                    break
+
+
+def turns(systems: list[str], work: Work, repeat: int) -> list[tuple[int, str]]:
+    """Returns the measurements of a row, each with its number: odt, peers, odt, …, odt."""
+    chosen = [s for s in systems if SYSTEMS[s].measures(work)]
+    return [(number, s) for number in range(repeat) for s in chosen] + [(repeat, "odt")]
 
 
 @click.command()
 @click.option("--peers", default="", help="Of onert, ort, torch, litert; all if none.")
 @click.option("--work", default="", help="Rows, such as mnist or mnist-32-full; all if none.")
 @click.option("--repeat", default=3, show_default=True, help="Clean runs of each.")
-@click.option("--quick", is_flag=True, help="Four rows, once.")
+@click.option("--quick", is_flag=True, help="Eight rows, once.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=ROOT / "../shared",
+    help="Folder with data/models, in which shipped files are searched.",
+)
 @click.option("--report", is_flag=True, help="Only writes the report again.")
 @click.option("--out", type=click.Path(path_type=Path), default=ROOT / "bench-out")
-def main(peers: str, work: str, repeat: int, quick: bool, report: bool, out: Path) -> None:
+def main(
+    peers: str, work: str, repeat: int, quick: bool, data: Path, report: bool, out: Path
+) -> None:
     """Runs the benchmarks."""
     systems, works = chosen(SYSTEMS, peers), rows(work, quick)
     out.mkdir(parents=True, exist_ok=True)
     absent: dict[str, str] = {}
     if not report:
-        write_all(out / "models")
+        places = (ROOT / "tests/models", data / "data/models")
+        missing = write_all(out / "models", works, places)
         absent = {s: why for s in systems if (why := set_up(SYSTEMS[s], out))}
         present = [s for s in systems if s not in absent]
-        runs(present, works, 1 if quick else repeat, out)
+        runs(present, [w for w in works if w.name not in missing], 1 if quick else repeat, out)
         sizes = {s: installed_megabytes(SYSTEMS[s], out) for s in present}
-        more = {"sizes": sizes, "absent": absent, **measure_scaling(out / "models", quick=quick)}
+        more = {"processor": processor(), "sizes": sizes, "absent": absent, "missing": missing}
+        more |= measure_scaling(out / "models", quick=quick)
         more["startup"] = startup.measure(5 if quick else 20, present, out)
+        more["startup_processor"] = processor()
         (out / "more.json").write_text(json.dumps(more, indent=1))
     write_report(out, ROOT / "docs")
     click.echo(f"bench: wrote {ROOT / 'docs' / 'benchmarks.md'}")

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.networks import Network, batch_of, mlp, mnist, mobilenet
+from bench.networks import Network, random_batch
+from bench.networks.dense import mlp
+from bench.networks.mobile import mobilenet
+from bench.networks.plain import mnist
 from bench.write_models import write
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
@@ -56,7 +59,7 @@ def step_ms(net: Network, batch: int, folder: Path) -> float:
 def step_of(
     path: Path, net: Network, batch: int, *, one_core: bool = False, **options: int
 ) -> float:
-    x, y, _ = batch_of(net, batch)
+    x, y = random_batch(net, batch)
     info = TrainingInfo(learning_rate=1e-5, loss="categorical_crossentropy", batch_size=batch)
     with Trainer(read_model(path).graph, info, **options) as trainer:  # type: ignore[arg-type]
         if one_core:  # else a single worker shares its calls among all of them
@@ -73,7 +76,7 @@ def overhead_us(folder: Path) -> tuple[int, float]:
     net = mlp(8, 4)
     path = folder / "scaling.circle"
     write(net, path)
-    x, y, _ = batch_of(net, 4)
+    x, y = random_batch(net, 4)
     info = TrainingInfo(loss="categorical_crossentropy", batch_size=4)
     with Trainer(read_model(path).graph, info) as trainer:
         (worker,) = trainer._training._workers
@@ -103,7 +106,8 @@ def measure_scaling(folder: Path, *, quick: bool) -> dict[str, Any]:
     few = (1, 8, 64, 512) if quick else tuple(2**k for k in range(10))
     calls, microseconds = overhead_us(folder)
     big = mobilenet()
-    path = folder / "mobilenet.circle"
+    path = folder / "scaling.circle"
+    write(big, path)
     alone = step_of(path, big, 8, one_core=True, micro_batch=1, workers=1)
     both = step_of(path, big, 8, micro_batch=1, workers=2)
     return {

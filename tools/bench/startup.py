@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
 from make_models import main as make_model
 
+from bench.machine import processor
 from bench.systems import HERE, SYSTEMS, System, set_up
 
 ROOT = HERE.parents[1]
@@ -162,14 +163,15 @@ def measure(repeat: int, systems: Sequence[str], out: Path) -> dict[str, dict[st
     return found
 
 
-def section(figures: Mapping[str, Mapping[str, float]]) -> list[str]:
+def section(figures: Mapping[str, Mapping[str, float]], measured_on: str) -> list[str]:
     """The lines of the page's section."""
     lines = [
         HEADING,
         "",
         "Elapsed time and resident memory of processes that only import,",
         "above those of processes that import less: medians of pairs in turn. odt is installed",
-        "from a wheel. `make bench STARTUP=1` measures this section alone.",
+        "from a wheel. `make bench STARTUP=1` measures this section alone; measured on",
+        f"{measured_on}.",
         "",
         "| process | above | time, ms | memory, MB |",
         "| --- | --- | --- | --- |",
@@ -200,10 +202,12 @@ def main(repeat: int, peers: str, out: Path) -> None:
     figures: dict[str, Any] = measure(repeat, systems, out)
     path = out / "more.json"
     more = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(more | {"startup": figures}, indent=1))
+    more |= {"startup": figures, "startup_processor": processor()}
+    path.write_text(json.dumps(more, indent=1))
     page = ROOT / "docs/benchmarks.md"
-    page.write_text(replace_section(page.read_text(), section(figures)))
-    click.echo("\n".join(section(figures)))
+    lines = section(figures, processor())
+    page.write_text(replace_section(page.read_text(), lines))
+    click.echo("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ import importlib.util
 import subprocess
 import sys
 import venv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.work import Work
+from bench.work import QUICK, Work
 
 HERE = Path(__file__).parent
 NEEDED = ("click", "flatbuffers", "threadpoolctl", "tqdm")
@@ -25,6 +25,9 @@ class System:
         variables: environment variables of the process.
         trains: False for a forward pass only.
         symmetric: whether it pads both sides equally where TFLite does not.
+        float32: False if it computes in a narrower type.
+        ships: whether it reads files that others have trained.
+        images: whether it is measured on networks for images alone.
         needs: packages to install with pip; of several lists, the first that can be installed.
         works: rows on which it is measured; empty for all.
     """
@@ -35,13 +38,19 @@ class System:
     variables: tuple[tuple[str, str], ...] = ()
     trains: bool = True
     symmetric: bool = False
+    float32: bool = True
+    ships: bool = False
+    images: bool = False
     needs: tuple[tuple[str, ...], ...] = ((),)
     works: tuple[str, ...] = ()
 
     def measures(self, work: Work) -> bool:
-        if self.works:
-            return work.name in self.works
-        return self.trains or work.mode == "full"
+        fits = (
+            (self.trains or work.mode == "full")
+            and (self.ships or not work.shipped)
+            and (not self.images or len(work.task.input) == 3)
+        )
+        return fits and (not self.works or work.name in self.works)
 
     def python(self, out: Path) -> Path:
         return out / self.environment / "bin/python" if self.environment else Path(sys.executable)
@@ -52,26 +61,35 @@ ORT = ("onnxruntime-training==1.19.2", "onnx==1.16.2", "numpy<2", "h5py", "sympy
        "protobuf", "flatbuffers", "packaging")  # fmt: skip
 
 
-def torch(how: str) -> System:
-    return System("torch", "measure_torch.py", (how,), symmetric=True, needs=TORCH)
+def odt(*arguments: str, kernels: str = "", works: tuple[str, ...] = ()) -> System:
+    variables = (("ODT_KERNELS", kernels),) if kernels else ()
+    return System("", "measure_odt.py", arguments, variables, ships=True, works=works)
 
 
+def torch(how: str, *, images: bool = False) -> System:
+    return System("torch", "measure_torch.py", (how,), symmetric=True, images=images, needs=TORCH)
+
+
+LAST = ("mobilenet-8-last", "mobilenet-32-last")
+ONERT = ("onert==0.1.0", "numpy<2.5", "tqdm")
 SYSTEMS = {
-    "odt": System("", "measure_odt.py"),
-    "odt, NumPy only": System("", "measure_odt.py", variables=(("ODT_KERNELS", "numpy"),)),
-    "odt, within 100 MB": System("", "measure_odt.py", ("budget",), works=("mobilenet-32-full",)),
-    "odt, frozen part cached": System(
-        "", "measure_odt.py", ("cache",), works=("mobilenet-8-last", "mobilenet-32-last")
-    ),
-    "onert": System("onert", "measure_onert.py", needs=(("onert==0.1.0", "numpy<2.5", "tqdm"),)),
+    "odt": odt(),
+    "odt, NumPy only": odt(kernels="numpy"),
+    "odt, AVX2": odt(kernels="avx2", works=QUICK),
+    "odt, base": odt(kernels="base", works=QUICK),
+    "odt, within 100 MB": odt("budget", works=("mobilenet-32-full",)),
+    "odt, frozen part cached": odt("cache", works=LAST),
+    "onert": System("onert", "measure_onert.py", ships=True, needs=(ONERT,)),
     "ONNX Runtime": System("ort", "measure_ort.py", symmetric=True, needs=(ORT,)),
     "PyTorch": torch("eager"),
-    "PyTorch, channels last": torch("channels-last"),
+    "PyTorch, channels last": torch("channels-last", images=True),
     "PyTorch, compiled": torch("compiled"),
+    "PyTorch, bf16": replace(torch("bf16"), float32=False),
     "LiteRT, forward": System(
-        "litert", "measure_litert.py", trains=False, needs=(("ai-edge-litert", "numpy"),)
+        "litert", "measure_litert.py", trains=False, ships=True,
+        needs=(("ai-edge-litert", "numpy"),),
     ),
-}
+}  # fmt: skip
 
 
 def set_up(system: System, out: Path) -> str:

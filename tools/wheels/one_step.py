@@ -23,7 +23,7 @@ def main(model: str, batch: int, addresses: Path) -> None:
     addresses.write_text(f"{places[0][0]} {places[-1][1]}")
     if not batch:
         return
-    from bench.networks import random_batch
+    from bench.networks import Shipped, random_batch
     from bench.scaling import OneBatch
 
     from odt.core.model.reader import read_model
@@ -32,7 +32,8 @@ def main(model: str, batch: int, addresses: Path) -> None:
 
     graph = read_model(model).graph
     shapes = [graph.tensors[t].spec.shape for t in (*graph.inputs, *graph.outputs)]
-    x, y, _ = random_batch(shapes[0][1:], shapes[1][-1], batch)
+    task = Shipped(model, shapes[0][1:], shapes[1][1:])
+    x, y = random_batch(task, batch)
     info = TrainingInfo(optimizer="sgd", loss="categorical_crossentropy", batch_size=batch)
     with Trainer(graph, info, workers=1) as trainer:
         trainer.step(OneBatch(x, y), batch)

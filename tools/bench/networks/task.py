@@ -1,0 +1,55 @@
+"""What a row trains: the shapes of its samples and targets, and the loss."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+CLASSES_USED = 10  # at most, so that a batch has few classes with many samples each
+
+Values = NDArray[np.float32] | NDArray[np.int32]
+
+
+class Task(Protocol):
+    """Shapes of one sample, "cce" or "mse", and the number of tokens if the inputs are tokens."""
+
+    @property
+    def input(self) -> tuple[int, ...]: ...
+    @property
+    def output(self) -> tuple[int, ...]: ...
+    @property
+    def loss(self) -> str: ...
+    @property
+    def vocabulary(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A file that others have trained and shipped.
+
+    Attributes:
+        file: its name, in tests/models or among the models of the shared data.
+        float_tokens: whether tokens are float32.
+    """
+
+    file: str
+    input: tuple[int, ...]
+    output: tuple[int, ...]
+    loss: str = "cce"
+    vocabulary: int = 0
+    float_tokens: bool = False
+
+
+def random_batch(task: Task, samples: int) -> tuple[Values, NDArray[np.float32]]:
+    """Returns random inputs, and targets: one-hot classes, or values of the output's shape."""
+    rng = np.random.default_rng(3)
+    x: Values = rng.random((samples, *task.input), np.float32)
+    if task.vocabulary:
+        x = np.floor(x * task.vocabulary)
+        x = x if getattr(task, "float_tokens", False) else x.astype(np.int32)
+    if task.loss == "mse":
+        return x, rng.random((samples, *task.output), np.float32)
+    (classes,) = task.output
+    labels = rng.integers(0, min(classes, CLASSES_USED), samples)
+    return x, np.eye(classes, dtype=np.float32)[labels]
