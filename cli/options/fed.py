@@ -50,6 +50,14 @@ federation_options = combine(
     ),
     option(
         FEDERATION,
+        "--min-clients",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Smallest number of updates that a round needs; with fewer, the command stops.",
+    ),
+    option(
+        FEDERATION,
         "--payload",
         type=click.Choice(["float32", "float16", "int8"]),
         default="float32",
@@ -99,14 +107,6 @@ server_options = combine(
         default=0.0,
         show_default=True,
         help="Drop-out: probability that a sampled client does not answer.",
-    ),
-    option(
-        FEDERATION,
-        "--min-clients",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        help="Smallest number of updates that a round needs; with fewer, the command stops.",
     ),
 )
 

@@ -63,6 +63,7 @@ def test_an_app_has_the_options_as_settings(data: list[object], tmp_path: Path) 
         "rounds": 7,
         "epochs": 1,
         "decay": "cosine",
+        "min-clients": 1,
         "payload": "float32",
         "seed": 0,
         "learning-rate": 0.1,

@@ -78,6 +78,14 @@ def test_more_rounds_go_on_after_the_last(tmp_path: Path) -> None:
     assert same(run(tmp_path, rounds=3, state=state), by_hand())
 
 
+def test_other_settings_are_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state = str(tmp_path / "state")
+    run(tmp_path, {"learning-rate": 0.1}, rounds=1, state=state)
+    run(tmp_path, {"learning-rate": 0.05}, rounds=2, state=state)
+    lines = [record.getMessage() for record in caplog.records]
+    assert f"{state}: learning-rate was 0.1, and is 0.05." in lines
+
+
 def test_a_state_that_cannot_be_used_is_refused_with_one_line(tmp_path: Path) -> None:
     path = tmp_path / "state"
     tensors = federated.tensors_of(trainer())

@@ -4,6 +4,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class SavedRound:
         strategy: arrays and numbers of the strategy, by name.
         accountant: state of Flower's privacy accountant; None for none.
         noise: noise multipliers of all releases so far, for differential privacy.
+        settings: settings of training, which should be the same when it goes on.
     """
 
     round: int
@@ -41,6 +43,7 @@ class SavedRound:
     strategy: Mapping[str, Any]
     accountant: Any = None
     noise: Sequence[float] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, path: str) -> None:
         """Writes the file; it appears complete or not at all.
@@ -49,7 +52,7 @@ class SavedRound:
             OdtError: if the file cannot be written.
         """
         values = {"round": self.round, "accountant": self.accountant, "noise": list(self.noise)}
-        header = json.dumps(values)
+        header = json.dumps({**values, "settings": dict(self.settings)})
         arrays = {TENSOR + name: a for name, a in self.tensors.items()}
         arrays |= {STRATEGY + name: np.asarray(a) for name, a in self.strategy.items()}
         buffer = io.BytesIO()
@@ -76,14 +79,19 @@ class SavedRound:
             header = json.loads(str(arrays.pop(HEADER)))
             last, accountant = int(header["round"]), header["accountant"]
             noise = tuple(float(value) for value in header["noise"])
+            settings = dict(header["settings"])
         tensors = _part(arrays, TENSOR)
         check_tensors(tensors, expected, path, "Delete the file to begin with round 1.")
         ordered = {name: tensors[name] for name in expected}
-        return cls(last, ordered, _part(arrays, STRATEGY), accountant, noise)
+        return cls(last, ordered, _part(arrays, STRATEGY), accountant, noise, settings)
 
 
 def saved_round(
-    number: int, tensors: Tensors, strategy: "Strategy", noise: Sequence[float] = ()
+    number: int,
+    tensors: Tensors,
+    strategy: "Strategy",
+    noise: Sequence[float] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> SavedRound:
     """Returns what must be saved after a round.
 
@@ -92,6 +100,7 @@ def saved_round(
         tensors: the global model.
         strategy: Flower's strategy, which can wrap another one.
         noise: noise multipliers of all releases so far.
+        settings: settings of training.
     """
     values: dict[str, Any] = {}
     accountant = None
@@ -105,7 +114,7 @@ def saved_round(
             values[f"{depth}:{NORM}:"] = float(getattr(part, NORM))
         if getattr(part, "accountant", None) is not None:
             accountant = part.accountant.state_dict()
-    return SavedRound(number, tensors, values, accountant, noise)
+    return SavedRound(number, tensors, values, accountant, noise, settings or {})
 
 
 def restore(saved: SavedRound, strategy: "Strategy") -> None:

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import (
 )
 
 import odt
-from odt.errors import DataError, OdtError, OptionError
+from odt.errors import DataError, OdtError, OptionError, TrainingError
 from odt.federated.checks import check_tensors
 from odt.federated.flower import saved_round
 from odt.federated.flower.checked_grid import EQUAL, CheckedGrid, log
@@ -40,8 +40,8 @@ def server_app(
     """Returns a ServerApp that trains what a trainer trains, round by round.
 
     The app's settings say how many rounds, and where the state and the trained model are written;
-    docs/flower.md lists them. If the state file exists, the federation goes on from it. A round
-    whose replies are all refused leaves the model as it is.
+    docs/flower.md lists them. If the state file exists, the federation goes on from it. With fewer
+    good replies than `min-clients`, the federation stops with one line and its last model.
 
     Args:
         strategy: a strategy of Flower, or a function of the context that returns one.
@@ -92,6 +92,10 @@ class Federation:
             self.tensors, self.round = saved.tensors, saved.round
             self.noise = list(saved.noise)
             saved_round.restore(saved, self._strategy)
+            for name, before in saved.settings.items():
+                if settings.training.get(name) != before:
+                    now = settings.training.get(name, "left out")
+                    log().warning("%s: %s was %s, and is %s.", settings.state, name, before, now)
             log().info(
                 "%s: goes on after round %d of %d.", settings.state, saved.round, settings.rounds
             )
@@ -118,9 +122,14 @@ class Federation:
         """Trains, saves and evaluates one round."""
         settings, strategy, grid = self._settings, self._strategy, self._grid
         arrays = to_record(self.tensors)
-        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        messages = list(strategy.configure_train(number, arrays, ConfigRecord(), grid))
         replies = list(grid.send_and_receive(messages, timeout=settings.timeout))
         used = [reply for reply in replies if not reply.has_error()]
+        if messages and len(used) < settings.min_clients:
+            raise TrainingError(
+                f"round {number}: must have updates of at least {settings.min_clients} clients, "
+                f"but got {len(used)}. The model is that of round {number - 1}."
+            )
         words = [f"round {number} of {settings.rounds}: {len(used)} clients"]
         trained, metrics = strategy.aggregate_train(number, replies)
         if trained is None or not self._apply(trained):
@@ -131,7 +140,9 @@ class Federation:
         words += numbers(metrics)
         self.round = number
         if settings.state:
-            saved = saved_round.saved_round(number, self.tensors, strategy, self.noise)
+            saved = saved_round.saved_round(
+                number, self.tensors, strategy, self.noise, settings.training
+            )
             saved.write(settings.state)
         arrays = to_record(self.tensors)
         messages = strategy.configure_evaluate(number, arrays, ConfigRecord(), grid)

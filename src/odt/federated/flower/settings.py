@@ -25,9 +25,10 @@ HYPER = tuple(name.replace("_", "-") for name in HYPER_PARAMETERS)
 SELECTION = ("num-of-trainable-ops", "trainable", "freeze", "bias-only", "freeze-norm")
 DATA = ("load-input", "load-expected", "validation-input", "validation-expected")
 FEDERATION = (
-    *("clients", "partition", "rounds", "epochs", "decay", "seed"),
+    *("clients", "min-clients", "partition", "rounds", "epochs", "decay", "seed"),
     *("payload", "norm-bound", "timeout", "delta", "state", "out"),
 )
+SAME = (*TRAINER, *HYPER, *SELECTION, "partition", "epochs", "decay", "seed")  # in all rounds
 KEYS = ("model", *TRAINER, "metric", *HYPER, *SELECTION, *DATA, *FEDERATION)
 if TYPE_CHECKING:
     from flwr.app import Context
@@ -131,23 +132,27 @@ class ServerSettings:
     Attributes:
         rounds: number of rounds.
         clients: number of clients to wait for before the first round.
+        min_clients: smallest number of updates that a round needs.
         payload: form of the tensors on their way: float32, float16 or int8.
         norm_bound: largest L2 norm of an update; None for no limit.
         timeout: seconds after which a round goes on without the clients that did not answer.
         state: path of the state file; empty for none.
         out: path of the trained model; empty for none.
         delta: δ of the loss of differential privacy that the log reports.
+        training: settings that should be the same in all rounds.
         held: paths of inputs and targets on which the global model is evaluated; empty for none.
     """
 
     rounds: int
     clients: int
+    min_clients: int
     payload: str
     norm_bound: float | None
     timeout: float
     state: str
     out: str
     delta: float
+    training: Settings
     held: tuple[str, str] | None
 
     @classmethod
@@ -158,7 +163,7 @@ class ServerSettings:
             OptionError: if a setting is wrong.
         """
         settings = settings_of(context)
-        for name, least in (("rounds", 0), ("clients", 0)):
+        for name, least in (("rounds", 0), ("clients", 0), ("min-clients", 1)):
             check_whole(name, settings.get(name), least)
         for name in ("norm-bound", "timeout"):
             if not settings.get(name, 1) > 0:
@@ -167,12 +172,14 @@ class ServerSettings:
         return cls(
             rounds=settings.get("rounds", ROUNDS),
             clients=settings.get("clients", 2),
+            min_clients=settings.get("min-clients", 1),
             payload=check_kind(str(settings.get("payload", "float32"))),
             norm_bound=settings.get("norm-bound"),
             timeout=float(settings.get("timeout", 3600)),
             state=str(settings.get("state", "")),
             out=str(settings.get("out", "")),
             delta=float(settings.get("delta", DELTA)),
+            training={name: settings[name] for name in SAME if name in settings},
             held=(str(held), str(needed(settings, "validation-expected"))) if held else None,
         )
 
