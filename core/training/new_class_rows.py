@@ -19,7 +19,7 @@ import numpy as np
 from odt.kernels.opdef import Array
 
 REGULARIZATION = 0.2  # ρ
-MOST_ROWS = 100  # samples of a class from which its covariance is estimated
+MOST_ROWS = 1000  # samples from which the covariance is estimated, which bound memory and time
 
 
 def new_class_rows(weights: Array, bias: Array, features: Sequence[Array]) -> tuple[Array, Array]:
@@ -32,12 +32,12 @@ def new_class_rows(weights: Array, bias: Array, features: Sequence[Array]) -> tu
     """
     old, width = weights.shape
     means = {k: x.mean(axis=0, dtype=np.float64) for k, x in enumerate(features) if len(x)}
+    several = [k for k, x in enumerate(features) if len(x) > 1][-MOST_ROWS // 2 :]
+    most = MOST_ROWS // max(len(several), 1)
     spread = [
-        (x[:MOST_ROWS] - means[k]) / np.sqrt(min(len(x), MOST_ROWS) - 1)
-        for k, x in enumerate(features)
-        if len(x) > 1
+        (features[k][:most] - means[k]) / np.sqrt(min(len(features[k]), most) - 1) for k in several
     ]
-    deviations = np.concatenate([np.empty((0, width)), *spread]) / np.sqrt(max(len(spread), 1))
+    deviations = np.concatenate([np.empty((0, width)), *spread]) / np.sqrt(max(len(several), 1))
     norm = np.linalg.norm(weights, axis=1).mean()
     rows, offsets = [weights], [bias]
     for k in range(old, len(features)):

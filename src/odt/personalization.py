@@ -81,6 +81,8 @@ class Personalization:
         ):
             if was and now:
                 lines.append(f"{count} {what}: {_shown(was)} before; {_shown(now)} after")
+        if not self.held_back and (self.kept or self.rolled_back):
+            lines.append("no new sample held back: old and new model are not compared on them")
         if self.kept:
             lines.append(f"{self.path}: the personalized model")
         if self.rolled_back:
@@ -170,6 +172,8 @@ def personalize(
     head = class_head(source._lowered.graph)
     read = source.path + SUFFIX if store is None else os.fspath(store)
     written = path + SUFFIX if store is None else read
+    if os.path.realpath(written) == os.path.realpath(path):
+        raise OptionError("store", "must be another file than the model", written)
     old, known = _opened(source, head, read)
     x, y = (samples.x, samples.y) if isinstance(samples, DataSet) else samples
     given = match_classes(labels_of(y, classes), known, head.classes)
@@ -182,7 +186,7 @@ def personalize(
     count = old.samples_within(samples_per_class, limit)
     with Trainer(
         _with_classes(source, head, given.names),
-        loss="categorical_crossentropy",
+        loss="sparse_categorical_crossentropy",
         optimizer=optimizer,
         learning_rate=None if isinstance(optimizer, Optimizer) else learning_rate,
         batch_size=batch_size,

@@ -74,15 +74,15 @@ class Replay:
         self.missing = np.flatnonzero(np.bincount(self.labels, minlength=classes) == 0)
         training = np.setdiff1d(np.arange(count), self.held)
         self._order = BalancedOrder(training, self.labels[training], seed)
-        rows = np.eye(classes, dtype=np.float32)[self.labels]
-        targets = DataSet((), array_columns([rows], trainer.samples.target_specs, "y"))
+        labels = self.labels.astype(np.int32)
+        targets = DataSet((), array_columns([labels], trainer.samples.target_specs, "y"))
         self._core = core = trainer.build(count)
         self._data = core.frozen(inputs, targets, [range(new), range(new, count)])
         self.memory = core.memory().total + self._data.nbytes + self._data.arena_nbytes
         self._data.put(range(new, count), store.features)
         (self._features,) = self._data.values(range(count))
         self.new_features = self._features[:new]
-        largest = np.abs(self._features).max()
+        largest = max(self._features.max(), -self._features.min())
         if not largest <= MOST:
             raise TrainingError(
                 f"x: the features of all samples must be at most {MOST:g}, but got {largest:g}."

@@ -168,6 +168,17 @@ def test_memory_is_planned_within_a_budget(model: Path) -> None:
         odt.personalize(model, samples([3] * 12), memory_budget=1000)
 
 
+def test_nothing_is_held_back_of_two_samples(model: Path) -> None:
+    result = odt.personalize(model, samples([3] * 2))
+    assert (result.kept, result.held_back, result.before) == (True, 0, None)
+    assert "no new sample held back" in str(result)
+
+
+def test_model_and_store_are_two_files(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(odt.OptionError, match="`store=`: must be another file than the model"):
+        odt.personalize(model, samples([3] * 9), out=tmp_path / "a", store=tmp_path / "a")
+
+
 def test_it_warns_of_classes_that_may_be_forgotten(model: Path) -> None:
     store_of(model).unlink()
     with pytest.warns(odt.OdtWarning, match="classes 1, 2: no sample is given or stored"):

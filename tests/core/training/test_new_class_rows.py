@@ -1,8 +1,11 @@
 """First weights of new classes."""
 
 import numpy as np
+import pytest
 
+import odt.core.training.new_class_rows as rows
 from odt.core.training.new_class_rows import REGULARIZATION, new_class_rows
+from odt.kernels.opdef import Array
 
 RNG = np.random.default_rng(0)
 FEATURES = [RNG.normal(3 * np.eye(6)[k], 1, (40 + k, 6)).astype(np.float32) for k in range(4)]
@@ -30,6 +33,20 @@ def test_new_classes_are_recognised_before_training() -> None:
     w, b = new_class_rows(old, np.zeros(2, np.float32), FEATURES)
     right = [np.mean((x @ w.T + b).argmax(axis=1) == k) for k, x in enumerate(FEATURES)]
     assert min(right) > 0.7
+
+
+def test_memory_is_bounded_for_many_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def count(deviations: Array, vector: Array) -> Array:
+        sizes.append(len(deviations))
+        return vector
+
+    monkeypatch.setattr(rows, "solve", count)
+    many = [RNG.normal(size=(20, 6)).astype(np.float32) for _ in range(800)]
+    new_class_rows(np.ones((799, 6), np.float32), np.zeros(799, np.float32), many)
+    new_class_rows(np.ones((8, 6), np.float32), np.zeros(8, np.float32), many[:9])
+    assert sizes == [rows.MOST_ROWS, 9 * 20]
 
 
 def test_one_sample_without_others_is_imprinted() -> None:
