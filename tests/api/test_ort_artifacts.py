@@ -98,7 +98,9 @@ def test_arguments_are_refused_with_one_line(case: str, tmp_path: Path) -> None:
     assert not (tmp_path / "artifacts").exists(), "nothing is written before all is checked"
 
 
-@pytest.mark.parametrize("weight", [[-1.0, 1.0, 1.0], [np.nan, 1, 1], np.ones((3, 1)), ["a"], []])
+@pytest.mark.parametrize(
+    "weight", [[-1.0, 1.0, 1.0], [np.nan, 1, 1], np.ones((3, 1)), ["a"], [], [[1], [1, 2]]]
+)
 def test_weights_of_classes_are_numbers(weight: Any) -> None:
     with pytest.raises(odt.OptionError, match=r"^`weight=`: must be \(K,\) numbers of at least 0"):
         onnxblock.loss.CrossEntropyLoss(weight)

@@ -84,11 +84,7 @@ class CrossEntropyLoss(Loss):
         Loss.__post_init__(self)
         check_whole("ignore_index", self.ignore_index, -(2**31))
         if self.weight is not None:
-            weight = np.asarray(self.weight)
-            fits = weight.ndim == 1 and weight.size and weight.dtype.kind in "fiu"
-            if not (fits and np.isfinite(weight).all() and weight.min() >= 0):
-                raise OptionError("weight", "must be (K,) numbers of at least 0", repr(self.weight))
-            object.__setattr__(self, "weight", tuple(weight.tolist()))
+            object.__setattr__(self, "weight", _class_weights(self.weight))
 
     def weigh(self, targets: Array) -> tuple[Array, Array | None, float]:
         """Returns the labels, the samples' weights, and the factor of the mean weighted loss.
@@ -144,3 +140,15 @@ class BCEWithLogitsLoss(Loss):
 
 
 LOSSES = (MSELoss, L1Loss, CrossEntropyLoss, BCEWithLogitsLoss)
+
+
+def _class_weights(given: Any) -> tuple[float, ...]:
+    """Checks class weights (K,)."""
+    try:
+        weights = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        weights = np.array(None)
+    fits = weights.ndim == 1 and weights.size and weights.dtype.kind in "fiu"
+    if not (fits and np.isfinite(weights).all() and weights.min() >= 0):
+        raise OptionError("weight", "must be (K,) numbers of at least 0", repr(given))
+    return tuple(map(float, weights))
