@@ -61,7 +61,8 @@ def simulate(rounds: int, **options: Any) -> None:
 
     Each client trains the model of the server on its own samples; the server makes a new model of
     their updates. One client trains at a time, in the memory of one. Options of training are those
-    of odt train.
+    of odt train; the defaults are SGD with momentum 0.9, learning rate 0.05, batch size 8 and
+    gradients clipped to norm 3.
     """
     with quick_imports():
         from odt.cli.options import fed_run

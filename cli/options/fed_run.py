@@ -13,6 +13,7 @@ from odt.cli.output.output_paths import check_ending, check_outputs, extension_o
 from odt.core.storage.atomic_files import AtomicFile
 from odt.core.storage.reading import reading
 from odt.errors import DataError, OdtError
+from odt.federated.defaults import new_trainer
 from odt.federated.simulation import simulate
 from odt.kernels.row_index import HYPER_PARAMETERS
 
@@ -47,10 +48,11 @@ def check_files(options: dict[str, Any]) -> None:
 def trainer_of(options: dict[str, Any]) -> odt.Trainer:
     """Returns the trainer that is every client in turn."""
     model = given("--model", options["model"], "the model that is trained")
-    return odt.Trainer(
+    options = {name: value for name, value in options.items() if name != "model"}
+    return new_trainer(
+        odt.load_model(model, options["adapters"]),
         **{
             **passed_on(options, odt.Trainer),
-            "model": odt.load_model(model, options["adapters"]),
             "hyper_parameters": {name: options[name] for name in HYPER_PARAMETERS},
             "metrics": options["metric"],
             "checkpoint": None,
@@ -62,7 +64,7 @@ def trainer_of(options: dict[str, Any]) -> odt.Trainer:
                 options["bias_only"],
                 options["freeze_norm"],
             ),
-        }
+        },
     )
 
 

@@ -10,7 +10,7 @@ from support.charts import values_of
 
 import odt
 from odt.cli.main import main
-from odt.federated import simulate
+from odt.federated import new_trainer, simulate
 
 
 def run(*words: object, status: int = 0) -> Result:
@@ -52,7 +52,7 @@ def test_the_command_does_what_the_function_does(options: list[object], folder: 
     assert [line.partition(" - ")[0] for line in lines[-4:]] == [f"Round {k}/3" for k in range(4)]
     parts = {p: np.load(folder / f"{p}.npy") for p in ("train.input", "train.output")}
     held = (folder / "test.input.npy", folder / "test.output.npy")
-    with odt.Trainer(folder / "model.tflite", batch_size=8, metrics=["accuracy"]) as trainer:
+    with new_trainer(folder / "model.tflite", batch_size=8, metrics=["accuracy"]) as trainer:
         history = simulate(
             trainer, parts["train.input"], parts["train.output"], clients=4, rounds=3, seed=2,
             partition="dirichlet:1", strategy="fedprox:mu=0.1", validation_data=held,

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # the table below, for type checkers
     from odt.federated.checks import check_tensors as check_tensors
     from odt.federated.checks import check_update as check_update
     from odt.federated.client import Client as Client
+    from odt.federated.defaults import new_trainer as new_trainer
     from odt.federated.history import History as History
     from odt.federated.history import Round as Round
     from odt.federated.merging import merge as merge
@@ -46,6 +47,7 @@ PUBLIC = {
     "TrimmedMean": "odt.federated.strategies.trimmed_mean",
     "Krum": "odt.federated.strategies.krum",
     "parse_strategy": "odt.federated.strategies.strategy_text",
+    "new_trainer": "odt.federated.defaults",
     "simulate": "odt.federated.simulation",
     "History": "odt.federated.history",
     "Round": "odt.federated.history",

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
-from odt.errors import OptionError
+from odt.errors import DataError, OptionError
 from odt.federated.update import Tensors
 
 
@@ -75,11 +74,11 @@ def write_log(rounds: Sequence[Round], path: str | os.PathLike[str]) -> None:
 
     Args:
         rounds: the results.
-        path: path of the file, which is replaced at once.
+        path: path of the file, which is written again.
 
     Raises:
         OptionError: if the name ends in neither .csv nor .jsonl.
-        ModelError: if the file cannot be written.
+        DataError: if the file cannot be written.
     """
     rows = [r.row() for r in rounds]
     if check_log(path) == ".jsonl":
@@ -91,7 +90,11 @@ def write_log(rounds: Sequence[Round], path: str | os.PathLike[str]) -> None:
         writer.writeheader()
         writer.writerows(rows)
         text = out.getvalue()
-    write_atomically(os.fspath(path), [text.encode()])
+    try:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError as e:
+        raise DataError(f"{os.fspath(path)}: must be writable, but got: {e.strerror}.") from e
 
 
 def check_log(path: str | os.PathLike[str]) -> str:

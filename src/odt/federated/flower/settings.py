@@ -9,6 +9,7 @@ from odt.data import recorded
 from odt.dataclass import dataclass
 from odt.errors import OptionError
 from odt.federated.client import Client
+from odt.federated.defaults import new_trainer
 from odt.federated.flower.record_keys import PARTITION, PARTITIONS
 from odt.federated.partitions import partition
 from odt.federated.payloads import check_kind
@@ -72,7 +73,7 @@ def trainer_of(context: "Context") -> "odt.Trainer":
     def given(*names: str) -> dict[str, Any]:
         return {name.replace("-", "_"): settings[name] for name in names if name in settings}
 
-    return odt.Trainer(
+    return new_trainer(
         needed(settings, "model"),
         metrics=words(settings.get("metric", "")),
         hyper_parameters=given(*HYPER),

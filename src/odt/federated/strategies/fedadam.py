@@ -21,7 +21,7 @@ class FedAdam(Adaptive):
     """
 
     def __init__(
-        self, eta: float = 0.1, beta_1: float = 0.9, beta_2: float = 0.99, tau: float = 1e-3
+        self, eta: float = 0.01, beta_1: float = 0.9, beta_2: float = 0.99, tau: float = 1e-3
     ) -> None:
         super().__init__(eta, beta_1, beta_2, tau)
 
