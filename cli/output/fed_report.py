@@ -44,7 +44,11 @@ def plotted_name(rounds: Sequence[Round]) -> str:
     """Returns the metric that a plot shows: of the validation, else of the clients' training."""
     names = list(rounds[-1].metrics)
     for prefix in ("val_", "client_", ""):
-        found = [n for n in names if n.startswith(prefix) and not n.startswith("client_min_")]
+        found = [
+            n
+            for n in names
+            if n.startswith(prefix) and not n.startswith(("client_min_", "client_max_"))
+        ]
         better = [n for n in found if "accuracy" in n] or [n for n in found if "loss" not in n]
         if better or found:
             return (better or found)[0]

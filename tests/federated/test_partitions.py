@@ -102,7 +102,7 @@ def test_an_array_says_which_client_has_a_sample() -> None:
         ("dirichlet", 10, "must be `dirichlet:ALPHA` with at least 0.001, but got none"),
         ("dirichlet:-1", 10, "must be `dirichlet:ALPHA` with at least 0.001, but got -1"),
         ("by-label:0", 10, "must be `by-label:SHARDS` with at least 1, but got 0"),
-        ("by-column:weight", 10, "`by-column:NAME` needs one of age, island, but got weight"),
+        ("by-column:weight", 10, "must name one of the columns age, island, but got weight"),
         ("iid", 2000, "must give every client a sample, but got none for client"),
         (np.full(SAMPLES, 3), 3, "must have a client's number from 0 to 2 for each of 1000"),
         (np.zeros(5, int), 3, ".* for each of 1000 samples"),

@@ -69,11 +69,10 @@ def test_a_history_holds_losses_metrics_counts_and_bytes() -> None:
         assert (r.sampled, r.trained, r.refused, r.samples) == (4, 4, (), 144)
         assert r.bytes_up == r.bytes_down == 4 * nbytes
         assert set(r.metrics) == {
-            f"{kind}{name}"
-            for kind in ("", "val_", "client_", "client_min_")
-            for name in ("loss", "accuracy")
-        }
+            f"{kind}{name}" for kind in ("", "val_", "client_") for name in ("loss", "accuracy")
+        } | {"client_max_loss", "client_min_accuracy"}
         assert r.metrics["client_min_accuracy"] <= r.metrics["client_accuracy"]
+        assert r.metrics["client_max_loss"] >= r.metrics["client_loss"]
     assert len(history.of("val_loss")) == 4
     assert history.of("val_loss")[-1] < history.of("val_loss")[0]
     with trainer() as used:

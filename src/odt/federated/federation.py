@@ -188,7 +188,8 @@ class Federation:
         for name in own[0] if own else ():
             values = [metrics[name] for metrics in own if name in metrics]
             logs[f"client_{name}"] = float(np.mean(values))
-            logs[f"client_min_{name}"] = min(values)
+            worst = f"client_max_{name}" if name == "loss" else f"client_min_{name}"
+            logs[worst] = max(values) if name == "loss" else min(values)
         return logs
 
     def history(self) -> History:

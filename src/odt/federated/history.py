@@ -27,7 +27,8 @@ class Round:
         bytes_down: bytes of the arrays that the clients were sent.
         metrics: loss and metrics of the clients' training, means weighted by samples; with the
             prefix val_ on the validation data; with client_ the mean over the clients' own
-            held-back samples, and with client_min_ the lowest value of a client.
+            held-back samples, with client_min_ the lowest metric of a client, and client_max_loss
+            the highest loss.
     """
 
     round: int
