@@ -2,7 +2,8 @@
 # make demo    trains a small network on 2,000 images of Fashion-MNIST and tries it
 # make bench   measures odt and its peers side by side, about three hours; QUICK=1: eight rows, once;
 #              PEERS="onert torch" WORK="mlp mnist-32" REPEAT=5 choose; REPORT=1 writes the report again;
-#              STARTUP=1 measures start-up alone; rows of files in DATA/data/models only with them
+#              STARTUP=1 measures start-up alone; rows of files in DATA/data/models only with them;
+#              AGAINST=COMMIT compares odt with a former commit instead, in five minutes
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
 #              ONLY=flower federations with Flower, in an environment of their own
@@ -39,8 +40,9 @@ endif
 accept: .venv/test
 	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
+BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,run.py --data "$(DATA)"))
 bench: .venv/test
-	$(BIN)/python tools/bench/$(if $(STARTUP),startup.py,run.py --data "$(DATA)") $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
+	$(BIN)/python tools/bench/$(BENCH) $(if $(QUICK),--quick) $(if $(PEERS),--peers "$(PEERS)") \
 		$(if $(WORK),--work "$(WORK)") $(if $(REPEAT),--repeat $(REPEAT)) \
 		$(if $(REPORT),--report)
 

@@ -16,9 +16,9 @@ from pathlib import Path
 SECONDS, MOST, LEAST, WARM = 2.0, 200, 5, 2  # of steps that are timed
 
 
-def status(key: str) -> float:
-    """Returns a field of /proc/self/status in MB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+def status(key: str, process: int | str = "self") -> float:
+    """Returns a field of a process's status in MB."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(key + ":"):
             return int(line.split()[1]) / 1024
     raise KeyError(key)
