@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
-
 from odt.core.checkpoints import checkpoint, onert_checkpoint
 from odt.core.checkpoints.checkpoint import Checkpoint, Property
 from odt.core.checkpoints.frozen import graph_with_frozen
@@ -307,27 +305,6 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         teacher_weight=float(trainer.info.teacher_weight),
         temperature=float(trainer.info.temperature),
     )
-
-
-def check_frozen(resume: Resume, graph: Graph, graphs: LoweredGraphs) -> None:
-    """Checks that the frozen weights of a checkpoint in odt's format are those of a trainer.
-
-    Args:
-        resume: the checkpoint.
-        graph: graph of the trainer.
-        graphs: lowered graphs of the model's file.
-
-    Raises:
-        ModelError: if one differs.
-    """
-    if resume.own is None:
-        return
-    for i, values in changed_constants(graph, resume.on(graphs).graph).items():
-        if not np.array_equal(values, np.asarray(graph.tensors[i].data)):
-            raise ModelError(
-                f"{resume.path}: {graph.label(i)}: must have the trainer's values, because it is "
-                "frozen, but has others. Make a trainer with the checkpoint: `checkpoint=`."
-            )
 
 
 def changed_constants(before: Graph, after: Graph) -> dict[int, Array]:

@@ -1,5 +1,10 @@
 """Reports of a trainer: memory, and the results of epochs."""
 
+from collections.abc import Mapping
+
+from odt.core.runtime.engine import Engine
+from odt.core.runtime.parameters import Parameters
+from odt.core.runtime.runtime import Runtime
 from odt.core.training.passes import Result
 from odt.dataclass import dataclass
 
@@ -29,6 +34,36 @@ class MemoryReport:
     prepared: int = 0
     taught: int = 0
     kept: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        parameters: Parameters,
+        runtime: Runtime,
+        training: Engine,
+        best: int,
+        reserves: Mapping[str, int],
+    ) -> "MemoryReport":
+        """Reports what was allocated.
+
+        Args:
+            parameters: weights and optimizer state.
+            runtime: programs and arenas.
+            training: engine of a training step.
+            best: bytes of the best weights.
+            reserves: bytes for other uses, by keys of LEAVE_OUT in fit_budget.
+        """
+        return cls(
+            parameters=parameters.nbytes,
+            slots=parameters.slot_nbytes,
+            gradients=training.gradient_nbytes,
+            arena=runtime.arena_nbytes,
+            separate=training.memory.separate * runtime.schedule.workers,
+            best=best,
+            prepared=reserves.get("prepared batches", 0),
+            taught=reserves.get("a teacher's outputs", 0),
+            kept=reserves.get("outputs kept for metrics", 0),
+        )
 
     @property
     def total(self) -> int:

@@ -142,16 +142,26 @@ class Trainer(Closing):
         Raises:
             OptionError: if gradients are accumulated.
         """
-        if self.weighted:
-            return
-        if self.gradients:
-            raise OptionError(
-                "sample_weight", "must be given while no gradients are accumulated", "some"
-            )
+        if not self.weighted:
+            self.check_no_gradients("sample_weight")
+            self.weighted = True
+            self._allocate_again()
+
+    def use(self, graphs: LoweredGraphs) -> None:
+        """Plans again for the same graph with other constants; parameters are not changed."""
+        self._plans = Plans(graphs)
+        self.graph = self._plans.graph
+        self._allocate_again()
+
+    def _allocate_again(self) -> None:
         schedule = self.runtime.schedule
         self.runtime.close()
-        self.weighted = True
         self._allocate(schedule.micro_batch, schedule.workers)
+
+    def check_no_gradients(self, field: str) -> None:
+        """Raises OptionError for an argument that must not be given with accumulated gradients."""
+        if self.gradients:
+            raise OptionError(field, "must be given while no gradients are accumulated", "some")
 
     def fit(
         self,
@@ -379,17 +389,8 @@ class Trainer(Closing):
 
     def memory(self) -> MemoryReport:
         """Returns the memory allocated for training."""
-        schedule, plan = self.runtime.schedule, self._training.memory
-        return MemoryReport(
-            parameters=self.parameters.nbytes,
-            slots=self.parameters.slot_nbytes,
-            gradients=self._training.gradient_nbytes,
-            arena=self.runtime.arena_nbytes,
-            separate=plan.separate * schedule.workers,
-            best=self.best.nbytes,
-            prepared=self._reserves.get("prepared batches", 0),
-            taught=self._reserves.get("a teacher's outputs", 0),
-            kept=self._reserves.get("outputs kept for metrics", 0),
+        return MemoryReport.of(
+            self.parameters, self.runtime, self._training, self.best.nbytes, self._reserves
         )
 
     def close(self) -> None:

@@ -168,7 +168,7 @@ class BaseTrainer(Closing):
         self.metrics = fitting_metrics(names, *self.samples.losses[0], logits=logits)
         self._asked = dict(zip(self.metrics, names, strict=False))
         self.memory_budget = nbytes(memory_budget)
-        self.stop_training = False
+        self.stop_training = self.fitting = False
         self._micro_batch, self._workers = micro_batch, workers
         self._cache = cache_policy(cache_frozen, cache_dtype)
         self._keep_best, self._monitor = keep_best, monitor

@@ -1,7 +1,7 @@
 """The state of training as an object: parameters, optimizer state, properties."""
 
 import os
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -158,8 +158,7 @@ class CheckpointState:
             DataError: if the number or dtype of the values differs; nothing is changed.
         """
         kind = "trainable parameters" if trainable_only else "parameters"
-        for entry, values in _split(buffer, self._parameters(trainable_only), kind):
-            _put(self._source, entry, values)
+        _put(self._source, _split(buffer, self._parameters(trainable_only), kind))
 
     def get_contiguous_optimizer_state(self) -> Array:
         """Returns a copy of the optimizer state as one array of one axis.
@@ -183,8 +182,7 @@ class CheckpointState:
             DataError: if the number or dtype of the values differs; nothing is changed.
         """
         entries = [*self.optimizer_state.entries().values()]
-        for entry, values in _split(buffer, entries, "arrays of the optimizer state"):
-            self._source.put(entry, values)
+        self._source.put(_split(buffer, entries, "arrays of the optimizer state"))
 
     def resume(self) -> Resume:
         """Returns the state in the form from which a trainer resumes."""
@@ -248,7 +246,7 @@ class Parameters(MutableMapping[str, Array]):
             DataError: if shape or dtype differ.
         """
         entry = self.entries()[name]
-        _put(self._source, entry, fitting(name, entry.shape, np.dtype(entry.dtype), values))
+        _put(self._source, {entry: fitting(name, entry.shape, np.dtype(entry.dtype), values)})
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("parameters cannot be removed")
@@ -289,7 +287,7 @@ class Slots(MutableMapping[str, Array]):
 
     def __setitem__(self, name: str, values: Any) -> None:
         entry = self.entries()[name]
-        self._source.put(entry, fitting(name, entry.shape, np.dtype(entry.dtype), values))
+        self._source.put({entry: fitting(name, entry.shape, np.dtype(entry.dtype), values)})
 
     def __delitem__(self, name: str) -> None:
         raise TypeError("arrays of the optimizer state cannot be removed")
@@ -346,12 +344,11 @@ def _sorted(entries: dict[str, Entry]) -> dict[str, Entry]:
     return dict(sorted(entries.items()))
 
 
-def _put(source: Source, entry: Entry, values: Array) -> None:
-    """Sets a parameter, and its moving average."""
-    source.put(entry, values)
-    for other in source.entries():
-        if (other.tensor, other.role) == (entry.tensor, AVERAGE):
-            source.put(other, values)
+def _put(source: Source, values: Mapping[Entry, Array]) -> None:
+    """Sets parameters, and their moving averages."""
+    known = {e.tensor: new for e, new in values.items()}
+    averages = (e for e in source.entries() if e.role == AVERAGE and e.tensor in known)
+    source.put({**values, **{e: known[e.tensor] for e in averages}})
 
 
 def _check_value(source: Source, entry: Entry, array: Array | None) -> Array:
@@ -370,8 +367,8 @@ def _joined(arrays: list[Array]) -> Array:
     return np.concatenate([a.reshape(-1) for a in arrays] or [np.empty(0, np.float32)])
 
 
-def _split(buffer: Any, entries: list[Entry], kind: str) -> Iterator[tuple[Entry, Array]]:
-    """Yields the arrays of a buffer that `_joined` made; checks it before the first."""
+def _split(buffer: Any, entries: list[Entry], kind: str) -> dict[Entry, Array]:
+    """Returns the arrays of a buffer that `_joined` made."""
     dtypes = {np.dtype(e.dtype) for e in entries} or {np.dtype(np.float32)}
     dtype = dtypes.pop() if len(dtypes) == 1 else np.dtype(np.uint8)
     sizes = [e.nbytes // dtype.itemsize for e in entries]
@@ -381,10 +378,11 @@ def _split(buffer: Any, entries: list[Entry], kind: str) -> Iterator[tuple[Entry
             f"buffer: must be ({sum(sizes)},) {dtype} for {len(entries)} {kind}, but got "
             f"{given.shape} {given.dtype}."
         )
-    at = 0
+    found, at = {}, 0
     for entry, size in zip(entries, sizes, strict=True):
         values = given[at : at + size]
         if dtype != entry.dtype:
             values = np.frombuffer(values.tobytes(), entry.dtype)
-        yield entry, values.reshape(entry.shape)
+        found[entry] = values.reshape(entry.shape)
         at += size
+    return found

@@ -1,11 +1,16 @@
 """Checkpoints and exports of a trainer: a base class of `odt.Trainer`."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import odt
-from odt.core.checkpoints.resume import changed_constants, check_frozen
+from odt.core.checkpoints.resume import changed_constants
 from odt.core.checkpoints.saver import Saver
+from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.option_values import check_word
@@ -48,11 +53,51 @@ class SavingTrainer(InferenceTrainer):
 
         Raises:
             ModelError: if the file cannot be read or belongs to another model.
+            OptionError: if it has other frozen weights, and these cannot be changed now.
         """
         trainer, resume = self.allocate(), resume_from(path)
-        check_frozen(resume, self._graph, self.recipe.graphs)
+        frozen = {}
+        if resume.own is not None:
+            frozen = changed_constants(self._graph, resume.on(self.recipe.graphs).graph)
+        if frozen:
+            self._check_replaceable()
         resume.restore(trainer.graph, trainer.parameters)
         self.missing.clear()
+        self.replace_frozen(frozen)
+
+    def replace_frozen(self, values: Mapping[int, Any]) -> None:
+        """Replaces weights that do not train; plans again if one differs.
+
+        Args:
+            values: tensor index → values.
+
+        Raises:
+            OptionError: during `fit`, with accumulated gradients or a cache of frozen layers.
+        """
+        trainer, tensors = self.allocate(), list(self._graph.tensors)
+        changed = {
+            i: new
+            for i, new in values.items()
+            if not np.array_equal(new, np.asarray(tensors[i].data))
+        }
+        if not changed:
+            return
+        self._check_replaceable()
+        for i, new in changed.items():
+            data = np.array(new, tensors[i].spec.dtype)
+            data.flags.writeable = False  # a change in place would miss what is derived from it
+            tensors[i] = replace(tensors[i], data=data)
+        graphs = LoweredGraphs(replace(self._graph, tensors=tuple(tensors)))
+        trainer.use(graphs)
+        self._graph = graphs.graph
+
+    def _check_replaceable(self) -> None:
+        rule = "must have its frozen weights changed"
+        if self.fitting:
+            raise OptionError("checkpoint", f"{rule} before or after `fit`", "a change during it")
+        if self.allocate().caches:
+            raise OptionError("cache_frozen", f"{rule} without a cache of their outputs", "one")
+        self.allocate().check_no_gradients("checkpoint")
 
     def saver(self) -> Saver:
         """Returns the writer of checkpoints, which knows the position of the last `fit`."""

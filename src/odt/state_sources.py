@@ -1,5 +1,6 @@
 """Where a CheckpointState has its arrays: in a file's contents, or in a trainer."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -47,8 +48,8 @@ class Source(Protocol):
     def get(self, entry: Entry) -> Array | None:
         """Returns an array; None for a parameter without a value."""
 
-    def put(self, entry: Entry, values: Array) -> None:
-        """Sets the values of an array, whose shape and dtype fit."""
+    def put(self, values: Mapping[Entry, Array]) -> None:
+        """Sets the values of arrays, whose shapes and dtypes fit."""
 
     def checkpoint(self) -> Checkpoint:
         """Returns the whole state, not copied; nominal while parameters are missing."""
@@ -88,13 +89,14 @@ class Stored:
                 ) from e
         return self._arrays.get(_key(entry))
 
-    def put(self, entry: Entry, values: Array) -> None:
-        """Sets the values of an array."""
-        if (array := self.get(entry)) is None:
-            self._arrays[_key(entry)] = np.array(values, entry.dtype)
-            self.missing.discard(entry.tensor)
-        else:
-            np.copyto(array, values, casting="same_kind")
+    def put(self, values: Mapping[Entry, Array]) -> None:
+        """Sets the values of arrays."""
+        for entry, new in values.items():
+            if (array := self.get(entry)) is None:
+                self._arrays[_key(entry)] = np.array(new, entry.dtype)
+                self.missing.discard(entry.tensor)
+            else:
+                np.copyto(array, new, casting="same_kind")
 
     def checkpoint(self) -> Checkpoint:
         """Returns the contents."""
@@ -134,20 +136,18 @@ class Live:
 
     def get(self, entry: Entry) -> Array | None:
         """Returns an array; None if it has no value."""
+        if entry.role == FROZEN:
+            return self._frozen_array(entry.tensor)
         return None if entry.tensor in self.missing else self._arrays[_key(entry)][1]
 
-    def put(self, entry: Entry, values: Array) -> None:
-        """Sets the values of an array."""
-        _, array = self._arrays[_key(entry)]
-        if entry.role == FROZEN:
-            if not np.array_equal(array, values):
-                raise ModelError(
-                    f"{self.where}: {printable(entry.tensor)}: must stay as it is, because the "
-                    "trainer uses it as a constant. Make a trainer with the changed state: "
-                    "`checkpoint=`."
-                )
-        else:
-            np.copyto(array, values, casting="same_kind")
+    def put(self, values: Mapping[Entry, Array]) -> None:
+        """Sets the values of arrays."""
+        names = self._frozen
+        frozen = {names[e.tensor]: new for e, new in values.items() if e.role == FROZEN}
+        self._trainer.replace_frozen(frozen)
+        for entry, new in values.items():
+            if entry.role != FROZEN:
+                np.copyto(self._arrays[_key(entry)][1], new, casting="same_kind")
             if entry.role == WEIGHT:
                 self.missing.discard(entry.tensor)
 
@@ -158,15 +158,22 @@ class Live:
 
     @cached_property
     def _arrays(self) -> dict[tuple[str, str], tuple[Entry, Array]]:
-        """Arrays with their descriptions, but for the best weights; a trainer keeps its arrays."""
+        """Arrays that train, with their descriptions and those of frozen weights; they stay."""
         whole = self._whole()
         pairs = zip(whole.entries, whole.arrays, strict=True)
         return {_key(e): (e, a) for e, a in pairs if e.role != BEST}
 
+    @cached_property
+    def _frozen(self) -> dict[str, int]:
+        """Tensor indices of the frozen weights by name."""
+        return frozen_by_name(self._trainer.recipe.graphs, self._parameters.tensors)
+
+    def _frozen_array(self, name: str) -> Array:
+        """Returns a frozen weight as it is now: setting it replaces the array."""
+        return np.asarray(self._trainer.allocate().graph.tensors[self._frozen[name]].data)
+
     def _whole(self) -> Checkpoint:
-        tensors = self._trainer.allocate().graph.tensors
-        names = frozen_by_name(self._trainer.recipe.graphs, self._parameters.tensors)
-        frozen = {name: np.asarray(tensors[i].data) for name, i in names.items()}
+        frozen = {name: self._frozen_array(name) for name in self._frozen}
         return with_frozen(self._trainer.saver().state(), frozen)
 
 

@@ -1,7 +1,8 @@
 """Trainer: `fit` and the search for a learning rate."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ class Trainer(SavingTrainer):
     Attributes:
         model: the model.
         stop_training: set to True to end `fit` after the current batch.
+        fitting: whether `fit` runs.
         record: preprocessing record that `export` stores; `fit` takes it from the JSON file of its
             data file.
         feed: pipeline of `augment` in the last `fit`; None for none.
@@ -170,7 +172,8 @@ class Trainer(SavingTrainer):
                 raise OptionError(
                     "augment", "must be left out with an iterable of batches", augment
                 )
-            run.batches(x, validation_data, class_weight)
+            with self._in_fit():
+                run.batches(x, validation_data, class_weight)
             return run.history
         data = self.open(x, y, sample_weight)
         held = self.open(*pair(validation_data)) if validation_data is not None else None
@@ -216,8 +219,17 @@ class Trainer(SavingTrainer):
             kept=self.properties,
         )
         fine_tune = fine_tune and self.recipe.lowered.adapted is None  # adapters begin at zero
-        run.samples(samples, self._saver, patience, check_data, fine_tune, changes)
+        with self._in_fit():
+            run.samples(samples, self._saver, patience, check_data, fine_tune, changes)
         return run.history
+
+    @contextmanager
+    def _in_fit(self) -> Iterator[None]:
+        self.fitting = True
+        try:
+            yield
+        finally:
+            self.fitting = False
 
     def prepared(self, augment: Any) -> int:
         """Bytes of the batches that an augmentation prepares.

@@ -156,14 +156,10 @@ def test_frozen_weights_of_a_file_are_used(model: Path, tmp_path: Path) -> None:
     frozen = {"trainable": odt.last(2)}
     with trainer(model, **frozen) as t:
         t.state.save(tmp_path / "s.odt", trainable_only=False)
-        state = odt.CheckpointState.load(tmp_path / "s.odt")
-        name = min(set(state.parameters) - set(state.trainable))
-        state.parameters[name] = state.parameters[name] + 1
-        with pytest.raises(odt.ModelError, match="Make a trainer with the checkpoint"):
-            t.load_checkpoint(state)
-        with pytest.raises(odt.ModelError, match="Make a trainer with the changed state"):
-            t.state.parameters[name] = state.parameters[name]
         before = t.predict(X)
+    state = odt.CheckpointState.load(tmp_path / "s.odt")
+    name = min(set(state.parameters) - set(state.trainable))
+    state.parameters[name] = state.parameters[name] + 1
     with trainer(model, checkpoint=state, **frozen) as t:
         assert same(t.state.parameters, state.parameters)
         assert not np.array_equal(t.predict(X), before)
@@ -171,6 +167,46 @@ def test_frozen_weights_of_a_file_are_used(model: Path, tmp_path: Path) -> None:
         after = t.predict(X)
     with trainer(tmp_path / "new.tflite") as t:
         assert np.array_equal(t.predict(X), after)
+    with trainer(model, **frozen) as t:
+        t.load_checkpoint(state)
+        assert np.array_equal(t.predict(X), after)
+
+
+def test_frozen_weights_of_a_trainer_are_set(model: Path, tmp_path: Path) -> None:
+    with trainer(model, trainable=odt.last(2), ema=0.5) as t:
+        t.fit(X, Y, epochs=1)
+        state, weights = t.state, t.state.get_contiguous_parameters()
+        buffer = RNG.normal(size=state.parameters_size(False)).astype(np.float32)
+        state.copy_buffer_to_parameters(buffer, trainable_only=False)
+        assert np.array_equal(state.get_contiguous_parameters(False), buffer)
+        state.copy_buffer_to_parameters(weights)
+        t.fit(X, Y, epochs=2)
+        assert np.array_equal(state.get_contiguous_parameters(False)[: 5 * 6 + 5], buffer[:35])
+        t.export(tmp_path / "new.tflite")
+        outputs = t.predict(X)
+        with pytest.raises(ValueError, match="read-only"):
+            state.parameters["dense_0/w"][0, 0] = 1
+    with trainer(tmp_path / "new.tflite") as t:
+        assert np.array_equal(t.predict(X), outputs)
+
+
+def test_frozen_weights_are_not_changed_in_between(model: Path) -> None:
+    def change(t: odt.Trainer) -> None:
+        t.state.parameters["dense_0/b"] = np.ones(5)
+
+    with trainer(model, trainable=odt.last(2)) as t:
+        t.forward_backward(X[:8], Y[:8])
+        with pytest.raises(odt.OptionError, match="while no gradients are accumulated"):
+            change(t)
+        t.apply_gradients()
+        ends = odt.LambdaCallback(on_epoch_end=lambda epoch, logs: change(t))
+        with pytest.raises(odt.OptionError, match="changed before or after `fit`"):
+            t.fit(X, Y, callbacks=[ends])
+        change(t)
+    with trainer(model, trainable=odt.last(2), cache_frozen="ram") as t:
+        t.fit(X, Y)
+        with pytest.raises(odt.OptionError, match="without a cache"):
+            change(t)
 
 
 def test_a_nominal_state_waits_for_its_weights(model: Path, tmp_path: Path) -> None:
