@@ -253,6 +253,8 @@ def encode_training_info(info: TrainingInfo, operators: int) -> bytes:
             f"`{info.loss}`",
             "Export a Circle model, and give the loss again.",
         )
+    if info.batch_size >= 2**31:
+        raise OptionError("batch_size", "must be below 2^31 in a circle+ file", info.batch_size)
     if info.trainable_tensors is not None or info.sparse:
         raise OptionError(
             "patterns, freeze, bias_only, sparse",

@@ -1,5 +1,6 @@
 """Where a CheckpointState has its arrays: in a file's contents, or in a trainer."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -181,7 +182,8 @@ def _checked(checkpoint: Checkpoint, where: str) -> list[str]:
     """Returns the names of the parameters.
 
     Raises:
-        ModelError: if one occurs twice, or its moving average has another shape.
+        ModelError: if one occurs twice, its moving average has another shape, or a nominal
+            checkpoint claims state that is larger than its weight.
     """
     known = [e for e in checkpoint.entries if e.role in PARAMETERS]
     shapes = {e.tensor: (e.shape, e.dtype) for e in known}
@@ -192,6 +194,12 @@ def _checked(checkpoint: Checkpoint, where: str) -> list[str]:
             raise ModelError(
                 f"{where}: ema/{printable(e.tensor)} must have the shape and dtype of its weight, "
                 f"but got {printable((e.shape, e.dtype))}."
+            )
+        size = math.prod(shapes.get(e.tensor, ((0,), ""))[0])
+        if checkpoint.is_nominal and math.prod(e.shape) > size:
+            raise ModelError(
+                f"{where}: {printable(f'{e.role}/{e.tensor}')} must have at most the {size} values "
+                f"of its weight, but got {math.prod(e.shape)}."
             )
     return [*shapes]
 

@@ -130,6 +130,11 @@ def test_the_preprocessing_record_travels_in_the_model(
     assert read_record(read_model(tmp_path / "new.tflite")) == record
 
 
+def test_a_huge_batch_is_not_drawn(models: dict[str, Path], tmp_path: Path) -> None:
+    odt.generate_artifacts(models["circle"], tmp_path / "d", batch_size=2**40, micro_batch=8)
+    odt.Trainer.from_artifacts(tmp_path / "d").close()
+
+
 def test_adapters_travel_beside_the_model(models: dict[str, Path], tmp_path: Path) -> None:
     adapted = odt.lora(models["circle"], rank=2)
     odt.generate_artifacts(adapted, tmp_path / "d", optimizer=odt.Adam(0.01))

@@ -1,5 +1,6 @@
 """CheckpointState: the state of a trainer and of a file, as objects."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from model_builder import ModelBuilder
 
 import odt
+from odt.core.checkpoints.checkpoint import Entry, encode
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(32, 6)).astype(np.float32)
@@ -251,6 +253,20 @@ def test_a_nominal_state_of_another_model_is_refused(model: Path, tmp_path: Path
         pytest.raises(odt.ModelError, match="must be of this model and optimizer"),
     ):
         t.state.copy_buffer_to_parameters(np.zeros(18, np.float32))
+
+
+def test_a_nominal_state_cannot_claim_any_memory(model: Path, tmp_path: Path) -> None:
+    with trainer(model) as t:
+        t.state.save(tmp_path / "n.odt", nominal=True)
+    whole = odt.CheckpointState.load(tmp_path / "n.odt").resume().own
+    assert whole is not None
+    for role, rule in (("m", "must have at most the 3 values"), ("ema", "must have the shape")):
+        others = [e for e in whole.entries if (e.tensor, e.role) != ("dense_1/b", role)]
+        entry = Entry("dense_1/b", role, (10**12,), "float32")
+        claim = replace(whole, entries=(*others, entry))
+        (tmp_path / "n.odt").write_bytes(b"".join(encode(claim)))
+        with pytest.raises(odt.ModelError, match=rule):
+            odt.CheckpointState.load(tmp_path / "n.odt")
 
 
 def test_the_moving_average_follows_weights_that_are_set(model: Path) -> None:
