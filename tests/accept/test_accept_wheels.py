@@ -59,6 +59,15 @@ def test_the_wheel_of_this_machine_uses_the_kernels_that_gcc_built(
         versions.append(subprocess.check_output(version, env=env, cwd=tmp_path.parent, text=True))
     assert "compiled kernels: " in versions[0]
     assert versions[0] == versions[1]
+    paths = f"{tmp_path}{os.pathsep}{libraries}"
+    tests = [ROOT / "tests/kernels/test_compiled.py", ROOT / "tests/judges/test_golden.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    subprocess.run(command, env={"PATH": os.environ["PATH"], "PYTHONPATH": paths}, check=True)
+
+
+def test_the_kernels_of_the_windows_wheel_are_right_under_wine(dist: Path) -> None:
+    tool = ROOT / "tools/wheels/windows.py"
+    subprocess.run([sys.executable, tool, "--dist", dist], check=True)
 
 
 EMULATED = [

@@ -1,0 +1,127 @@
+"""A pytest plugin: compiled kernels are those of the Windows library, which runs under wine.
+
+windows.py starts the tests with it. Each call sends the memory that its arguments point to, and
+copies back what the kernel has written. The variable ODT_WINDOWS_CALLS is the command that runs
+call_kernels.c.
+"""
+
+import ctypes
+import json
+import os
+import struct
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.native import binding, library
+from odt.kernels.native.structs import WindowWalk
+from odt.kernels.opdef import Array
+
+ARGUMENTS = 20
+POINTERS = {  # of a struct: the count of what each points to
+    "row_taps": "taps_h", "row_weights": "taps_h", "col_taps": "taps_w", "col_weights": "taps_w",
+}  # fmt: skip
+
+
+@dataclass
+class Memory:
+    """The memory of one call: regions of bytes, and the pointers between them.
+
+    Attributes:
+        regions: copies of the memory; the first holds the arguments.
+        owners: by region, the array that it is a copy of.
+        pointers: region and offset of each pointer, region and offset that it points to.
+    """
+
+    regions: list[bytearray] = field(default_factory=lambda: [bytearray(8 * ARGUMENTS)])
+    owners: dict[int, Array] = field(default_factory=dict)
+    pointers: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _known: dict[int, int] = field(default_factory=dict)  # address of an array → region
+
+    def add_array(self, place: tuple[int, int], array: Array) -> None:
+        """Adds a pointer to an array, of which two arguments may be parts."""
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        address = root.ctypes.data
+        if address not in self._known:
+            self._known[address] = len(self.regions)
+            self.owners[len(self.regions)] = root
+            self.regions.append(bytearray(ctypes.string_at(address, root.nbytes)))
+        self.pointers.append((*place, self._known[address], array.ctypes.data - address))
+
+    def add_struct(self, place: tuple[int, int], found: ctypes.Structure) -> None:
+        region = len(self.regions)
+        self.pointers.append((*place, region, 0))
+        self.regions.append(bytearray(found))
+        if not isinstance(found, WindowWalk):
+            return
+        for name, count in POINTERS.items():
+            values = ctypes.string_at(getattr(found, name), 8 * getattr(found, count))
+            self.pointers.append((region, getattr(WindowWalk, name).offset, len(self.regions), 0))
+            self.regions.append(bytearray(values))
+
+
+class Runner:
+    """The process that has loaded the Windows library.
+
+    Attributes:
+        sets: instruction sets that the library reports.
+    """
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        (length,) = struct.unpack("<q", self._take(8))
+        self.sets = self._take(length).decode().split()
+
+    def _take(self, size: int) -> bytes:
+        assert self._process.stdout
+        data = self._process.stdout.read(size)
+        assert len(data) == size, "the process with the Windows library ended"
+        return data
+
+    def call(self, name: str, memory: Memory) -> None:
+        """Calls a kernel and copies back what it has written."""
+        to = self._process.stdin
+        assert to
+        to.write(struct.pack("<64sqq", name.encode(), len(memory.regions), len(memory.pointers)))
+        to.write(np.array([len(r) for r in memory.regions], "<i8").tobytes())
+        for region in memory.regions:
+            to.write(region)
+        to.write(np.array(memory.pointers, "<i8").tobytes())
+        to.flush()
+        for k, before in enumerate(memory.regions):
+            after = self._take(len(before))
+            if k in memory.owners and after != before:
+                ctypes.memmove(memory.owners[k].ctypes.data, after, len(after))
+
+    def function(self, name: str) -> Callable[..., None]:
+        """Takes the place of binding.function."""
+        types = binding.argument_types(name)
+        whole = f"{name}_{library.kernels_in_use()}"
+
+        def run(*arguments: Any) -> None:
+            memory = Memory()
+            for k, (a, kind) in enumerate(zip(arguments, types, strict=True)):
+                place = (0, 8 * k)
+                if kind is ctypes.c_void_p:
+                    if a.value is not None:
+                        memory.add_array(place, a.owner)
+                elif kind in (ctypes.c_int64, ctypes.c_float):
+                    data = bytes(a)
+                    memory.regions[0][8 * k : 8 * k + len(data)] = data
+                else:
+                    memory.add_struct(place, a.contents)
+            self.call(whole, memory)
+
+        return run
+
+
+def pytest_configure() -> None:
+    """Replaces the functions of the Linux library."""
+    runner = Runner(json.loads(os.environ["ODT_WINDOWS_CALLS"]))
+    assert runner.sets == list(library.instruction_sets()), runner.sets
+    binding.function = runner.function
