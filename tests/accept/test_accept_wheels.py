@@ -60,9 +60,10 @@ def test_the_wheel_of_this_machine_uses_the_kernels_that_gcc_built(
     assert "compiled kernels: " in versions[0]
     assert versions[0] == versions[1]
     paths = f"{tmp_path}{os.pathsep}{libraries}"
-    tests = [ROOT / "tests/kernels/test_compiled.py", ROOT / "tests/judges/test_golden.py"]
+    tests = ("tests/kernels/test_compiled.py", "tests/judges/test_golden.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-    subprocess.run(command, env={"PATH": os.environ["PATH"], "PYTHONPATH": paths}, check=True)
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": paths}
+    subprocess.run(command, env=env, cwd=ROOT, check=True)
 
 
 def test_the_kernels_of_the_windows_wheel_are_right_under_wine(dist: Path) -> None:

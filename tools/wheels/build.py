@@ -2,8 +2,9 @@
 
 The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
 Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
-wheel that setuptools makes without kernels. The same sources and versions of zig and setuptools
-give the same bytes, in whatever folder.
+wheel that setuptools makes without kernels; the internal packages are without docstrings there, so
+that a wheel fits into 1 MB. The same sources and versions of zig and setuptools give the same
+bytes, in whatever folder.
 """
 
 import re
@@ -22,10 +23,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 from wheels.archives import read_wheel, write_wheel
 from wheels.inspection import inspect_library
 from wheels.platforms import PLATFORMS, SOURCES, Platform
+from wheels.source_code import without_docstrings
 
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
+INTERNAL = ("odt/core/", "odt/kernels/")
 MOST_BYTES = 10**6  # of a wheel
 # Beside those of pyproject.toml. Without a sanitizer, since zig adds one of its own accord.
 OPTIONS = ("-shared", "-fPIC", "-s", "-fno-sanitize=undefined", "-Wno-pass-failed")
@@ -53,7 +56,12 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
     project.write_text(re.sub(table, "", text, flags=re.DOTALL | re.MULTILINE), encoding="utf-8")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)
     (wheel,) = out.glob("*-py3-none-any.whl")
-    return read_wheel(wheel)
+    return {
+        name: without_docstrings(data.decode()).encode()
+        if name.startswith(INTERNAL) and name.endswith(".py")
+        else data
+        for name, data in read_wheel(wheel).items()
+    }
 
 
 def compiled(platform: Platform, folder: Path) -> Path:
