@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import odt
 from odt import federated
+from odt.core.checkpoints import checkpoint
 from odt.federated.checks import distance
 from odt.federated.client import Client, round_seed
 from odt.federated.history import write_log
@@ -229,6 +231,30 @@ def test_checkpoints_of_other_models_and_other_files_are_refused(tmp_path: Path)
         simulate(checkpoint=tmp_path / "plain.odt")
     with pytest.raises(odt.OptionError, match=r"`save_to=`: must end in .odt"):
         simulate(save_to=tmp_path / "fed.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("federation", "[1]"),
+        ("federation", "nothing"),
+        ("federation", "{}"),
+        ("rounds", "[]"),
+        ("rounds", "[3]"),
+        ("rounds", '[{"round": 1}]'),
+        ("rounds", '{"round": 1}'),
+    ],
+)
+def test_damaged_properties_are_refused_in_one_line(name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "fed.odt"
+    simulate(rounds=1, save_to=file)
+    state = checkpoint.decode(file.read_bytes(), "fed.odt")
+    damaged = replace(state, properties={**state.properties, name: text})
+    file.write_bytes(b"".join(checkpoint.encode(damaged)))
+    with pytest.raises(odt.OdtError) as error:
+        simulate(rounds=1, checkpoint=file)
+    assert len(str(error.value).splitlines()) == 1
+    assert "must" in str(error.value)
 
 
 def test_logs_are_csv_or_json_lines(tmp_path: Path) -> None:

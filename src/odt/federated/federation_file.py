@@ -87,7 +87,7 @@ def resume(path: str | os.PathLike[str], federation: Federation) -> None:
     for entry, a in zip(state.entries, state.arrays, strict=False):
         groups.setdefault(entry.role, {})[entry.tensor] = a.astype(a.dtype.newbyteorder("="))
     try:
-        then: Mapping[str, Any] = json.loads(str(state.properties[SETTINGS]))
+        then: Mapping[str, Any] = dict(json.loads(str(state.properties[SETTINGS])))
         rounds = from_json(str(state.properties[ROUNDS]))
         last = rounds[-1].round
     except Exception as e:  # JSON may hold values of any type
