@@ -237,7 +237,7 @@ class Resume:
             same.add("tied_by_buffer")
         # A checkpoint converted from onert's format lacks loss and samples, one of artifacts those
         # that the device chooses.
-        open_ones = ("loss", "samples", "micro_batch", "workers", "kernels")
+        open_ones = ("loss", "samples", "micro_batch", "workers", "kernels", "schedule_steps")
         same |= {name for name in open_ones if not then[name]}
         if not then["samples"]:  # the order of a run that has not begun
             same |= {"shuffle", "seed", "drop_last", "stratified"}

@@ -35,6 +35,7 @@ from odt.core.training.random_data import FLOATS, random_data
 from odt.data import recorded
 from odt.dataclass import dataclass
 from odt.errors import DataError, ModelError, OdtError, OptionError, TrainingError
+from odt.kernels.loss_text import is_plugin
 from odt.kernels.scheduledef import Schedule
 from odt.model import Model, Path, load_model
 from odt.option_forms import resume_from, words_of
@@ -239,6 +240,7 @@ def _first_losses(trainer: "Trainer", expected: Expected) -> tuple[float, ...]:
     """Trains on the same synthetic batch as often as there are losses; returns the losses."""
     engine = trainer.allocate()  # with the model's weights if the checkpoint is nominal
     data = replace(random_data(engine.runtime, expected.seed), floats=expected.floats)
+    engine.start_schedule(len(expected.losses))
     samples = min(engine.info.batch_size, MOST_SAMPLES)
     return tuple(engine.step(data, samples) for _ in expected.losses)
 
@@ -287,9 +289,14 @@ def _check(trainer: "Trainer", out: Path, steps: int, seed: int) -> None:
         raise OptionError("steps", f"must be at most {MOST_LOSSES}", steps)
     if trainer.teacher is not None:
         raise OptionError("teacher", "must be left out of artifacts", "a teacher")
-    schedule = trainer.recipe.info.schedule
-    if schedule and str(schedule).startswith(Schedule.word):
-        raise OptionError("schedule", "must be one of odt's in artifacts", schedule)
+    info = trainer.recipe.info
+    if info.schedule and str(info.schedule).startswith(Schedule.word):
+        raise OptionError("schedule", "must be one of odt's in artifacts", info.schedule)
+    for name in (info.loss, *(loss for _, loss in info.output_losses)):
+        if name and is_plugin(name):
+            raise OptionError(
+                "loss", "must be one of odt's in artifacts", f"the custom loss {name}"
+            )
     names = entries(out)
     if others := sorted(names - {*NAMES}) or sorted(names if MANIFEST not in names else ()):
         raise OptionError(

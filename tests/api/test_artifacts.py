@@ -67,7 +67,8 @@ def test_the_device_trains_as_the_desk_would(
 ) -> None:
     options: dict[str, Any] = {
         "optimizer": odt.SGD(0.05, momentum=0.9), "batch_size": 8, "clip_norm": 1.0,
-        "metrics": ["accuracy"], "micro_batch": 4, "workers": 1,
+        "metrics": ["accuracy"], "micro_batch": 4, "workers": 1, "schedule": odt.CosineDecay(),
+        "dropout": 0.2, "ema": 0.9,
     }  # fmt: skip
     found = odt.generate_artifacts(
         models[kind], tmp_path / "d", frozen="dense_0/*", memory_budget=10**8, **options
@@ -259,6 +260,7 @@ def test_what_artifacts_cannot_hold_is_refused(models: dict[str, Path], tmp_path
     for options, rule in (
         ({"teacher": model}, "must be left out of artifacts"),
         ({"learning_rate": Own()}, "must be one of odt's in artifacts"),
+        ({"loss": (lambda t, y: y, lambda t, y: y)}, "must be one of odt's in artifacts"),
         ({"trainable": []}, "must name a weight, but got an empty list"),
         ({"steps": 0}, "must be a whole number of at least 1"),
         ({"steps": 101}, "must be at most 100"),
