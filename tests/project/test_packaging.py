@@ -26,7 +26,7 @@ def sources() -> set[str]:
     found = set()
     for package, folder in FOLDERS.items():
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in {".py", ".fbs"} or path.name == "py.typed":
+            if path.suffix in {".py", ".fbs", ".in"} or path.name == "py.typed":
                 inside = path.relative_to(ROOT / folder).as_posix()
                 found.add(f"{package.replace('.', '/')}/{inside}")
     return found
