@@ -21,7 +21,7 @@ federation_options = combine(
         show_default=True,
         metavar="KIND",
         help="Division of the samples among the clients: iid, dirichlet:ALPHA (the smaller ALPHA, "
-        "the more uneven the classes), by-label[:SHARDS], by-column:NAME of a table, or an .npy "
+        "the more uneven the classes), by-label[:SHARDS], by-column[:NAME] of a table, or an .npy "
         "file with the number of the client of each sample.",
     ),
     option(

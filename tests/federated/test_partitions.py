@@ -79,8 +79,8 @@ def test_by_column_gives_a_value_or_a_range_each() -> None:
     check(parts, 3)
     for k, part in enumerate(parts):
         np.testing.assert_array_equal(part, np.flatnonzero(island == k))
-    for name in ("age", "0"):
-        ranges = partition(f"by-column:{name}", data(x), None, 4, 0, TABLE)
+    for name in (":age", ":0", ""):
+        ranges = partition(f"by-column{name}", data(x), None, 4, 0, TABLE)
         check(ranges, 4)
         tops = [x[p, 0].max() for p in ranges]
         assert tops == sorted(tops)

@@ -5,7 +5,8 @@
 | iid | samples at random, in equal numbers |
 | dirichlet:α | for each class k, fractions ~ Dir(α, …, α) of its samples; small α: few classes |
 | by-label:S | S of the clients · S shards of the samples sorted by class; S is 2 if left out |
-| by-column:NAME | one value of a column of a table each, or equal ranges of the sorted values |
+| by-column:NAME | one value of a column of a table each, or equal ranges of the sorted values; |
+| | the first column if NAME is left out |
 
 Sources: dirichlet: Hsu et al., Measuring the Effects of Non-Identical Data Distribution (2019);
 by-label: McMahan et al., Communication-Efficient Learning of Deep Networks (2017).
@@ -154,7 +155,8 @@ def column_of(data: DataSet, name: str, record: Record | None) -> Array:
 
     Args:
         data: the samples; their first input has the columns.
-        name: name of a column of the table, or its number among the values of a sample.
+        name: name of a column of the table, or its number among the values of a sample; empty for
+            the first column.
         record: preprocessing record of a table.
 
     Raises:
@@ -162,6 +164,7 @@ def column_of(data: DataSet, name: str, record: Record | None) -> Array:
     """
     columns = columns_of(record)
     size = data.inputs[0].spec.size
+    name = name or next(iter(columns), "0")
     if name.isdecimal() and int(name) < size:
         first, count = int(name), 1
     elif name in columns and sum(columns.values()) == size:
@@ -169,7 +172,7 @@ def column_of(data: DataSet, name: str, record: Record | None) -> Array:
         first, count = sum(columns[n] for n in names[: names.index(name)]), columns[name]
     else:
         known = ", ".join(columns) or f"0 to {size - 1}"
-        raise OptionError("partition", f"must name one of the columns {known}", name or "none")
+        raise OptionError("partition", f"must name one of the columns {known}", name)
     values = np.empty(data.length, np.float64)
     for at, rows in data.inputs[0].blocks():
         few = rows[:, first : first + count]
