@@ -26,7 +26,8 @@ class Clipping:
         """Clips gradients in place."""
         if self.value:
             for g in gradients:
-                np.clip(g, -self.value, self.value, out=g)
+                limit = min(self.value, float(np.finfo(g.dtype).max))  # a cast would warn
+                np.clip(g, -limit, limit, out=g)
         if self.norm:
             norm = math.sqrt(math.fsum(map(_sum_of_squares, gradients)))
             if norm > self.norm:

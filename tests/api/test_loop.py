@@ -155,6 +155,15 @@ def test_a_value_of_validation_needs_validation_data(options: dict[str, Any]) ->
         trained.fit(X, Y)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_clip_value_above_all_float32_clips_nothing() -> None:
+    with trainer(clip_value=1e300) as clipped, trainer() as free:
+        for each in (clipped, free):
+            each.train_on_batch(X[:8], Y[:8])
+        for name, values in free.weights.items():
+            np.testing.assert_allclose(clipped.weights[name], values, rtol=1e-6)
+
+
 @pytest.mark.parametrize("samples", [90, 83, 65])
 def test_accumulated_batches_are_one_large_batch(samples: int) -> None:
     """Also where the last step, or its last batch, is not full."""
