@@ -6,9 +6,14 @@ dtable: each row is the sum of dy over the ids that select it. Equal to GATHER a
 inputs in the other order. Source: the TFLite schema.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from odt.errors import ShapeError
 from odt.kernels.families.gather import INDEX, find, put, take
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.native.binding import in_order
+from odt.kernels.native.scatter import fits, scatter_add
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
 
 
 def infer(attrs: None, s: Specs) -> Specs:
@@ -40,13 +45,26 @@ def grad_table(
     put(dtable, at, dtable.size // max(dtable.shape[0], 1), dy)
 
 
+def call_grad_table(
+    attrs: None, *, dy: Array, ids: Array, dtable: Array, at: Array, step: Array
+) -> Callable[[], None]:
+    check = partial(find, "EMBEDDING_LOOKUP", ids, dtable.shape[:1], at, step)
+    return in_order([check, scatter_add(dy, at, dtable)])
+
+
 OP = OpDef(
     "EMBEDDING_LOOKUP",
     inputs=("ids", "table"),
     infer=infer,
     forward=Kernel(forward, reads=("ids", "table"), writes=("y",), workspace=workspace),
     grads={
-        "table": Kernel(grad_table, reads=("dy", "ids"), writes=("dtable",), workspace=workspace)
+        "table": Kernel(
+            grad_table,
+            reads=("dy", "ids"),
+            writes=("dtable",),
+            workspace=workspace,
+            compiled=Compiled(call_grad_table, fits, workspace),
+        )
     },
     stops=("ids",),
     mixes_samples=mixes_samples,

@@ -8,7 +8,8 @@ With x and y as rows of Q values, row (b, p, i) of y is row (b P + p) K + indice
 Source: GatherOptions in the TFLite schema, tf.gather.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,7 +18,9 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import DataError, ShapeError
 from odt.kernels.geometry.axes import behind
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native.binding import in_order
+from odt.kernels.native.scatter import fits, scatter_add
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 INDEX = np.dtype(np.intp)
 
@@ -98,22 +101,19 @@ def forward(
     np.take(x2, flat, axis=0, out=y.reshape(-1, width, copy=False), mode="clip")
 
 
-def grad_x(
-    attrs: GatherAttrs,
-    *,
-    dy: Array,
-    indices: Array,
-    dx: Array,
-    at: Array,
-    entries: int,
-    first: Array,
-) -> None:
+def grad_x(attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **given: Any) -> None:
     dx.fill(0)
     if not dy.size:
         return
-    find(indices, entries, first, at)
+    find(at=at, **given)
     flat, width = at.reshape(-1, copy=False), dy.size // at.size
     np.add.at(dx.reshape(-1, width, copy=False), flat, dy.reshape(-1, width, copy=False))
+
+
+def call_grad_x(
+    attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **given: Any
+) -> Callable[[], None]:
+    return in_order([partial(find, at=at, **given), scatter_add(dy, at, dx)])
 
 
 def add_batch_axis(attrs: GatherAttrs, samples: int) -> GatherAttrs:
@@ -129,7 +129,12 @@ OP = OpDef(
     ),
     grads={
         "x": Kernel(
-            grad_x, reads=("dy", "indices"), writes=("dx",), workspace=rows, prepare=geometry
+            grad_x,
+            reads=("dy", "indices"),
+            writes=("dx",),
+            workspace=rows,
+            prepare=geometry,
+            compiled=Compiled(call_grad_x, fits, rows, geometry),
         )
     },
     stops=("indices",),

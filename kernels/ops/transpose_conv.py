@@ -8,6 +8,7 @@ its input gradient if x is its output gradient. With the windows of dy as column
 dx = columns w      dw = columnsᵀ x      db = Σ dy
 
 Source: TransposeConvOptions in the TFLite schema, and the definition of tf.nn.conv2d_transpose.
+Over 150 lines because each kernel has its own workspace and its own compiled form.
 """
 
 from collections.abc import Mapping

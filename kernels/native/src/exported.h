@@ -120,6 +120,10 @@ KERNEL(column_sums,
 /* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
 
+/* scatter_body.h: R rows and T values of the table, whose rows have K values. */
+KERNEL(scatter_add, (const float *rows /* (R, K) */, const int64_t *at /* (R) */,
+                     float *table /* (T) */, int64_t count, int64_t width, int64_t size))
+
 /* updates_body.h */
 KERNEL(sgd,
        (float *p /* (n) */, const float *g /* (n) */, int64_t n, float learning_rate, float decay))
