@@ -1,11 +1,15 @@
-"""Compiled kernels of DEPTHWISE_CONV_2D with a depth multiplier of 1."""
+"""Compiled kernels of DEPTHWISE_CONV_2D.
+
+With a depth multiplier M, each channel of x is repeated M times in workspace, so that all channels
+of y have one of their own; dx is the sum over the repetitions.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.native import window_walk
+from odt.kernels.native import elementwise, window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT
@@ -17,7 +21,22 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:
     _, height, width, channels = s["w"].shape
-    return window_walk.fits(s, channels, height * width) and s["x"].shape[3] == channels
+    return window_walk.fits(s, channels, height * width)
+
+
+def repeated(s: Specs, of: str) -> Specs:
+    """Returns the workspace for the repeated channels of x or dx; none without a multiplier."""
+    x, channels = s[of], s["w"].shape[3]
+    if x.shape[3] == channels:
+        return {}
+    return {"repeated": TensorSpec((*x.shape[:3], channels), FLOAT)}
+
+
+def repeat(x: Array, to: Array | None) -> tuple[Array, list[Callable[[], None]]]:
+    """Returns the images with repeated channels, and the call that fills them, if there is one."""
+    if to is None:
+        return x, []
+    return to, [bind("repeat_channels", x, to, x.size, to.size // x.size)]
 
 
 def correlate(
@@ -34,11 +53,27 @@ def correlate(
     return bind("depthwise", x, w, b, opened, y, walk, int(clamp is not None), float(lo), float(hi))
 
 
+def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
+    return repeated(s, "x")
+
+
 def forward(
-    attrs: ConvAttrs, *, x: Array, w: Array, y: Array, axes: Axes, source: PaddedImages, **more: Any
+    attrs: ConvAttrs,
+    *,
+    x: Array,
+    w: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+    repeated: Array | None = None,
+    **more: Any,
 ) -> Callable[[], None]:
-    walk = forward_walk(x, w, y, axes)
-    return correlate(x, w, y, walk, **more)
+    x, calls = repeat(x, repeated)
+    return in_order([*calls, correlate(x, w, y, forward_walk(x, w, y, axes), **more)])
+
+
+def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
+    return repeated(s, "dx")
 
 
 def grad_x(
@@ -50,16 +85,26 @@ def grad_x(
     axes: Axes,
     source: PaddedImages,
     pairs: Pairs,
+    repeated: Array | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
-    walks = phase_walks(dy, w, dx, axes, source, pairs)
-    return in_order([correlate(dy, w, dx, walk, relu_mask=relu_mask) for walk in walks])
+    if repeated is None:
+        walks = phase_walks(dy, w, dx, axes, source, pairs)
+        return in_order([correlate(dy, w, dx, walk, relu_mask=relu_mask) for walk in walks])
+    walks = phase_walks(dy, w, repeated, axes, source, pairs)
+    calls = [correlate(dy, w, repeated, walk) for walk in walks]
+    calls.append(bind("sum_repeated", repeated, dx, dx.size, repeated.size // dx.size))
+    if relu_mask is not None:
+        opened, lo, hi = relu_mask
+        calls.append(elementwise.call("relu_mask", dx, [dx, opened], lo, hi))
+    return in_order(calls)
 
 
 def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     _, height, width, channels = s["w"].shape
     row = channels + limit("MAX_LANES")
-    return {"scratch": TensorSpec(((height * width + 9) * row,), FLOAT)}
+    scratch = TensorSpec(((height * width + 9) * row,), FLOAT)
+    return {"scratch": scratch, **repeated(s, "x")}
 
 
 def grad_w(
@@ -71,12 +116,14 @@ def grad_w(
     scratch: Array,
     axes: Axes,
     source: PaddedImages,
+    repeated: Array | None = None,
     db: Array | None = None,
 ) -> Callable[[], None]:
+    x, calls = repeat(x, repeated)
     walk = forward_walk(x, dw, dy, axes)
-    return bind("depthwise_filter_sums", dy, x, dw, db, scratch, walk)
+    return in_order([*calls, bind("depthwise_filter_sums", dy, x, dw, db, scratch, walk)])
 
 
-FORWARD = Compiled(forward, fits, prepare=geometry, takes=frozenset({"clamp"}))
-GRAD_X = Compiled(grad_x, fits, prepare=back_geometry, takes=frozenset({"relu_mask"}))
+FORWARD = Compiled(forward, fits, forward_workspace, geometry, takes=frozenset({"clamp"}))
+GRAD_X = Compiled(grad_x, fits, back_workspace, back_geometry, takes=frozenset({"relu_mask"}))
 GRAD_W = Compiled(grad_w, fits, filter_workspace, geometry, takes=frozenset({"bias_gradient"}))

@@ -139,3 +139,17 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
         F(store)(to + F(vector_start)(j, depth), F(load)(scratch + t * padded + j * LANES));
     }
 }
+
+/* Each value `times` times, side by side: a depth multiplier as channels of their own. */
+void F(repeat_channels)(const float *x, float *y, int64_t n, int64_t times) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < times; k++) y[i * times + k] = x[i];
+}
+
+/* The gradient of repeat_channels. */
+void F(sum_repeated)(const float *y, float *x, int64_t n, int64_t times) {
+  for (int64_t i = 0; i < n; i++) {
+    x[i] = y[i * times];
+    for (int64_t k = 1; k < times; k++) x[i] += y[i * times + k];
+  }
+}

@@ -26,6 +26,11 @@ KERNEL(depthwise_filter_sums, (const float *dy /* (N, OH, OW, C) */,
                                const float *x /* (N, H, W, C) */, float *dw /* (1, KH, KW, C) */,
                                float *db /* (C) */, float *scratch, const window_walk *walk))
 
+KERNEL(repeat_channels,
+       (const float *x /* (n) */, float *y /* (n, times) */, int64_t n, int64_t times))
+KERNEL(sum_repeated,
+       (const float *y /* (n, times) */, float *x /* (n) */, int64_t n, int64_t times))
+
 /* batch_matmul_body.h */
 KERNEL(matmul, (const matmul_shape *shape, const float *left /* (…, rows, depth) */,
                 const float *right /* (…, depth, columns) */, float *y /* (…, rows, columns) */,
