@@ -80,11 +80,17 @@ def results(y: Array, axes: tuple[Axis, Axis]) -> dict[str, int]:
     }
 
 
-def forward_walk(x: Array, w: Array, y: Array, axes: tuple[Axis, Axis]) -> WindowWalk:
-    """Returns the descriptor of the windows of x and the results y."""
+def forward_walk(
+    x: Array, w: Array, y: Array, axes: tuple[Axis, Axis], *, transposed: bool = False
+) -> WindowWalk:
+    """Returns the descriptor of the windows of x and the results y.
+
+    Args:
+        transposed: whether filters are (depth, KH, KW, units), not (units, KH, KW, depth).
+    """
     row_taps, col_taps = taps(axes[0], w.shape[2] * w.shape[3]), taps(axes[1], w.shape[3])
     return window_walk(
-        row_taps, col_taps, **reading(x), **weights(w, forward=True), **results(y, axes)
+        row_taps, col_taps, **reading(x), **weights(w, forward=not transposed), **results(y, axes)
     )
 
 
@@ -99,11 +105,14 @@ def backward_walk(
     strides: tuple[int, int],
     border: tuple[int, int],
     pair: tuple[StridePhase, StridePhase],
+    *,
+    transposed: bool = False,
 ) -> WindowWalk:
     """Returns the descriptor of the windows of dy and one stride phase of dx.
 
     Args:
         border: zeros before dy, in the coordinates of the phase's `reading`.
+        transposed: whether filters are (units, KH, KW, depth), not (depth, KH, KW, units).
     """
     a, b = pair
     _, height, width, units = images(dx)
@@ -111,7 +120,7 @@ def backward_walk(
         phase_taps(a, w.shape[2] * w.shape[3]),
         phase_taps(b, w.shape[3]),
         **reading(dy),
-        **weights(w, forward=False),
+        **weights(w, forward=transposed),
         rows=a.reading.count,
         cols=b.reading.count,
         units=units,
@@ -133,10 +142,14 @@ def phase_walks(
     axes: tuple[Axis, Axis],
     source: PaddedImages,
     pairs: Sequence[tuple[StridePhase, StridePhase]],
+    *,
+    transposed: bool = False,
 ) -> list[WindowWalk]:
-    """Returns a descriptor for each stride phase of dx."""
+    """Returns a descriptor for each stride phase of dx; `transposed` as for backward_walk."""
     strides, border = (axes[0].stride, axes[1].stride), (source.h[0], source.w[0])
-    return [backward_walk(dy, w, dx, strides, border, pair) for pair in pairs]
+    return [
+        backward_walk(dy, w, dx, strides, border, pair, transposed=transposed) for pair in pairs
+    ]
 
 
 def fits(s: Specs, depth: int, taps: int) -> bool:

@@ -29,6 +29,7 @@ from odt.kernels.families.convolution import (
     window_scratch,
 )
 from odt.kernels.geometry.conv_geometry import ConvAttrs, back_geometry, conv_attrs, geometry
+from odt.kernels.native import transpose_conv
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
 
@@ -114,19 +115,36 @@ def grad_w(
     np.copyto(dw, filters.transpose(3, 1, 2, 0))
 
 
+FORWARD, GRAD_X, GRAD_W = transpose_conv.of(spreading, gathering)
+
 OP = OpDef(
     "TRANSPOSE_CONV",
     inputs=("output_shape", "w", "x", "b?"),
     infer=infer,
     forward=Kernel(
-        forward, reads=("w", "x", "b?"), writes=("y",), workspace=phase_workspace, prepare=spreading
+        forward,
+        reads=("w", "x", "b?"),
+        writes=("y",),
+        workspace=phase_workspace,
+        prepare=spreading,
+        compiled=FORWARD,
     ),
     grads={
         "w": Kernel(
-            grad_w, reads=("dy", "x"), writes=("dw",), workspace=filter_workspace, prepare=gathering
+            grad_w,
+            reads=("dy", "x"),
+            writes=("dw",),
+            workspace=filter_workspace,
+            prepare=gathering,
+            compiled=GRAD_W,
         ),
         "x": Kernel(
-            grad_x, reads=("dy", "w"), writes=("dx",), workspace=window_workspace, prepare=gathering
+            grad_x,
+            reads=("dy", "w"),
+            writes=("dx",),
+            workspace=window_workspace,
+            prepare=gathering,
+            compiled=GRAD_X,
         ),
         "b": GRAD_B,
     },
