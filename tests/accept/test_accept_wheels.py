@@ -96,13 +96,7 @@ def reached(dist: Path) -> dict[str, dict[str, float]]:
     return fractions_of_the_peak(dist, tuple(BATCHES))
 
 
-SLOW = pytest.mark.xfail(reason="one load of four bytes for each three multiply-adds", strict=True)
-
-
-@pytest.mark.parametrize(
-    "processor",
-    [pytest.param(p, marks=SLOW if p == "cortex-a55" else ()) for p in GOALS],
-)
+@pytest.mark.parametrize("processor", GOALS)
 def test_training_comes_near_the_peak_of_a_processor(
     processor: str, reached: dict[str, dict[str, float]]
 ) -> None:
