@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from support.accept_data import complete
 from support.flower_fleet import fleet, odt_command
+from support.flower_party import same
 
 import odt
 from odt import federated
+from odt.federated.update import Tensors
 
 CLASSES, NODES, ROUNDS, SAMPLES = 5, 2, 2, 12
 UP, DOWN = "up", "down"
@@ -135,12 +137,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def options(folder: Path, payload: str) -> tuple[object, ...]:
+    files = ("--load-input", folder / "private-x.npy", "--load-expected", folder / "private-y.npy")
+    head = ("--num-of-trainable-ops", 2, "--batch-size", 4, "--learning-rate", 0.1)
+    one = ("--rounds", ROUNDS, "--clients", NODES, "--payload", payload, "--workers", 1)
+    return ("--model", folder / "model.tflite", *files, *head, *one)
+
+
 def make_app(app: Path, folder: Path, payload: str) -> Path:
     """An app that trains the head and writes the peak of its memory."""
-    files = ("--load-input", folder / "private-x.npy", "--load-expected", folder / "private-y.npy")
-    head = ("--num-of-trainable-ops", 2, "--batch-size", 4)
-    one = ("--rounds", ROUNDS, "--clients", NODES, "--payload", payload, "--workers", 1)
-    odt_command("fed", "init", app, "--model", folder / "model.tflite", *files, *head, *one)
+    odt_command("fed", "init", app, *options(folder, payload))
     client = "from odt.federated.flower import client_app\n\nanswer = client_app()\n"
     (app / "client_app.py").write_text(client + MEASURED.format(setting="out"))
     return app
@@ -154,6 +160,10 @@ def own_app(app: Path, folder: Path) -> Path:
     return app
 
 
+def trained(path: Path) -> Tensors:
+    return federated.tensors_of(odt.Trainer(path, trainable=odt.last(2)))
+
+
 def peak(app: Path) -> int:
     return int((app / "trained.tflite.peak").read_text())
 
@@ -161,7 +171,7 @@ def peak(app: Path) -> int:
 def test_tensors_counts_and_metrics_leave_a_client_and_nothing_else(
     folder: Path, tmp_path: Path
 ) -> None:
-    head = federated.tensors_of(odt.Trainer(folder / "model.tflite", trainable=odt.last(2)))
+    head = trained(folder / "model.tflite")
     everything = odt.Trainer(folder / "model.tflite", trainable=odt.last(-1))
     whole = federated.tensors_of(everything)
     full = sum(a.nbytes for a in whole.values())
@@ -204,6 +214,10 @@ def test_tensors_counts_and_metrics_leave_a_client_and_nothing_else(
             assert b"private" not in sent
             assert full / bytes_of[UP] >= least
             assert 2 * full / sum(bytes_of.values()) >= least
+            # The processes of a round end with it; error feedback stays with the SuperNode.
+            out = tmp_path / f"{payload}.tflite"
+            odt_command("fed", "simulate", *options(folder, payload), "--export-tflite", out)
+            assert same(trained(app / "trained.tflite"), trained(out))
             more = peak(app) - peak(own)
             print(
                 f"{payload}: memory {peak(app) / MB:.0f} MB, Flower's own {peak(own) / MB:.0f} MB"

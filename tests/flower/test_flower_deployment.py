@@ -102,12 +102,14 @@ def test_supernodes_with_tls_and_keys_train_the_same_bits(
     data: tuple[Any, ...], tmp_path: Path
 ) -> None:
     app = app_of(data, 2, tmp_path)
-    make_keys(tmp_path / "keys", nodes=NODES)
+    make_keys(tmp_path / "keys", nodes=NODES + 1)
     with fleet(tmp_path, tmp_path / "keys") as flower:
         flower.start_link()
+        flower.start_node(4, NODES + 1, register=False)
         for k in range(NODES):
             flower.start_node(k, NODES)
         log = flower.run(app)
+    assert log.count("configure_train: Sampled 4 nodes (out of 4)") == 2
     assert "round 2 of 2: 4 clients" in log
     assert same(trained(app / "trained.circle"), simulated(data, 2, tmp_path))
 

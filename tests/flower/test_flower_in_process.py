@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord
 from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedTrimmedAvg, Krum
 from support.flower_party import CLIENTS, ROUNDS, by_hand, client_of, run, same, trainer
 
 from odt import federated
 from odt.errors import TrainingError
-from odt.federated.flower import client_app
+from odt.federated.flower import CheckedGrid, client_app, run_in_process
+from odt.federated.flower.checked_grid import EQUAL
 from odt.federated.flower.in_process import InProcessGrid
 
 
@@ -38,6 +40,23 @@ def test_strategies_of_flower_train(strategy: Any, tmp_path: Path) -> None:
     trained, begin = run(tmp_path, strategy=strategy()), federated.tensors_of(trainer())
     assert list(trained) == list(begin)
     assert all((trained[name] != a).any() for name, a in begin.items())
+
+
+@pytest.mark.parametrize("payload", federated.PAYLOADS)
+def test_a_server_of_ones_own_can_use_the_checks_alone(payload: str) -> None:
+    results: list[Any] = []
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Any, context: Any) -> None:
+        checked = CheckedGrid(grid, payload=payload)
+        arrays = ArrayRecord({n: Array(a) for n, a in federated.tensors_of(trainer()).items()})
+        results.append(FedAvg().start(checked, arrays, num_rounds=ROUNDS))
+
+    run_in_process(app, client_app(client_of), CLIENTS)
+    (result,) = results
+    assert same({n: a.numpy() for n, a in result.arrays.items()}, by_hand(payload=payload))
+    assert set(result.evaluate_metrics_clientapp[ROUNDS]) == {"loss", "accuracy", EQUAL}
 
 
 def test_only_tensors_counts_and_metrics_leave_a_client(tmp_path: Path) -> None:

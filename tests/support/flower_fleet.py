@@ -125,12 +125,19 @@ class Fleet:
         wait_for(lambda: listens(self.port))
 
     def start_node(
-        self, number: int, count: int, more: Mapping[str, object] | None = None, port: int = 0
+        self,
+        number: int,
+        count: int,
+        more: Mapping[str, object] | None = None,
+        *,
+        port: int = 0,
+        register: bool = True,
     ) -> None:
         tls: tuple[object, ...] = ("--insecure",)
         if self.keys:
             key = self.keys / f"node-{number}"
-            self.flwr("supernode", "register", f"{key}.pub", "fleet")
+            if register:
+                self.flwr("supernode", "register", f"{key}.pub", "fleet")
             tls = ("--root-certificates", self.keys / "ca.crt")
             tls += ("--auth-supernode-private-key", f"{key}.key")
         settings: Mapping[str, object] = {
