@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedProx
+from support.flower_fleet import odt_command
 from support.flower_party import MODEL, X, Y, same
+from support.paths import ROOT
 
 import odt
 from odt import federated
 from odt.errors import OptionError
 from odt.federated.flower import client_app, client_of, run_in_process, server_app, trainer_of
+from odt.federated.flower.settings import ServerSettings
 
 OPTIONS = {
     "partition": "dirichlet:0.5",
@@ -100,6 +103,36 @@ def test_wrong_settings_are_one_line(
         client_of(context({**files, setting: value}, partition_id=0, num_partitions=4))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("timeout", "soon", "must be a number above 0, but got soon"),
+        ("norm-bound", -1.0, "must be a number above 0, but got -1.0"),
+        ("rounds", 1.5, "must be a whole number of at least 0, but got 1.5"),
+        ("payload", "int4", "must be one of float32, float16, int8, but got int4"),
+        ("validation-input", "x.npy", "validation-expected=`: must be given, but got none"),
+    ],
+)
+def test_wrong_settings_of_the_server_are_one_line(setting: str, value: Any, words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        ServerSettings.of(context({setting: value}))
+    assert words in str(caught.value)
+
+
+def test_the_trained_model_says_how_its_inputs_are_prepared(tmp_path: Path) -> None:
+    data, model = tmp_path / "data", tmp_path / "model.tflite"
+    clothes = ("fashion_mnist", "--data-dir", ROOT / "examples" / "fashion-mnist")
+    few = ("--split", "train", "test", "--length", 40, 20)
+    odt_command("gen-datafile", *clothes, "--out-dir", data, *few)
+    odt_command("new", "mlp", "--like", data, "--hidden", 4, "--seed", 1, "-o", model)
+    words = ("--model", model, "--data", data, "--rounds", 1, "--clients", 4)
+    odt_command("fed", "init", tmp_path / "app", *words)
+    odt_command("fed", "simulate", *words, "--export-tflite", tmp_path / "simulated.tflite")
+    subprocess.run([sys.executable, tmp_path / "app" / "run.py"], check=True, capture_output=True)
+    trained = (tmp_path / "app" / "trained.tflite").read_bytes()
+    assert trained == (tmp_path / "simulated.tflite").read_bytes()
 
 
 def test_what_trains_is_chosen_as_on_the_command_line(files: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Settings of a Flower app: the trainer, client and server that its configuration describes."""
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -73,7 +74,7 @@ def trainer_of(context: "Context") -> "odt.Trainer":
     def given(*names: str) -> dict[str, Any]:
         return {name.replace("-", "_"): settings[name] for name in names if name in settings}
 
-    return new_trainer(
+    trainer = new_trainer(
         needed(settings, "model"),
         metrics=words(settings.get("metric", "")),
         hyper_parameters=given(*HYPER),
@@ -85,6 +86,10 @@ def trainer_of(context: "Context") -> "odt.Trainer":
         ),
         **given(*TRAINER),
     )
+    files = (str(settings.get(name, "")) for name in ("load-input", "validation-input"))
+    there = next((path for path in files if os.path.isfile(path)), None)
+    trainer.record = recorded(there)  # the trained model says how its inputs are prepared
+    return trainer
 
 
 def client_of(context: "Context") -> Client:
@@ -166,9 +171,10 @@ class ServerSettings:
         settings = settings_of(context)
         for name, least in (("rounds", 0), ("clients", 0), ("min-clients", 1)):
             check_whole(name, settings.get(name), least)
-        for name in ("norm-bound", "timeout"):
-            if not settings.get(name, 1) > 0:
-                raise OptionError(name, "must be above 0", settings[name])
+        for name in ("norm-bound", "timeout", "delta"):
+            value = settings.get(name, 1)
+            if not isinstance(value, int | float) or not value > 0:
+                raise OptionError(name, "must be a number above 0", value)
         held = settings.get("validation-input")
         return cls(
             rounds=settings.get("rounds", ROUNDS),
