@@ -1,5 +1,6 @@
 """`flwr run` offline, and a SuperLink with four SuperNodes: the bits of `odt fed simulate`."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -43,7 +44,7 @@ def train(message, context):
     number = message.content["config"]["server-round"]
     how = context.node_config.get(f"round-{number}", "")
     if how == "slow":
-        time.sleep(40)
+        time.sleep(75)  # more than the timeout
     if how.startswith("killed:"):
         Path(how.removeprefix("killed:")).touch()
         time.sleep(600)
@@ -129,13 +130,13 @@ def test_rounds_go_on_without_bad_slow_and_killed_clients(
     app = app_of(data, 3, tmp_path)
     (app / "client_app.py").write_text(BAD_CLIENT)
     settings = (app / "pyproject.toml").read_text()
-    (app / "pyproject.toml").write_text(settings.replace("timeout = 3600", "timeout = 25"))
+    (app / "pyproject.toml").write_text(settings.replace("timeout = 3600", "timeout = 60"))
     killed = tmp_path / "killed"
     faults: dict[int, dict[str, str]] = {
-        0: {"round-1": "nan"},
-        1: {"round-1": "shapes"},
-        2: {},
-        3: {"round-1": "slow", "round-2": f"killed:{killed}"},
+        0: {"round-2": "shapes"},
+        1: {"round-1": "slow"},
+        2: {"round-1": "nan"},
+        3: {"round-1": f"killed:{killed}"},
     }
     with fleet(tmp_path) as flower:
         flower.start_link()
@@ -150,17 +151,16 @@ def test_rounds_go_on_without_bad_slow_and_killed_clients(
         thread.start()
         log = flower.run(app)
         thread.join()
+    print(log)
     everyone = members(app)
     tensors = everyone[0].tensors
-    for number, there in ((1, [2]), (2, [0, 1, 2]), (3, [0, 1, 2])):
+    for number, there in ((1, [0]), (2, [1, 2]), (3, [0, 1, 2])):
         updates = [everyone[k].train(tensors, number) for k in there]
         tensors = federated.FedAvg().aggregate(number, tensors, updates)
-    assert "client 0: " in log
-    assert "values must be finite, but got nan. It is refused." in log
-    assert "client 1: " in log
-    assert "1 of 4 clients did not answer in time." in log
-    assert "round 1 of 3: 1 clients" in log
-    assert "round 3 of 3: 3 clients" in log
+    assert re.search("client 2: .*: values must be finite, but got nan. It is refused.", log)
+    assert re.search(r"client 0: .*: must be \(.*, but got \(.*. It is refused.", log)
+    for number, count in ((1, 1), (2, 2), (3, 3)):
+        assert f"round {number} of 3: {count} clients" in log
     assert same(trained(app / "trained.circle"), tensors)
 
 
