@@ -153,8 +153,8 @@ def _h5_key(entry: Entry) -> str:
 
 def _from_onert(data: bytes, where: str, model: Model | None) -> Checkpoint:
     """Decodes an onert checkpoint, with the training info of the model."""
-    model = _needed(model)
     _, sizes = onert_checkpoint.contents(data, where)
+    model = _needed(model)
     info = stored_training_info(model)
     fields = info.given() if info else {}
     optimizer = "adam" if "m" in sizes else "sgd"

@@ -200,6 +200,8 @@ def write_artifacts(
         seed: as for `generate_artifacts`.
     """
     _check(trainer, out, steps, seed)
+    if x is None and y is not None:
+        raise OptionError("x", "must be given with `y=`", "targets alone")
     if x is not None:
         trainer.build(trainer.open(x, y).length)
     start, record = _start(trainer), recorded(x)

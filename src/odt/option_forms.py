@@ -46,9 +46,15 @@ def nbytes(size: int | str | None) -> int | None:
 
 
 def resume_from(checkpoint: "str | os.PathLike[str] | CheckpointState | None") -> Resume:
-    """Returns the checkpoint of a path or a CheckpointState; None for a new run."""
+    """Returns the checkpoint of a path or a CheckpointState; None for a new run.
+
+    Raises:
+        OptionError: if it is something else.
+    """
     if checkpoint is None:
         return Resume("", None)
     if isinstance(checkpoint, str | os.PathLike):
         return read_resume(checkpoint)
+    if not hasattr(checkpoint, "resume"):
+        raise OptionError("checkpoint", "must be a path or a CheckpointState", repr(checkpoint))
     return checkpoint.resume()

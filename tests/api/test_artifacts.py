@@ -262,6 +262,7 @@ def test_what_artifacts_cannot_hold_is_refused(models: dict[str, Path], tmp_path
         ({"learning_rate": Own()}, "must be one of odt's in artifacts"),
         ({"loss": (lambda t, y: y, lambda t, y: y)}, "must be one of odt's in artifacts"),
         ({"trainable": []}, "must name a weight, but got an empty list"),
+        ({"y": Y}, "must be given with `y=`, but got targets alone"),
         ({"steps": 0}, "must be a whole number of at least 1"),
         ({"steps": 101}, "must be at most 100"),
         ({"memory_budget": 1000}, "memory_budget"),

@@ -326,6 +326,17 @@ def test_other_suffixes_are_refused(model: Path, tmp_path: Path) -> None:
         t.state.save(tmp_path / "state.ckpt")
 
 
+def test_other_arguments_are_refused(model: Path) -> None:
+    with trainer(model) as t:
+        for step in (-1, 2**63):
+            with pytest.raises(odt.OptionError, match="`step=`: must be"):
+                t.state.step = step
+    with pytest.raises(odt.OptionError, match="`checkpoint=`: must be a path or a CheckpointState"):
+        trainer(model, checkpoint=5)
+    with pytest.raises(odt.ModelError, match="must be a checkpoint of odt or onert, but is none"):
+        odt.CheckpointState.load(model)
+
+
 def test_onerts_format_is_read_with_the_model(model: Path, tmp_path: Path) -> None:
     with trained(model) as t:
         t.save_checkpoint(tmp_path / "s.ckpt")
