@@ -5,7 +5,6 @@ from typing import Any
 import click
 
 from odt.cli.main import quick_imports
-from odt.cli.options.adapters import adapters_option
 from odt.cli.options.fed import (
     data_options,
     federation_options,
@@ -52,7 +51,6 @@ def command() -> None:
 @metric_option
 @hyper_parameter_options
 @selection_options
-@adapters_option
 @sparse_option
 @validation_options
 @output_options

@@ -3,6 +3,7 @@
 import click
 
 from odt.cli.options.sections import DATA, EXPORT, FEDERATION, VALIDATION, combine, option
+from odt.cli.options.trained_model import trained_model_options
 
 # Of odt fed simulate and odt fed init.
 federation_options = combine(
@@ -189,25 +190,5 @@ output_options = combine(
         metavar="FILE",
         help="Save a checkpoint (.odt) after each round.",
     ),
-    option(
-        EXPORT,
-        "--export-circle",
-        type=click.Path(),
-        metavar="FILE",
-        help="Export the trained model as Circle.",
-    ),
-    option(
-        EXPORT,
-        "--export-tflite",
-        type=click.Path(),
-        metavar="FILE",
-        help="Export the trained model as TFLite.",
-    ),
-    option(
-        EXPORT,
-        "--export-adapters",
-        type=click.Path(),
-        metavar="FILE",
-        help="Export only the trained low-rank adapters, as .npz.",
-    ),
+    trained_model_options,
 )

@@ -2,7 +2,6 @@
 
 import click
 
-from odt.cli.options.adapters import adapter_options
 from odt.cli.options.find_rate import find_rate_options
 from odt.cli.options.sections import (
     DATA,
@@ -16,6 +15,7 @@ from odt.cli.options.sections import (
 )
 from odt.cli.options.shared import gradient_options, regularization_options, sample_weight_option
 from odt.cli.options.teacher import teacher_options
+from odt.cli.options.trained_model import trained_model_options
 from odt.cli.options.types import ClassWeights, Duration, GlobValue, ScheduleText
 
 fit_options = combine(
@@ -173,21 +173,7 @@ update_options = combine(
 rate_options = combine(find_rate_options, update_options)
 
 export_options = combine(
-    adapter_options,
-    option(
-        EXPORT,
-        "--export-circle",
-        type=click.Path(),
-        metavar="FILE",
-        help="Export the trained model as Circle.",
-    ),
-    option(
-        EXPORT,
-        "--export-tflite",
-        type=click.Path(),
-        metavar="FILE",
-        help="Export the trained model as TFLite.",
-    ),
+    trained_model_options,
     option(
         EXPORT,
         "--export-circleplus",
