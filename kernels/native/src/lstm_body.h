@@ -3,32 +3,34 @@
 #include "exponential.h"
 #include "vectors.h"
 
+#include "tile.h"
+
 INLINE int64_t F(round_up)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* out[s] += a[s] b for rows s; b (depth, width) with width in whole vectors, and so is out. */
-INLINE void F(add_product)(const float *const *a, const float *b,
-                           float (*out)[GATES * MAX_LSTM_UNITS], int rows, int64_t depth,
-                           int64_t width) {
-  for (int64_t j = 0; j < width; j += LANES) {
-    F(vec) acc[SAMPLES];
-#pragma GCC unroll 4
-    for (int s = 0; s < rows; s++) acc[s] = F(load)(out[s] + j);
-    for (int64_t k = 0; k < depth; k++) {
-      F(vec) v = F(load)(b + k * width + j);
-#pragma GCC unroll 4
-      for (int s = 0; s < rows; s++) acc[s] += F(broadcast)(a[s][k]) * v;
-    }
-#pragma GCC unroll 4
-    for (int s = 0; s < rows; s++) F(store)(out[s] + j, acc[s]);
-  }
+/* out[s] += a[s] b for rows s and n vectors of columns; b has rows of `width`. */
+INLINE void F(add_product)(const float *const *a, const float *b, float *out, int rows, int n,
+                           int64_t depth, int64_t width) {
+  F(tile) sums;
+  int64_t at[MAX_MR];
+  for (int j = 0; j < MAX_MR; j++) at[j] = j * LANES;
+  F(tile_load)(sums, out, GATES * MAX_LSTM_UNITS, at, rows, n);
+  F(tile_add_products)(sums, a, depth, b, width, at, rows, n);
+  F(tile_store)(sums, out, GATES * MAX_LSTM_UNITS, at, rows, n);
 }
 
+/* out[s] += a[s] b for rows s; b (depth, width) with width in whole vectors, and so is out. */
 static __attribute__((noinline)) void F(gate_product)(const float *const *a, const float *b,
                                                       float (*out)[GATES * MAX_LSTM_UNITS],
                                                       int rows, int64_t depth, int64_t width) {
-  if (rows == SAMPLES) F(add_product)(a, b, out, SAMPLES, depth, width);
-  else
-    for (int s = 0; s < rows; s++) F(add_product)(a + s, b, out + s, 1, depth, width);
+  for (int64_t j = 0; j < width;) {
+    int n = width - j >= NR * LANES ? NR : 1;
+#define RUN(s, rows, n) F(add_product)(a + (s), b + j, out[s] + j, rows, n, depth, width)
+    if (rows == SAMPLES) n == NR ? RUN(0, SAMPLES, NR) : RUN(0, SAMPLES, 1);
+    else
+      for (int s = 0; s < rows; s++) n == NR ? RUN(s, 1, NR) : RUN(s, 1, 1);
+#undef RUN
+    j += n * LANES;
+  }
 }
 
 typedef struct {
