@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.native import join as native
 from odt.kernels.opdef import Array, Attrs, Kernel, Options, Specs
 
 Places = tuple[tuple[slice, ...], ...]
@@ -54,7 +55,8 @@ def part_of_dy(k: int, attrs: Attrs, *, dy: Array, at: Places, **dxs: Array) -> 
 def grad_of_part(k: int, prepare: Any) -> Kernel:
     """Makes the kernel of the gradient of a concatenation by its k-th part."""
     run = partial(part_of_dy, k)
-    return Kernel(run, reads=("dy",), writes=(f"dxs{k}",), prepare=prepare)
+    compiled = native.back(k, prepare)
+    return Kernel(run, reads=("dy",), writes=(f"dxs{k}",), prepare=prepare, compiled=compiled)
 
 
 def cut(attrs: Attrs, *, x: Array, at: Places, **ys: Array) -> None:

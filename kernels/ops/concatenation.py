@@ -11,6 +11,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.split_concat import grad_of_part, join, numbered, place, places
 from odt.kernels.geometry.axes import later_axis, moved_axis
+from odt.kernels.native import join as native
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
@@ -49,7 +50,9 @@ OP = OpDef(
     "CONCATENATION",
     inputs=("xs*",),
     infer=infer,
-    forward=Kernel(join, reads=("xs*",), writes=("y",), prepare=prepare),
+    forward=Kernel(
+        join, reads=("xs*",), writes=("y",), prepare=prepare, compiled=native.of(prepare)
+    ),
     grads={"xs*": partial(grad_of_part, prepare=prepare)},
     attrs=attrs,
     mixes_samples=mixes_samples,
