@@ -36,7 +36,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         *("-O1", "-g", "-shared", "-fPIC", "-fsanitize=address,undefined"),
         *("-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"),
         *module["sources"],
-        *module["extra-link-args"],
+        *(a for a in module["extra-link-args"] if a != "-s"),  # reports name functions
     )
     name = ["gcc", "-print-file-name=libasan.so"]
     return {
