@@ -27,7 +27,7 @@ INFO = OpInfo(
         Sample("samples", joined((2, 3), (1, 3)), {"axis": 0}, mixes=True),
         Sample("nothing among them", joined((2, 3), (2, 0)), {"axis": 1}),
         Sample("more than ten", joined(*[(2, 1)] * 12), {"axis": 1}),
-        Sample("integers", {"xs0": NUMBERS, "xs1": NUMBERS[:, :2]}, {"axis": 1}),
+        Sample("integers", {"xs0": NUMBERS, "xs1": NUMBERS[:, :2].copy()}, {"axis": 1}),
     ),
     large=Sample("large", joined((64, 64, 64), (64, 64, 32)), {"axis": 2}),
     refusals=(
