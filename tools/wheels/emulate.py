@@ -28,7 +28,11 @@ TRAJECTORIES = (
     *("golden", "golden_losses", "golden_updates", "golden_distillation", "torch_models"),
 )
 GOLDEN = tuple(f"tests/judges/test_{name}.py" for name in TRAJECTORIES)
-OPERATORS = ("tests/kernels/test_ops.py", "tests/kernels/test_compiled.py")
+OPERATORS = (
+    *("tests/kernels/test_compiled.py", "tests/kernels/test_ops.py"),
+    # It starts an emulated Python, which only the emulator can do.
+    "--deselect=tests/kernels/test_compiled.py::test_a_forked_process_shares_its_calls_too",
+)
 PYTHON_ONLY = (
     *("flatbuffers", "click", "tqdm", "threadpoolctl", "circle-schema", "tflite"),
     *("pytest", "pluggy", "iniconfig", "packaging", "pygments", "hypothesis==6.100.0"),
