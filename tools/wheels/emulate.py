@@ -28,10 +28,16 @@ TRAJECTORIES = (
     *("golden", "golden_losses", "golden_updates", "golden_distillation", "torch_models"),
 )
 GOLDEN = tuple(f"tests/judges/test_{name}.py" for name in TRAJECTORIES)
+# A test starts an emulated Python, which only the emulator can do; another compares with
+# /proc/cpuinfo, which is that of this machine.
+NOT_EMULATED = (
+    "a_forked_process_shares_its_calls_too",
+    "the_instruction_sets_are_those_that_the_system_names",
+)
+COMPILED = "tests/kernels/test_compiled.py"
 OPERATORS = (
-    *("tests/kernels/test_compiled.py", "tests/kernels/test_ops.py"),
-    # It starts an emulated Python, which only the emulator can do.
-    "--deselect=tests/kernels/test_compiled.py::test_a_forked_process_shares_its_calls_too",
+    *("tests/kernels/test_ops.py", COMPILED),
+    *(f"--deselect={COMPILED}::test_{name}" for name in NOT_EMULATED),
 )
 PYTHON_ONLY = (
     *("flatbuffers", "click", "tqdm", "threadpoolctl", "circle-schema", "tflite"),
