@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from odt.errors import OptionError
+from odt.kernels.option_text import parse_options
 from odt.kernels.row_index import SCHEDULES
 from odt.kernels.scheduledef import Schedule
 
@@ -18,15 +19,14 @@ def parse_schedule(text: str) -> Schedule:
     Raises:
         OptionError: if there is no such schedule or option, or a value is invalid.
     """
-    word, _, rest = text.strip().lower().replace("-", "_").partition(":")
+    word, options = parse_options(text)
     if word not in SCHEDULES:
         known = ", ".join(f"`{word}`" for word in SCHEDULES)
         raise OptionError("schedule", f"must be one of {known}", text)
     kind = importlib.import_module("odt.kernels.schedules").SCHEDULES[word]
     types = {f.name: f.type for f in fields(kind)}
     values: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        name, _, value = (word.strip() for word in part.partition("="))
+    for name, value in options:
         if name not in types:
             names = ", ".join(f"`{name}`" for name in types)
             raise OptionError("schedule", f"`{kind.word}` has {names}", name)

@@ -35,6 +35,13 @@ def test_text_is_parsed_and_printed(text: str) -> None:
     assert parse_schedule(text.replace("_", "-").upper()) == schedule
 
 
+def test_values_may_have_exponents() -> None:
+    schedule = parse_schedule("exponential:decay-rate=9E-1")
+    assert schedule == parse_schedule("exponential:decay_rate=0.9")
+    small = CosineDecay(alpha=1e-5)  # printed as 1e-05
+    assert parse_schedule(str(small)) == small
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -47,7 +47,15 @@ CORE = [
     "datasets",
 ]
 # Within kernels a folder or file imports only itself and those before it.
-KERNELS = ["row_index", "scheduledef", "schedules", "schedule_text", "opdef", "lossdef"]
+KERNELS = [
+    "row_index",
+    "option_text",
+    "scheduledef",
+    "schedules",
+    "schedule_text",
+    "opdef",
+    "lossdef",
+]
 KERNELS += ["metricdef", "geometry", "native", "families", "ops"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported

@@ -29,7 +29,9 @@ class Adaptive(Strategy):
 
     moments = ("m", "v")
 
-    def __init__(self, eta: float, beta_1: float, beta_2: float, tau: float) -> None:
+    def __init__(
+        self, eta: float = 0.01, beta_1: float = 0.9, beta_2: float = 0.99, tau: float = 1e-3
+    ) -> None:
         super().__init__()
         self.eta = check_number("eta", eta, 0)
         self.beta_1 = check_number("beta_1", beta_1, 0, below=1)

@@ -20,11 +20,6 @@ class FedAdam(Adaptive):
         tau: τ, the degree of adaptivity; larger values adapt less.
     """
 
-    def __init__(
-        self, eta: float = 0.01, beta_1: float = 0.9, beta_2: float = 0.99, tau: float = 1e-3
-    ) -> None:
-        super().__init__(eta, beta_1, beta_2, tau)
-
     def rate(self, round: int) -> float:
         """Learning rate of a round, corrected for moments that began at 0."""
         t = round + 1

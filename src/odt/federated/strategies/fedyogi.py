@@ -20,11 +20,6 @@ class FedYogi(Adaptive):
         tau: τ, the degree of adaptivity; larger values adapt less.
     """
 
-    def __init__(
-        self, eta: float = 0.01, beta_1: float = 0.9, beta_2: float = 0.99, tau: float = 1e-3
-    ) -> None:
-        super().__init__(eta, beta_1, beta_2, tau)
-
     def second_moment(self, v: Array, square: Array) -> Array:
         """Returns v − (1 − β₂) Δ² sign(v − Δ²)."""
         new: Array = v - (1 - self.beta_2) * square * np.sign(v - square)

@@ -12,6 +12,7 @@ from odt.federated.strategies.fedyogi import FedYogi
 from odt.federated.strategies.krum import Krum
 from odt.federated.strategies.strategy import Strategy
 from odt.federated.strategies.trimmed_mean import TrimmedMean
+from odt.kernels.option_text import parse_options
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "fedavg": FedAvg,
@@ -33,20 +34,18 @@ def parse_strategy(text: str) -> Strategy:
     Raises:
         OptionError: if there is no such strategy or option, or a value is invalid.
     """
-    word, _, rest = text.strip().lower().replace("-", "_").partition(":")
+    word, given = parse_options(text)
     if word not in STRATEGIES:
         known = ", ".join(f"`{name}`" for name in STRATEGIES)
         raise OptionError("strategy", f"must be one of {known}", text)
     kind = STRATEGIES[word]
     options = list(inspect.signature(kind).parameters)
     values: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        name, _, value = (item.strip() for item in part.partition("="))
+    for name, value in given:
         if name not in options:
             names = ", ".join(f"`{n}`" for n in options) or "no options"
             raise OptionError("strategy", f"`{word}` has {names}", name)
-        # A minus sign of an exponent is an underscore here.
-        values[name] = _number(name, value.replace("_", "-"))
+        values[name] = _number(name, value)
     return kind(**values)
 
 
