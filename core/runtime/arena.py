@@ -15,9 +15,14 @@ def make_arena(nbytes: int) -> Array:
 
 def aligned_copy(a: Array) -> Array:
     """Copies an array to memory that starts at a multiple of ALIGNMENT."""
-    copy = view(make_arena(aligned(a.nbytes)), 0, TensorSpec(a.shape, a.dtype))
+    copy = empty(TensorSpec(a.shape, a.dtype))
     np.copyto(copy, a)
     return copy
+
+
+def empty(spec: TensorSpec) -> Array:
+    """Allocates an array that starts at a multiple of ALIGNMENT."""
+    return view(make_arena(aligned(spec.nbytes)), 0, spec)
 
 
 def view(arena: Array, offset: int, spec: TensorSpec) -> Array:

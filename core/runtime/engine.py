@@ -7,8 +7,8 @@ import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
-from odt.core.runtime.accumulate import Totals
-from odt.core.runtime.arena import aligned_copy, make_arena
+from odt.core.runtime.arena import empty, make_arena
+from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.program import Deliver, Program
@@ -69,8 +69,9 @@ class Engine:
     Attributes:
         plan: plan of a whole micro-batch.
         memory: memory plan of the plan.
-        gradient_nbytes: bytes of the gradient sums; 0 if each weight is updated as soon as its
-            gradient is complete.
+        at_once: whether each weight is updated as soon as its gradient is complete. Otherwise each
+            worker sums the gradients of its micro-batches, without waiting for the others, and the
+            sums are added in the order of the workers: equal runs give equal bits.
     """
 
     def __init__(
@@ -105,13 +106,9 @@ class Engine:
         whole = schedule.micro_batch == schedule.batch and schedule.workers == 1
         self._update_number = self._before = 0  # of masks: step, and its samples before this batch
         self.at_once = whole and not keep_gradients
-        self.totals = Totals({} if self.at_once else self._make_totals(), schedule.workers)
         self._accumulated = False
-        self._workers = [_Worker(self, k, arena) for k, arena in enumerate(arenas)]
-
-    def _make_totals(self) -> dict[int, Array]:
-        tensors = [self.tensor(name) for name in self.plan.parameters]
-        return {i: aligned_copy(self.parameters.trained[i]) for i in tensors}
+        self._workers = [_Worker(self, arena) for arena in arenas]
+        self._summing = self._workers[:1]  # workers whose sums are not added yet, and the first
 
     def tensor(self, name: str) -> int:
         """Returns the tensor index of a parameter, by the name of its value."""
@@ -121,7 +118,8 @@ class Engine:
 
     @property
     def gradient_nbytes(self) -> int:
-        return sum(a.nbytes for a in self.totals.arrays.values())
+        """Bytes of the gradient sums of all workers."""
+        return sum(a.nbytes for worker in self._workers for a in worker.sums.values())
 
     def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
         """Binds the program for a micro-batch of a number of samples."""
@@ -166,6 +164,7 @@ class Engine:
         self._update_number = self.parameters.step + 1
         self._before *= kept
         loss = self._compute(samples, scales, fill, look, keep=kept)
+        self._add_sums()
         self._accumulated = True
         self._before += samples
         return loss
@@ -180,7 +179,7 @@ class Engine:
     @property
     def gradients(self) -> Mapping[int, Array]:
         """The accumulated gradients by tensor index; empty if there are none."""
-        return self.totals.arrays if self._accumulated else {}
+        return self._workers[0].sums if self._accumulated else {}
 
     def fill_masks(self, program: Program, first: int, count: int) -> None:
         """Fills the masks of dropout for samples [first, first + count) of the batch."""
@@ -199,8 +198,9 @@ class Engine:
     ) -> float:
         """Computes the loss of a batch, and sums its gradients or uses them immediately."""
         parts = self.schedule.parts(samples)
-        active = self._workers[: len(parts)]
-        self.totals.start(len(active), keep)
+        self._summing = active = self._workers[: len(parts)]
+        for worker in active:
+            worker.adds = keep and worker is active[0]  # which holds the sums of earlier batches
         self.team.run(
             [
                 _task(worker, part, scales, fill, look)
@@ -213,25 +213,56 @@ class Engine:
 
     def _update(self) -> None:
         """Updates each parameter on one of the workers."""
-        totals = self.totals.arrays
-        if self.parameters.optimizer:
-            self.parameters.optimizer.clipping.apply(totals.values())
+        optimizer = self.parameters.optimizer
+        if optimizer and optimizer.clipping != Clipping():
+            self._add_sums()
+            optimizer.clipping.apply(self._workers[0].sums.values())
+
+        def update(i: int, worker: _Worker) -> None:
+            self.parameters.update(i, self._sum(i), True, worker.scratch)
+
+        self._for_each_parameter(update)
+
+    def _add_sums(self) -> None:
+        """Adds the sums of all workers to those of the first."""
+        if len(self._summing) > 1:
+            self._for_each_parameter(lambda i, _: self._sum(i))
+            self._summing = self._workers[:1]
+
+    def _sum(self, i: int) -> Array:
+        """Returns the gradient of a parameter, in the first worker's memory."""
+        first, *others = (worker.sums[i] for worker in self._summing)
+        for other in others:
+            np.add(first, other, out=first)
+        return first
+
+    def _for_each_parameter(self, act: Callable[[int, "_Worker"], object]) -> None:
+        """Divides the parameters among the workers."""
         # the largest first, so that all workers finish at about the same time
-        trained = sorted(totals, key=lambda i: -totals[i].size)
-        count = len(self._workers)
-        self.team.run([_update_task(trained[k::count], w) for k, w in enumerate(self._workers)])
+        sums, count = self._workers[0].sums, len(self._workers)
+        trained = sorted(sums, key=lambda i: -sums[i].size)
+        self.team.run(
+            [_each(act, trained[k::count], worker) for k, worker in enumerate(self._workers)]
+        )
 
 
 class _Worker:
-    """An arena, and the programs bound to it."""
+    """An arena, and the programs bound to it.
 
-    def __init__(self, engine: Engine, number: int, arena: Array) -> None:
+    Attributes:
+        sums: tensor index → sum of the gradients of the worker's micro-batches; empty if each
+            weight is updated as soon as its gradient is complete.
+        adds: whether the next gradient is added to the sum, or begins a new one.
+    """
+
+    def __init__(self, engine: Engine, arena: Array) -> None:
         self.engine = engine
-        self.number = number
         self.arena = arena
         self.scratch = engine.parameters.scratch()
-        self.round = 0
+        self.adds = False
         self.losses: list[float] = []
+        specs = {} if engine.at_once else engine.plan.trained_specs
+        self.sums = {engine.tensor(name): empty(spec) for name, spec in specs.items()}
         self._programs: dict[int, Program] = {}
         for samples in engine.schedule.sizes:
             self.program(samples)
@@ -247,7 +278,11 @@ class _Worker:
         self.engine.parameters.update(self.engine.tensor(name), gradient, owned, self.scratch)
 
     def _add_up(self, name: str, gradient: Array, owned: bool) -> None:
-        self.engine.totals.add(self.engine.tensor(name), gradient, self.round, self.number)
+        total = self.sums[self.engine.tensor(name)]
+        if self.adds:
+            np.add(total, gradient, out=total)
+        else:
+            np.copyto(total, gradient)
 
 
 def _task(
@@ -267,7 +302,7 @@ def _task(
     def run() -> None:
         np.setbufsize(UFUNC_BUFFER)  # until run ends, like the error state
         worker.losses.clear()
-        for worker.round, (at, count) in enumerate(part):
+        for at, count in part:
             program = worker.program(count)
             begin(program, at, count)
             program.forward()
@@ -281,13 +316,16 @@ def _task(
                 look(program, at, count)
             if worker.engine.computation.backward:
                 program.backward()
+                worker.adds = True
 
-    return worker.engine.totals.guarded(run)
+    return run
 
 
-def _update_task(trained: Sequence[int], worker: _Worker) -> Callable[[], None]:
+def _each(
+    act: Callable[[int, _Worker], object], trained: Sequence[int], worker: _Worker
+) -> Callable[[], None]:
     def run() -> None:
         for i in trained:
-            worker.engine.parameters.update(i, worker.engine.totals.arrays[i], True, worker.scratch)
+            act(i, worker)
 
     return run

@@ -7,8 +7,7 @@ import numpy as np
 
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.planning.memory import aligned
-from odt.core.runtime.arena import aligned_copy, make_arena, view
+from odt.core.runtime.arena import aligned_copy, empty
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
@@ -258,6 +257,6 @@ def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
 
 
 def _zeros(spec: TensorSpec) -> Array:
-    zeros = view(make_arena(aligned(spec.nbytes)), 0, spec)
+    zeros = empty(spec)
     zeros.fill(0)
     return zeros

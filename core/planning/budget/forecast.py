@@ -34,7 +34,7 @@ class Forecast:
         memory: its memory plan.
         parameters: copies of the weights that train.
         slots: optimizer state.
-        gradients: sums of the gradients of micro-batches; 0 for immediate updates.
+        gradients: sums of the gradients of each worker's micro-batches; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files.
@@ -120,7 +120,7 @@ def forecast(
         memory,
         parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
         slots=sum(spec.nbytes for spec in slots) + (trained if info.ema else 0),
-        gradients=0 if at_once else wanted,
+        gradients=0 if at_once else schedule.workers * wanted,
         arena=schedule.workers * plans.arena_nbytes(computations, schedule),
         constants=_constants(runs),
         data=DATA_PAGES + schedule.workers * _read_at_once(runs),

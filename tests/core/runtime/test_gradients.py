@@ -1,4 +1,4 @@
-"""Gradients of micro-batches add up in one order, whichever worker is faster."""
+"""Each worker sums the gradients of its micro-batches; the sums are added in a fixed order."""
 
 import threading
 import time
@@ -6,47 +6,64 @@ import time
 import numpy as np
 import pytest
 from support.limits import FOREVER
+from support.tied_network import data, info, network
 
-from odt.core.runtime.accumulate import Totals
+from odt.core.runtime.program import Program
+from odt.core.training.trainer import Trainer
+from odt.kernels.opdef import Array
 
-LARGE, SMALL = np.float32(1e8), np.float32(1)  # what they add up to depends on their order
-
-
-def sums(delays: tuple[float, float]) -> float:
-    totals = Totals({7: np.empty(1, np.float32)}, 2)
-    totals.start(2)
-    gradients = ((LARGE, -LARGE), (SMALL, SMALL))
-
-    def work(worker: int) -> None:
-        for k, g in enumerate(gradients[worker]):
-            time.sleep(delays[worker])
-            totals.add(7, np.array([g]), k, worker)
-
-    threads = [threading.Thread(target=work, args=(w,)) for w in range(2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(FOREVER)
-        assert not t.is_alive(), "a worker waits for ever"
-    return float(totals.arrays[7][0])
+SAMPLES = 12
 
 
-def test_the_order_is_that_of_the_workers() -> None:
-    """((large + small) − large) + small, rounded each time."""
-    wanted = float(((LARGE + SMALL) - LARGE) + SMALL)
-    assert sums((0, 0.02)) == sums((0.02, 0)) == wanted
+def gradients(delayed: int) -> dict[int, Array]:
+    """The gradients of two batches; the worker that computes sample `delayed` is late."""
+
+    def wait(program: Program, at: int, count: int) -> None:
+        if at == delayed:
+            time.sleep(0.02)
+
+    with Trainer(network(), info(SAMPLES), micro_batch=2, workers=2) as trainer:
+        engine = trainer.runtime.engines[0]
+        for _ in range(2):
+            samples = data(SAMPLES)
+
+            def fill(program: Program, at: int, count: int, samples=samples) -> None:  # type: ignore[no-untyped-def]
+                samples.read(range(at, at + count), program.inputs, program.targets)
+
+            engine.accumulate(SAMPLES, [0.1], fill, wait)
+        return {i: a.copy() for i, a in engine.gradients.items()}
 
 
-def test_workers_do_not_wait_for_a_failed_worker() -> None:
-    totals = Totals({7: np.empty(1, np.float32)}, 2)
-    totals.start(2)
+def test_the_bits_do_not_depend_on_which_worker_is_late() -> None:
+    first, second = gradients(0), gradients(SAMPLES // 2)
+    assert first.keys() == second.keys()
+    assert all(a.tobytes() == second[i].tobytes() for i, a in first.items())
 
-    def fail() -> None:
-        raise ValueError("failed")
 
-    waiting = threading.Thread(target=totals.add, args=(7, np.ones(1, np.float32), 0, 1))
-    waiting.start()
-    with pytest.raises(ValueError, match="failed"):
-        totals.guarded(fail)()
-    waiting.join(FOREVER)
-    assert not waiting.is_alive()
+@pytest.mark.parametrize("options", [{"clip_norm": 0.01}, {}])
+def test_sums_of_two_workers_are_the_gradients_of_the_batch(options: dict[str, float]) -> None:
+    """Also of a short batch, which one worker computes, and before clipping."""
+    results = []
+    for split in ({"micro_batch": SAMPLES, "workers": 1}, {"micro_batch": 2, "workers": 2}):
+        with Trainer(network(), info(SAMPLES, **options), **split) as trainer:  # type: ignore[arg-type]
+            for samples in (SAMPLES, 2, SAMPLES):
+                trainer.step(data(SAMPLES), samples)
+            results.append({i: a.copy() for i, a in trainer.parameters.tensors.items()})
+    for i, a in results[0].items():
+        np.testing.assert_allclose(results[1][i], a, rtol=1e-4, atol=1e-5)
+
+
+def test_a_worker_does_not_wait_for_one_that_failed() -> None:
+    def fail(program: Program, at: int, count: int) -> None:
+        if at >= SAMPLES // 2:
+            raise ValueError("failed")
+
+    def step() -> None:
+        with pytest.raises(ValueError, match="failed"):
+            trainer.step(data(SAMPLES), SAMPLES, look=fail)
+
+    with Trainer(network(), info(SAMPLES), micro_batch=2, workers=2) as trainer:
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join(FOREVER)
+        assert not thread.is_alive()
