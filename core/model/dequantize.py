@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.reader import Model, Quantization
+from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
+from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
@@ -51,7 +52,7 @@ def dequantize_weights(model: Model) -> Dequantized:
     replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
     same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
 
-    def dequantize(i: int, into: int) -> int:
+    def as_real(i: int, into: int) -> int:
         if i not in replaced:
             values = _real(graph.tensors[i], _scales(model, i))
             values.flags.writeable = False
@@ -64,13 +65,13 @@ def dequantize_weights(model: Model) -> Dequantized:
         single = len(node.inputs) == len(node.outputs) == 1
         if node.op == "DEQUANTIZE" and single and _is_weight(graph, node.inputs[0], model):
             (i,), (y,) = node.inputs, node.outputs
-            first = dequantize(i, y)
+            first = as_real(i, y)
             if first != y:
                 same[y], tensors[y] = first, tensors[first]
             continue
         inputs = tuple(same.get(i, i) for i in node.inputs)
         if _is_hybrid(graph, node):
-            inputs = tuple(dequantize(i, i) if _is_weight(graph, i, model) else i for i in inputs)
+            inputs = tuple(as_real(i, i) if _is_weight(graph, i, model) else i for i in inputs)
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
     return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
@@ -109,7 +110,7 @@ def as_stored(
                 f"weights, but got {quantization.zero_point.tolist()[:4]}. "
                 "Give `float_weights=True`."
             )
-        shape = _along(quantization, a.ndim)
+        shape = quantization.along_axis(a.ndim)[0].shape
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
         scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
         values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8)
@@ -150,18 +151,8 @@ def _scales(model: Model, i: int) -> Quantization | None:
     return quantization
 
 
-def _along(quantization: Quantization, rank: int) -> tuple[int, ...]:
-    """Returns the shape in which the scales broadcast with the values."""
-    count = len(quantization.scale)
-    if count == 1:
-        return (1,) * rank
-    return tuple(count if k == quantization.axis else 1 for k in range(rank))
-
-
 def _real(tensor: Tensor, quantization: Quantization | None) -> Array:
     assert tensor.data is not None
     if quantization is None:
         return tensor.data.astype(FLOAT32)
-    shape = _along(quantization, tensor.data.ndim)
-    zero = quantization.zero_point.reshape(shape).astype(FLOAT32)
-    return (tensor.data.astype(FLOAT32) - zero) * quantization.scale.reshape(shape)
+    return dequantize(tensor.data, quantization)

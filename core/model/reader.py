@@ -22,6 +22,7 @@ from odt.core.model.topological_order import topological_order
 from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array, TensorSpec
 
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
@@ -33,21 +34,6 @@ DTYPES = {
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     )
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Quantization:
-    """Quantization of a tensor: integers q represent the real numbers scale · (q − zero_point).
-
-    Attributes:
-        scale: float32, one value, or one for each entry of the axis.
-        zero_point: int64, as many values as scale.
-        axis: axis of per-channel scales.
-    """
-
-    scale: Array
-    zero_point: Array
-    axis: int
 
 
 @dataclass(frozen=True, slots=True)

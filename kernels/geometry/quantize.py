@@ -1,0 +1,100 @@
+"""Affine quantization: integers q represent the real numbers scale · (q − zero point).
+
+Real numbers are quantized as q = clip(rint(x · (1 / scale)) + zero point, smallest, largest), where
+rint rounds half to even and all arithmetic is float32 (float64 for int32 and int64). NaN becomes
+the smallest integer.
+Source: TFLite's 8-bit quantization specification; the rounding is that of XNNPACK.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.opdef import Array
+
+Limits = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """Quantization of a tensor: integers q represent the real numbers scale · (q − zero_point).
+
+    Attributes:
+        scale: float32, one value, or one for each entry of the axis.
+        zero_point: int64, as many values as scale.
+        axis: axis of per-channel scales.
+    """
+
+    scale: Array
+    zero_point: Array
+    axis: int
+
+    def along_axis(self, rank: int) -> tuple[Array, Array]:
+        """Returns scales and zero points in a shape that broadcasts with a tensor of this rank."""
+        count = self.scale.size
+        shape = tuple(count if k == self.axis and count > 1 else 1 for k in range(rank))
+        return self.scale.reshape(shape), self.zero_point.reshape(shape)
+
+
+def limits(dtype: np.dtype[Any]) -> Limits:
+    """Returns the smallest and the largest integer of a dtype."""
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def round_to_steps(x: Array, scale: Array, zero_point: Array, limits: Limits, out: Array) -> None:
+    """Computes the quantized values of x as floats; allocates nothing that grows with x.
+
+    Args:
+        x: float32 or float64.
+        scale, zero_point: broadcast with x; `Quantization.along_axis` returns them.
+        limits: smallest and largest integer.
+        out: shape and dtype of x; may be x.
+    """
+    inverse = 1 / scale.astype(x.dtype)
+    zero = zero_point.astype(x.dtype)
+    np.multiply(x, inverse, out=out)
+    np.rint(out, out=out)
+    np.add(out, zero, out=out)
+    np.fmax(out, limits[0], out=out)
+    np.fmin(out, limits[1], out=out)
+
+
+def steps_to_real(q: Array, scale: Array, zero_point: Array, out: Array) -> None:
+    """Computes scale · (q − zero_point); allocates nothing that grows with q.
+
+    Args:
+        q: integers, also as floats.
+        scale, zero_point: broadcast with q.
+        out: float32 or float64, in the shape of q; may be q.
+    """
+    np.subtract(q, zero_point.astype(out.dtype), out=out, casting="unsafe")
+    np.multiply(out, scale.astype(out.dtype), out=out)
+
+
+def quantize(
+    x: Array, quantization: Quantization, dtype: np.dtype[Any], limit: Limits | None = None
+) -> Array:
+    """Returns the integers that represent real numbers best.
+
+    Args:
+        x: real numbers.
+        quantization: scales and zero points.
+        dtype: integer type of the result.
+        limit: smallest and largest integer; None for those of the type.
+    """
+    wide = np.float32 if dtype.itemsize <= 2 else np.float64
+    steps: Array = x.astype(wide)
+    lo, hi = limits(dtype) if limit is None else limit
+    if dtype.itemsize == 8:
+        hi = min(hi, 2**63 - 1024)  # the largest float64 that int64 holds
+    round_to_steps(steps, *quantization.along_axis(x.ndim), (lo, hi), steps)
+    return steps.astype(dtype)
+
+
+def dequantize(q: Array, quantization: Quantization) -> Array:
+    """Returns the real numbers that integers represent, in float32."""
+    real: Array = np.empty(q.shape, np.float32)
+    steps_to_real(q, *quantization.along_axis(q.ndim), real)
+    return real
