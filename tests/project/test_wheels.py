@@ -136,7 +136,7 @@ def code_and_places(source: str) -> tuple[str, list[tuple[int, int]]]:
     return ast.dump(tree), places
 
 
-@pytest.mark.parametrize("folder", ["core", "kernels"])
+@pytest.mark.parametrize("folder", ["core", "kernels", "cli"])
 def test_without_docstrings_modules_have_the_same_code_at_the_same_lines(folder: str) -> None:
     for path in (ROOT / folder).rglob("*.py"):
         source = path.read_text(encoding="utf-8")

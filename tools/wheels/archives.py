@@ -27,13 +27,19 @@ def wheel_text(tags: Sequence[str], is_pure: bool) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def write_wheel(files: Mapping[str, bytes], tags: Sequence[str], folder: Path) -> Path:
+def write_wheel(
+    files: Mapping[str, bytes],
+    tags: Sequence[str],
+    folder: Path,
+    archive: type[zipfile.ZipFile] = zipfile.ZipFile,
+) -> Path:
     """Writes a wheel; the same files give the same bytes.
 
     Args:
         files: by name, one of them *.dist-info/METADATA; RECORD and WHEEL are made here.
         tags: such as py3-none-any.
         folder: where to.
+        archive: class that compresses the files.
     """
     info = next(n for n in files if n.endswith(".dist-info/METADATA")).partition("/")[0]
     is_pure = not any(name.endswith(LIBRARIES) for name in files)
@@ -48,7 +54,7 @@ def write_wheel(files: Mapping[str, bytes], tags: Sequence[str], folder: Path) -
     python, abi, _ = tags[0].split("-")
     platforms = ".".join(tag.split("-")[2] for tag in tags)
     path = folder / f"{info.removesuffix('.dist-info')}-{python}-{abi}-{platforms}.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
+    with archive(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for line in record.getvalue().splitlines():
             name = line.partition(",")[0]
             entry = zipfile.ZipInfo(name, TIME)

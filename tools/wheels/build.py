@@ -2,9 +2,9 @@
 
 The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
 Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
-wheel that setuptools makes without kernels; the internal packages are without docstrings there, so
-that a wheel fits into 1 MB. The same sources and versions of zig and setuptools give the same
-bytes, in whatever folder.
+wheel that setuptools makes without kernels; the internal packages are without docstrings there, and
+zopfli compresses the files, so that a wheel fits into 1 MB. The same sources and versions of zig,
+zopfli and setuptools give the same bytes, in whatever folder.
 """
 
 import re
@@ -13,10 +13,15 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import zopfli
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 
@@ -28,11 +33,29 @@ from wheels.source_code import without_docstrings
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
-INTERNAL = ("odt/core/", "odt/kernels/")
+# Their docstrings are for readers of the sources; those of cli/commands are the help.
+INTERNAL = ("odt/core/", "odt/kernels/", "odt/cli/options/", "odt/cli/output/", "odt/cli/runs/")
 MOST_BYTES = 10**6  # of a wheel
 # Beside those of pyproject.toml. Without a sanitizer, since zig adds one of its own accord.
 OPTIONS = ("-shared", "-fPIC", "-s", "-fno-sanitize=undefined", "-Wno-pass-failed")
 QUIET = ("-Wno-unused-command-line-argument", "-Wl,--build-id=none")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A wheel that was built.
+
+    Attributes:
+        wheel: path.
+        library: bytes of its library.
+        needs: what the library needs, in words.
+        wrong: what the inspection of the library found to be wrong.
+    """
+
+    wheel: Path
+    library: int
+    needs: str
+    wrong: Sequence[str]
 
 
 def settings() -> Any:
@@ -79,6 +102,20 @@ def compiled(platform: Platform, folder: Path) -> Path:
     return path
 
 
+def built(tag: str, files: Mapping[str, bytes], folder: Path, out: Path) -> Built:
+    """Builds and inspects the wheel of a platform, or the one without kernels for `any`."""
+    if tag == "any":
+        wheel = write_wheel(files, ["py3-none-any"], out, zopfli.ZipFile)
+        return Built(wheel, 0, "NumPy kernels only", ())
+    platform = next(p for p in PLATFORMS if p.tag == tag)
+    library = compiled(platform, folder)
+    data = library.read_bytes()
+    members = {**files, f"{PLACE}/{platform.library}": data}
+    wheel = write_wheel(members, platform.wheel_tags, out, zopfli.ZipFile)
+    needs, wrong = inspect_library(library, platform)
+    return Built(wheel, len(data), needs, wrong)
+
+
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
     """Runs a command, which prints only if it fails."""
     done = subprocess.run(
@@ -100,26 +137,19 @@ def main(out: Path, only: tuple[str, ...]) -> None:
     if unknown:
         raise click.ClickException(f"--only: must be of {', '.join(tags)}, but got {unknown[0]}")
     out.mkdir(parents=True, exist_ok=True)
-    rows: list[tuple[Path, int, str]] = []
-    faults: list[str] = []
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, ProcessPoolExecutor() as pool:
         folder = Path(name)
         files = files_without_kernels(folder)
-        if not only or "any" in only:
-            rows.append((write_wheel(files, ["py3-none-any"], out), 0, "NumPy kernels only"))
-        for platform in (p for p in PLATFORMS if not only or p.tag in only):
-            library = compiled(platform, folder)
-            data = library.read_bytes()
-            members = {**files, f"{PLACE}/{platform.library}": data}
-            wheel = write_wheel(members, platform.wheel_tags, out)
-            needs, wrong = inspect_library(library, platform)
-            rows.append((wheel, len(data), needs))
-            faults += [f"{wheel.name}: {what}" for what in wrong]
-    for wheel, size, needs in rows:
-        click.echo(f"{wheel.stat().st_size:>8,} {size:>8,}  {wheel.name}: {needs}")
-        if wheel.stat().st_size > MOST_BYTES:
-            faults.append(f"{wheel.name}: must be at most {MOST_BYTES:,} bytes")
-    run(sys.executable, "-m", "twine", "check", "--strict", *(wheel for wheel, _, _ in rows))
+        build = partial(built, files=files, folder=folder, out=out)
+        wheels = list(pool.map(build, only or tags))
+    faults: list[str] = []
+    for made in wheels:
+        size = made.wheel.stat().st_size
+        click.echo(f"{size:>8,} {made.library:>8,}  {made.wheel.name}: {made.needs}")
+        faults += [f"{made.wheel.name}: {what}" for what in made.wrong]
+        if size > MOST_BYTES:
+            faults.append(f"{made.wheel.name}: must be at most {MOST_BYTES:,} bytes")
+    run(sys.executable, "-m", "twine", "check", "--strict", *(made.wheel for made in wheels))
     if faults:
         raise click.ClickException("\n".join(faults))
 
