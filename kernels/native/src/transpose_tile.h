@@ -5,19 +5,6 @@
 /* Lanes of the vectors a and b (lines i and i + h of a block) in the new lines i and i + h. */
 #define UPPER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
 #define LOWER(l, h) ((l) & (h) ? LANES + (l) : (l) + (h))
-#define FOUR(m, l, h) m(l, h), m(l + 1, h), m(l + 2, h), m(l + 3, h)
-#if LANES == 16
-#define EVERY(m, h) FOUR(m, 0, h), FOUR(m, 4, h), FOUR(m, 8, h), FOUR(m, 12, h)
-#elif LANES == 8
-#define EVERY(m, h) FOUR(m, 0, h), FOUR(m, 4, h)
-#else
-#define EVERY(m, h) FOUR(m, 0, h)
-#endif
-#ifdef __clang__
-#define SHUFFLE(a, b, m, h) __builtin_shufflevector(a, b, EVERY(m, h))
-#else
-#define SHUFFLE(a, b, m, h) __builtin_shuffle(a, b, (F(bits)){EVERY(m, h)})
-#endif
 #define EXCHANGE(h)                                                          \
   _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (h))) { \
     F(bits) a = v[i], b = v[i + (h)];                                        \
@@ -45,7 +32,4 @@ INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, in
 
 #undef UPPER
 #undef LOWER
-#undef FOUR
-#undef EVERY
-#undef SHUFFLE
 #undef EXCHANGE

@@ -22,22 +22,35 @@ INLINE F(vec) F(relu_masked)(F(vec) v, F(vec) a, float lo, float hi) {
   return F(masked)((a > F(broadcast)(lo)) & (a < F(broadcast)(hi)), v);
 }
 
-/* The sum of a vector's elements, computed pairwise. */
-INLINE float F(reduce_add)(F(vec) v) {
-#ifdef __clang__
-  float sum = 0;
-  for (int l = 0; l < LANES; l++) sum += v[l];
-  return sum;
+/* SHUFFLE(a, b, m, h): lane l is lane m(l, h) of a and b side by side. The lanes are literals,
+   since gcc builds computed ones lane by lane. */
+#undef EVERY
+#undef SHUFFLE
+#define FOUR(m, l, h) m(l, h), m(l + 1, h), m(l + 2, h), m(l + 3, h)
+#if LANES == 16
+#define EVERY(m, h) FOUR(m, 0, h), FOUR(m, 4, h), FOUR(m, 8, h), FOUR(m, 12, h)
+#elif LANES == 8
+#define EVERY(m, h) FOUR(m, 0, h), FOUR(m, 4, h)
 #else
-#pragma GCC unroll 4
-  for (int half = LANES / 2; half; half /= 2) {
-    F(bits) other;
-#pragma GCC unroll 16
-    for (int l = 0; l < LANES; l++) other[l] = l ^ half;
-    v += __builtin_shuffle(v, other);
-  }
-  return v[0];
+#define EVERY(m, h) FOUR(m, 0, h)
 #endif
+#ifdef __clang__
+#define SHUFFLE(a, b, m, h) __builtin_shufflevector(a, b, EVERY(m, h))
+#else
+#define SHUFFLE(a, b, m, h) __builtin_shuffle(a, b, (F(bits)){EVERY(m, h)})
+#endif
+
+/* The sum of a vector's elements, computed pairwise. */
+#define OTHER_LANE(l, h) ((l) ^ (h))
+INLINE float F(reduce_add)(F(vec) v) {
+#if LANES >= 16
+  v += SHUFFLE(v, v, OTHER_LANE, 8);
+#endif
+#if LANES >= 8
+  v += SHUFFLE(v, v, OTHER_LANE, 4);
+#endif
+  v += SHUFFLE(v, v, OTHER_LANE, 2);
+  return v[0] + v[1];
 }
 
 /* Returns the first element of vector j of a row. The last vector ends with the row and may overlap
