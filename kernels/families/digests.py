@@ -15,6 +15,15 @@ BOOL, BYTE = np.dtype(bool), np.dtype(np.uint8)
 TILE = 16384  # elements packed or unpacked at a time, because NumPy allocates memory for them
 
 
+def unpack_bits(bits: Array, dy: Array, dx: Array) -> None:
+    """Computes dx = dy where the bit of an element is set, else 0; a byte holds eight elements."""
+    dy_flat, dx_flat = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
+    for at in range(0, dy_flat.size, TILE):
+        part = dy_flat[at : at + TILE]
+        passed = np.unpackbits(bits[at // 8 : (at + TILE) // 8], count=part.size)
+        np.multiply(part, passed.view(BOOL), out=dx_flat[at : at + TILE])
+
+
 def clamp_bits(lo: float, hi: float) -> Digest:
     """Makes the digest of a clamp: one bit per element, lo < y < hi; dx = dy if set, else 0."""
 
@@ -30,11 +39,7 @@ def clamp_bits(lo: float, hi: float) -> Digest:
             digest[at // 8 : at // 8 + bits.size] = bits
 
     def back(attrs: None, *, dy: Array, digest: Array, dx: Array) -> None:
-        dy_flat, dx_flat = dy.reshape(-1, copy=False), dx.reshape(-1, copy=False)
-        for at in range(0, dy_flat.size, TILE):
-            part = dy_flat[at : at + TILE]
-            bits = np.unpackbits(digest[at // 8 : (at + TILE) // 8], count=part.size)
-            np.multiply(part, bits.view(BOOL), out=dx_flat[at : at + TILE])
+        unpack_bits(digest, dy, dx)
 
     def bits_of(attrs: Attrs, s: Specs) -> TensorSpec:
         return TensorSpec((-(-s["y"].size // 8),), BYTE)

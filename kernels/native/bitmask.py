@@ -1,4 +1,4 @@
-"""Compiled bitmasks of clamps: one bit per element, set where the gradient passes."""
+"""Compiled fake quantization, and bitmasks: one bit per element, set where the gradient passes."""
 
 from collections.abc import Callable
 
@@ -25,3 +25,18 @@ def _apply(attrs: Attrs, *, dy: Array, digest: Array, dx: Array) -> Callable[[],
 
 
 APPLY = Compiled(_apply, fits)
+
+
+def _pass(attrs: Attrs, *, dy: Array, mask: Array, dx: Array) -> Callable[[], None]:
+    return bind("apply_bitmask", dy, mask, dx, dx.size)
+
+
+PASS = Compiled(_pass, lambda attrs, s: s["x"].dtype == FLOAT)
+
+
+def _fake_quant(attrs: Attrs, *, x: Array, y: Array, mask: Array) -> Callable[[], None]:
+    lo, hi, scale = float(attrs.lo), float(attrs.hi), attrs.scale
+    return bind("fake_quant", x, y, mask, x.size, 1 / scale, scale, lo, hi)
+
+
+FAKE_QUANT = Compiled(_fake_quant, lambda attrs, s: s["x"].dtype == FLOAT)

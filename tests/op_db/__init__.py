@@ -97,6 +97,7 @@ class OpInfo:
         draw: how to draw an input: avoids kinks, poles and ties.
         draws: the same for single inputs, by name.
         loose: the factor by which float32 may be worse than a sum of a few terms.
+        straight_through: the function whose derivative the gradients are; None for the reference.
     """
 
     name: str
@@ -108,6 +109,7 @@ class OpInfo:
     draw: Draw = away_from_zero
     draws: Mapping[str, Draw] = field(default_factory=dict)
     loose: float = 1.0
+    straight_through: Reference | None = None
 
 
 def _collect() -> dict[str, OpInfo]:

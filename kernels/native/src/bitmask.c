@@ -1,4 +1,4 @@
-/* Bitmasks of clamps: one bit per element, set where the gradient passes. */
+/* Fake quantization, and bitmasks of clamps: one bit per element, set where the gradient passes. */
 
 #include "abi.h"
 

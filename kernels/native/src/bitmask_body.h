@@ -6,6 +6,19 @@ typedef int32_t F(eight) __attribute__((vector_size(32), aligned(4), may_alias))
 
 static const F(eight) F(bit_of_lane) = {128, 64, 32, 16, 8, 4, 2, 1};
 
+/* The byte of eight elements from a vector with all bits of an element set, or none. */
+static inline uint8_t F(byte_of)(F(eight) bits) {
+  bits &= F(bit_of_lane);
+#ifdef __clang__
+  for (int k = 1; k < 8; k++) bits[0] |= bits[k];
+#else
+  bits |= __builtin_shuffle(bits, (F(eight)){4, 5, 6, 7, 0, 1, 2, 3});
+  bits |= __builtin_shuffle(bits, (F(eight)){2, 3, 0, 1, 6, 7, 4, 5});
+  bits |= __builtin_shuffle(bits, (F(eight)){1, 0, 3, 2, 5, 4, 7, 6});
+#endif
+  return (uint8_t)bits[0];
+}
+
 /* Sets an element's bit where lo < y < hi. */
 void F(pack_bitmask)(const float *y, uint8_t *mask, int64_t n, float lo, float hi) {
   for (int64_t i = 0; i < n; i += 8, mask++) {
@@ -15,15 +28,7 @@ void F(pack_bitmask)(const float *y, uint8_t *mask, int64_t n, float lo, float h
       return;
     }
     F(floats) v = *(const F(floats) *)(y + i);
-    F(eight) bits = (v > lo) & (v < hi) & F(bit_of_lane);
-#ifdef __clang__
-    for (int k = 1; k < 8; k++) bits[0] |= bits[k];
-#else
-    bits |= __builtin_shuffle(bits, (F(eight)){4, 5, 6, 7, 0, 1, 2, 3});
-    bits |= __builtin_shuffle(bits, (F(eight)){2, 3, 0, 1, 6, 7, 4, 5});
-    bits |= __builtin_shuffle(bits, (F(eight)){1, 0, 3, 2, 5, 4, 7, 6});
-#endif
-    *mask = (uint8_t)bits[0];
+    *mask = F(byte_of)((v > lo) & (v < hi));
   }
 }
 
@@ -38,3 +43,32 @@ void F(apply_bitmask)(const float *dy, const uint8_t *mask, float *dx, int64_t n
     *(F(eight) *)(dx + i) = set & *(const F(eight) *)(dy + i);
   }
 }
+
+/* Adding and subtracting 1.5 · 2²³ rounds a float of at most 2²² to an integer, halves to even. */
+#define ROUND(v) (((v) + 12582912.0f) - 12582912.0f)
+
+/* y = scale · round(x · inverse limited to lo and hi); sets an element's bit where lo ≤ x · inverse
+   ≤ hi. NaN stays NaN. y may be x. */
+void F(fake_quant)(const float *x, float *y, uint8_t *mask, int64_t n, float inverse, float scale,
+                   float lo, float hi) {
+  for (int64_t i = 0; i < n; i += 8, mask++) {
+    if (n - i < 8) {
+      *mask = 0;
+      for (int64_t k = i; k < n; k++) {
+        float v = x[k] * inverse;
+        *mask |= (v >= lo && v <= hi) << (7 - (k - i));
+        v = v < lo ? lo : v > hi ? hi : v;
+        y[k] = scale * ROUND(v);
+      }
+      return;
+    }
+    F(floats) v = *(const F(floats) *)(x + i) * inverse, zero = {0};
+    F(eight) below = v<lo, above = v> hi;
+    *mask = F(byte_of)((v >= lo) & (v <= hi));
+    v = (F(floats))((below & (F(eight))(zero + lo)) | (above & (F(eight))(zero + hi)) |
+                    (~(below | above) & (F(eight))v));
+    *(F(floats) *)(y + i) = scale * ROUND(v);
+  }
+}
+
+#undef ROUND

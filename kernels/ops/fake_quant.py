@@ -1,0 +1,115 @@
+"""FAKE_QUANT: y = s · min(max(round(x / s), lo), hi), the nearest number that an integer can store.
+
+s is the scale, lo and hi are the integers' limits minus their zero point, and halves are rounded to
+even.
+
+mask (⌈n / 8⌉,), for backward: one bit for each of n elements, set where lo ≤ x / s ≤ hi
+
+dx = dy where the bit is set, else 0: the straight-through estimator of Bengio et al., *Estimating
+or Propagating Gradients Through Stochastic Neurons* (2013). Source of the range and its limits:
+TFLite's reference kernel.
+"""
+
+import math
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.families.digests import unpack_bits
+from odt.kernels.families.elementwise import BOOL, IN_PLACE, IN_PLACE_BACK, float_like_x
+from odt.kernels.geometry.axes import same
+from odt.kernels.native import bitmask
+from odt.kernels.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
+
+MOST_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FakeQuantAttrs:
+    """The numbers that can be represented: scale · k for all integers k from lo to hi."""
+
+    scale: float
+    lo: int
+    hi: int
+
+
+def attrs(options: Options, statics: object) -> FakeQuantAttrs:
+    """Reads scale, lo and hi, or computes them from the schema's min, max and number of bits."""
+    if "scale" in options:
+        return FakeQuantAttrs(*(options[n] for n in ("scale", "lo", "hi")))
+    bits, least, most = (options[n] for n in ("num_bits", "min", "max"))
+    if not 2 <= bits <= MOST_BITS or not (least <= 0 <= most and least < most < math.inf):
+        raise ShapeError(
+            f"num_bits must be 2 to {MOST_BITS}, and the range must contain 0, "
+            f"but got {bits} bits for {least} to {most}"
+        )
+    first, last = int(bool(options["narrow_range"])), 2**bits - 1
+    scale = float(np.float32(most - least) / np.float32(last - first))
+    zero_point = min(max(math.floor(first - least / scale + 0.5), first), last)
+    return FakeQuantAttrs(scale, first - zero_point, last - zero_point)
+
+
+def mask_bits(attrs: Attrs, s: Specs) -> Specs:
+    return {"mask": TensorSpec((-(-s["y"].size // 8),), np.dtype(np.uint8))}
+
+
+def workspace(attrs: Attrs, s: Specs) -> Specs:
+    inside = TensorSpec((min(TILE, s["x"].size),), BOOL)
+    return {"part": TensorSpec(inside.shape, s["x"].dtype), "inside": inside, "below": inside}
+
+
+def forward(
+    attrs: FakeQuantAttrs,
+    *,
+    x: Array,
+    y: Array,
+    mask: Array,
+    part: Array,
+    inside: Array,
+    below: Array,
+) -> None:
+    x_flat, y_flat, inverse = x.reshape(-1, copy=False), y.reshape(-1, copy=False), 1 / attrs.scale
+    for at in range(0, x_flat.size, TILE):
+        here = x_flat[at : at + TILE]
+        steps, lower, upper = part[: here.size], inside[: here.size], below[: here.size]
+        np.multiply(here, inverse, out=steps)
+        np.greater_equal(steps, attrs.lo, out=lower)
+        np.less_equal(steps, attrs.hi, out=upper)
+        np.logical_and(lower, upper, out=lower)
+        bits = np.packbits(lower)
+        mask[at // 8 : at // 8 + bits.size] = bits
+        np.clip(steps, attrs.lo, attrs.hi, out=steps)
+        np.rint(steps, out=steps)
+        np.multiply(steps, attrs.scale, out=y_flat[at : at + TILE])
+
+
+def grad_x(attrs: FakeQuantAttrs, *, dy: Array, mask: Array, dx: Array) -> None:
+    unpack_bits(mask, dy, dx)
+
+
+OP = OpDef(
+    "FAKE_QUANT",
+    inputs=("x",),
+    infer=float_like_x,
+    forward=Kernel(
+        forward,
+        reads=("x",),
+        writes=("y", "mask"),
+        workspace=workspace,
+        may_alias=IN_PLACE,
+        compiled=bitmask.FAKE_QUANT,
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "mask"),
+            writes=("dx",),
+            may_alias=IN_PLACE_BACK,
+            compiled=bitmask.PASS,
+        )
+    },
+    aux=mask_bits,
+    attrs=attrs,
+    permute=same,
+)
