@@ -34,17 +34,22 @@ def fits(attrs: LstmAttrs, s: Specs) -> bool:
         and "wp" not in s
         and s["cells"].dtype == FLOAT
         and s["cells"].size > 0
-        and s["cells"].shape[-1] <= limit("MAX_LSTM_UNITS")
     )
+
+
+def scratch(packed: int, columns: int, blocks: int, samples: int) -> Specs:
+    """Returns the workspace for packed rows of weights and each part's blocks of LSTM_ROWS rows."""
+    rows = packed + blocks * limit("LSTM_ROWS") * min(limit("LSTM_PARTS"), samples)
+    return {"scratch": TensorSpec((rows * (columns + limit("MAX_LANES")),), FLOAT)}
+
+
+def samples_of(attrs: LstmAttrs, cells: TensorSpec) -> int:
+    return cells.shape[1 if attrs.time_axis == 0 else 0]
 
 
 def forward_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
     units, depth = s["wf"].shape
-    return {
-        "scratch": TensorSpec(
-            ((depth + units + 1) * (len(GATES) * units + limit("MAX_LANES")),), FLOAT
-        )
-    }
+    return scratch(depth + units + 1, len(GATES) * units, 1, samples_of(attrs, s["cells"]))
 
 
 def forward(
@@ -64,7 +69,7 @@ def forward(
 
 def back_workspace(attrs: LstmAttrs, s: Specs) -> Specs:
     units = s["cells"].shape[-1]
-    return {"scratch": TensorSpec((len(GATES) * units * (units + limit("MAX_LANES")),), FLOAT)}
+    return scratch(len(GATES) * units, units, 2, samples_of(attrs, s["cells"]))
 
 
 def backward(

@@ -18,7 +18,8 @@
 #define MAX_RANK 6       /* axes of an elementwise kernel */
 #define MAX_INPUTS 3     /* inputs of an elementwise kernel */
 #define MAX_OUTER_AXES 4 /* axes around the matrices of a transpose */
-#define MAX_LSTM_UNITS 1024
+#define LSTM_ROWS 64     /* samples × steps that an LSTM computes at once */
+#define LSTM_PARTS 4     /* parts of a call that have scratch for these rows */
 
 /* Windows of images, and the offsets of their results. Result (n, r, c) reads the input rows
    start_h + r·stride_h + row_taps[a] and the columns start_w + c·stride_w + col_taps[b]; positions

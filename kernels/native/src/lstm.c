@@ -5,8 +5,7 @@
 #include "loops.h"
 #include "team.h"
 
-#define GATES 4   /* forget, cell, output, input, side by side */
-#define SAMPLES 4 /* samples computed together */
+#define GATES 4 /* forget, cell, output, input, side by side */
 
 #define BODY "lstm_body.h"
 #include "each_isa.h"

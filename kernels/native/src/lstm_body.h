@@ -1,67 +1,81 @@
 /* One instruction set's version of lstm.c; the compiler makes the vectors. */
 
 #include "exponential.h"
-#include "vectors.h"
+#include "transpose_tile.h"
 
 #include "tile.h"
 
-INLINE int64_t F(round_up)(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+#define HALF (MR / 2) /* rows of a low tile; blocks have whole low tiles */
 
-/* out[s] += a[s] b for rows s and n vectors of columns; b has rows of `width`. */
-INLINE void F(add_product)(const float *const *a, const float *b, float *out, int rows, int n,
+INLINE int64_t F(round_up)(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* out[r] += x[r] b for m rows and n vectors of columns. */
+INLINE void F(add_product)(const float *const *x, const float *b, float *out, int m, int n,
                            int64_t depth, int64_t width) {
   F(tile) sums;
-  int64_t at[MAX_MR];
-  for (int j = 0; j < MAX_MR; j++) at[j] = j * LANES;
-  F(tile_load)(sums, out, GATES * MAX_LSTM_UNITS, at, rows, n);
-  F(tile_add_products)(sums, a, depth, b, width, at, rows, n);
-  F(tile_store)(sums, out, GATES * MAX_LSTM_UNITS, at, rows, n);
+  int64_t at[MAX_MR], to[MAX_MR];
+  for (int j = 0; j < n; j++) at[j] = j * depth * LANES, to[j] = j * LANES;
+  F(tile_load)(sums, out, width, to, m, n);
+  F(tile_add_products)(sums, x, depth, b, LANES, at, m, n);
+  F(tile_store)(sums, out, width, to, m, n);
 }
 
-/* out[s] += a[s] b for rows s; b (depth, width) with width in whole vectors, and so is out. */
-static __attribute__((noinline)) void F(gate_product)(const float *const *a, const float *b,
-                                                      float (*out)[GATES * MAX_LSTM_UNITS],
-                                                      int rows, int64_t depth, int64_t width) {
-  for (int64_t j = 0; j < width;) {
-    int n = width - j >= NR * LANES ? NR : 1;
-#define RUN(s, rows, n) F(add_product)(a + (s), b + j, out[s] + j, rows, n, depth, width)
-    if (rows == SAMPLES) n == NR ? RUN(0, SAMPLES, NR) : RUN(0, SAMPLES, 1);
-    else
-      for (int s = 0; s < rows; s++) n == NR ? RUN(s, 1, NR) : RUN(s, 1, 1);
+/* out[r] += x[r] b for whole low tiles of rows. b is packed as (vector, depth, LANES), so that its
+   vectors are read once for all rows; out has rows of `width`, in whole vectors. */
+static __attribute__((noinline)) void F(gate_product)(const float *const *x, const float *b,
+                                                      float *out, int64_t rows, int64_t depth,
+                                                      int64_t width) {
+  for (int64_t j = 0, n; j < width; j += n * LANES) {
+    n = width - j >= NR * LANES ? NR : 1;
+    for (int64_t r = 0; r < rows;) {
+      int tall = rows - r >= MR;
+#define RUN(m, n) F(add_product)(x + r, b + j * depth, out + r * width + j, m, n, depth, width)
+      if (tall) n == NR ? RUN(MR, NR) : RUN(MR, 1);
+      else n == NR ? RUN(HALF, NR) : RUN(HALF, 1);
 #undef RUN
-    j += n * LANES;
+      r += tall ? MR : HALF;
+    }
   }
 }
 
 typedef struct {
   const float *x, *w, *r, *bias, *dy;
-  float *y, *gates, *cells, *dz;
+  float *y, *gates, *cells, *dz, *work; /* of each part: LSTM_ROWS rows of whole vectors */
   const lstm_shape *at;
 } F(lstm_job);
 
+/* The row of a part's sample and step. Samples behind the last one stand for that one: their
+   results are not used. */
+#define ROW(s, t) ((n + ((s) < rows ? (s) : rows - 1)) * q->sample_stride + (t) * q->step_stride)
+
+/* One part: samples in blocks. The products with x are computed for several steps at once. */
 static void F(lstm_part)(void *job, int part, int parts) {
   const F(lstm_job) *c = job;
   const lstm_shape *q = c->at;
-  int64_t units = q->units, width = F(round_up)(GATES * units),
+  int64_t units = q->units, width = F(round_up)(GATES * units, LANES), rows,
           end = chunk_begin(q->samples, part + 1, parts);
-  float z[SAMPLES][GATES * MAX_LSTM_UNITS];
-  const float *from[SAMPLES];
-  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += SAMPLES) {
-    int rows = end - n < SAMPLES ? (int)(end - n) : SAMPLES;
+  float *work = c->work + part * LSTM_ROWS * width;
+  const float *from[LSTM_ROWS];
+  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += rows) {
+    rows = end - n < LSTM_ROWS ? end - n : LSTM_ROWS;
+    int64_t block = F(round_up)(rows, HALF), steps = LSTM_ROWS / block;
     for (int64_t t = 0; t < q->steps; t++) {
-#define ROW(s) ((n + (s)) * q->sample_stride + t * q->step_stride)
-      for (int s = 0; s < rows; s++) {
-        for (int64_t j = 0; j < width; j++) z[s][j] = c->bias[j];
-        from[s] = c->x + ROW(s) * q->depth;
+      float *z = work + t % steps * block * width;
+      if (t % steps == 0) {
+        int64_t all = (q->steps - t < steps ? q->steps - t : steps) * block;
+        for (int64_t i = 0; i < all; i++) {
+          for (int64_t j = 0; j < width; j++) z[i * width + j] = c->bias[j];
+          from[i] = c->x + ROW(i % block, t + i / block) * q->depth;
+        }
+        F(gate_product)(from, c->w, z, all, q->depth, width);
       }
-      F(gate_product)(from, c->w, z, rows, q->depth, width);
-      for (int s = 0; s < rows; s++) from[s] = c->y + (ROW(s) - q->step_stride) * units;
-      if (t) F(gate_product)(from, c->r, z, rows, units, width);
-      for (int s = 0; s < rows; s++) {
-        float *a = c->gates + ROW(s) * GATES * units, *cell = c->cells + ROW(s) * units;
-        float *h = c->y + ROW(s) * units;
+      for (int64_t s = 0; s < block && t; s++) from[s] = c->y + ROW(s, t - 1) * units;
+      if (t) F(gate_product)(from, c->r, z, block, units, width);
+      for (int64_t s = 0; s < rows; s++) {
+        float *a = c->gates + ROW(s, t) * GATES * units, *cell = c->cells + ROW(s, t) * units;
+        float *h = c->y + ROW(s, t) * units;
         const float *c_prev = t ? cell - q->step_stride * units : 0;
-        const float *zf = z[s], *zg = zf + units, *zo = zg + units, *zi = zo + units;
+        const float *zf = z + s * width, *zg = zf + units, *zo = zg + units, *zi = zo + units;
         IVDEP
         for (int64_t u = 0; u < units; u++) a[u] = F(logistic)(zf[u]);
         IVDEP
@@ -82,60 +96,75 @@ static void F(lstm_part)(void *job, int part, int parts) {
   }
 }
 
-/* Transposes the weights (units, depth) of all gates into one matrix (depth, width). */
-static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64_t depth,
-                          int64_t width) {
-  for (int64_t d = 0; d < depth; d++)
-    for (int64_t j = GATES * units; j < width; j++) to[d * width + j] = 0;
-  for (int k = 0; k < GATES; k++)
-    for (int64_t u = 0; u < units; u++)
-      for (int64_t d = 0; d < depth; d++) to[d * width + k * units + u] = w[k][u * depth + d];
+/* Packs the weights (units, depth) of all gates for gate_product; behind the last gate is 0. */
+static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64_t depth) {
+  int64_t columns = GATES * units;
+  for (int64_t first = 0; first < columns; first += LANES, to += depth * LANES) {
+    if (units % LANES == 0 && depth >= LANES) {
+      const int32_t *from = (const int32_t *)w[first / units] + first % units * depth;
+      for (int64_t j = 0; j * LANES < depth; j++) {
+        int64_t d = F(vector_start)(j, depth);
+        F(transpose_tile)(from + d, depth, (int32_t *)to + d * LANES, LANES, 0);
+      }
+      continue;
+    }
+    for (int64_t l = 0; l < LANES; l++) {
+      int64_t column = first + l < columns ? first + l : 0;
+      const float *from = w[column / units] + column % units * depth;
+      for (int64_t d = 0; d < depth; d++) to[d * LANES + l] = first + l < columns ? from[d] : 0;
+    }
+  }
 }
 
-/* scratch: (depth + units + 1) rows of all gates, rounded up to whole vectors. */
+static void F(run_lstm)(part_function f, F(lstm_job) * c, int64_t width, int64_t depth) {
+  int parts = parallel_parts(c->at->samples * c->at->steps * width * (depth + 64) / LANES);
+  int64_t most = (c->at->samples + HALF - 1) / HALF;
+  if (most > LSTM_PARTS) most = LSTM_PARTS;
+  parallel_for(f, c, parts < most ? parts : (int)most);
+}
+
+/* scratch: the packed weights and bias, then LSTM_ROWS rows of gates for each part. */
 void F(lstm)(const float *x, float *y, float *gates, float *cells, float *scratch, const float *wf,
              const float *wg, const float *wo, const float *wi, const float *rf, const float *rg,
              const float *ro, const float *ri, const float *bf, const float *bg, const float *bo,
              const float *bi, const lstm_shape *at) {
   const float *w[] = {wf, wg, wo, wi}, *r[] = {rf, rg, ro, ri}, *b[] = {bf, bg, bo, bi};
-  int64_t width = F(round_up)(GATES * at->units);
+  int64_t width = F(round_up)(GATES * at->units, LANES);
   float *recurrent = scratch + at->depth * width, *bias = recurrent + at->units * width;
-  F(pack_gates)(w, scratch, at->units, at->depth, width);
-  F(pack_gates)(r, recurrent, at->units, at->units, width);
-  F(pack_gates)(b, bias, at->units, 1, width);
-  F(lstm_job) c = {x, scratch, recurrent, bias, 0, y, gates, cells, 0, at};
-  int64_t work = at->samples * at->steps * width * (at->depth + at->units + 64) / LANES;
-  int parts = parallel_parts(work), max_parts = (int)((at->samples + SAMPLES - 1) / SAMPLES);
-  parallel_for(F(lstm_part), &c, parts < max_parts ? parts : max_parts);
+  F(pack_gates)(w, scratch, at->units, at->depth);
+  F(pack_gates)(r, recurrent, at->units, at->units);
+  F(pack_gates)(b, bias, at->units, 1);
+  F(lstm_job) c = {x, scratch, recurrent, bias, 0, y, gates, cells, 0, bias + width, at};
+  F(run_lstm)(F(lstm_part), &c, width, at->depth + at->units);
 }
 
 static void F(lstm_back_part)(void *job, int part, int parts) {
   const F(lstm_job) *c = job;
   const lstm_shape *q = c->at;
-  int64_t units = q->units, width = F(round_up)(units),
+  int64_t units = q->units, width = F(round_up)(units, LANES), rows,
           end = chunk_begin(q->samples, part + 1, parts);
-  float dh[SAMPLES][GATES * MAX_LSTM_UNITS], dc_next[SAMPLES][MAX_LSTM_UNITS];
-  const float *from[SAMPLES];
-  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += SAMPLES) {
-    int rows = end - n < SAMPLES ? (int)(end - n) : SAMPLES;
-    for (int s = 0; s < rows; s++)
-      for (int64_t u = 0; u < units; u++) dc_next[s][u] = 0;
+  float *dh = c->work + part * 2 * LSTM_ROWS * width, *dc_next = dh + LSTM_ROWS * width;
+  const float *from[LSTM_ROWS];
+  for (int64_t n = chunk_begin(q->samples, part, parts); n < end; n += rows) {
+    rows = end - n < LSTM_ROWS ? end - n : LSTM_ROWS;
+    int64_t block = F(round_up)(rows, HALF);
+    for (int64_t i = 0; i < block * width; i++) dc_next[i] = 0;
     for (int64_t t = q->steps - 1; t >= 0; t--) {
-      for (int s = 0; s < rows; s++) {
-        const float *dy = c->dy + ROW(s) * units;
-        for (int64_t u = 0; u < units; u++) dh[s][u] = dy[u];
-        for (int64_t u = units; u < width; u++) dh[s][u] = 0;
-        from[s] = c->dz + (ROW(s) + q->step_stride) * GATES * units;
+      for (int64_t s = 0; s < block; s++) {
+        const float *dy = c->dy + ROW(s, t) * units;
+        for (int64_t u = 0; u < width; u++) dh[s * width + u] = u < units ? dy[u] : 0;
+        from[s] = c->dz + ROW(s, t + 1) * GATES * units;
       }
-      if (t + 1 < q->steps) F(gate_product)(from, c->r, dh, rows, GATES * units, width);
-      for (int s = 0; s < rows; s++) {
-        const float *a = c->gates + ROW(s) * GATES * units, *cell = c->cells + ROW(s) * units;
+      if (t + 1 < q->steps) F(gate_product)(from, c->r, dh, block, GATES * units, width);
+      for (int64_t s = 0; s < rows; s++) {
+        const float *a = c->gates + ROW(s, t) * GATES * units, *cell = c->cells + ROW(s, t) * units;
         const float *c_prev = t ? cell - q->step_stride * units : 0;
-        float *d = c->dz + ROW(s) * GATES * units, *dc = dc_next[s];
+        float *d = c->dz + ROW(s, t) * GATES * units;
+        float *dc = dc_next + s * width, *dm = dh + s * width;
         IVDEP
         for (int64_t u = 0; u < units; u++) {
           float f = a[u], g = a[units + u], o = a[2 * units + u], i = a[3 * units + u];
-          float e = F(tanh)(cell[u]), m = dh[s][u], d_cell = dc[u] + m * o * (1 - e * e);
+          float e = F(tanh)(cell[u]), m = dm[u], d_cell = dc[u] + m * o * (1 - e * e);
           d[2 * units + u] = m * e * o * (1 - o);
           d_cell = fabsf(cell[u]) < q->clip ? d_cell : 0;
           d[u] = c_prev ? d_cell * c_prev[u] * f * (1 - f) : 0;
@@ -144,22 +173,25 @@ static void F(lstm_back_part)(void *job, int part, int parts) {
           dc[u] = d_cell * f;
         }
       }
-#undef ROW
     }
   }
 }
 
-/* dz may be gates. scratch: the rows of all gates, rounded up to whole vectors. */
+/* dz may be gates. scratch: the packed weights, then 2 · LSTM_ROWS rows of units for each part. */
 void F(lstm_back)(const float *dy, const float *gates, const float *cells, float *dz,
                   float *scratch, const float *rf, const float *rg, const float *ro,
                   const float *ri, const lstm_shape *at) {
   const float *r[] = {rf, rg, ro, ri};
-  int64_t units = at->units, width = F(round_up)(units);
-  for (int64_t k = 0; k < GATES * units; k++)
-    for (int64_t p = 0; p < width; p++)
-      scratch[k * width + p] = p < units ? r[k / units][k % units * units + p] : 0;
-  F(lstm_job) c = {0, 0, scratch, 0, dy, 0, (float *)gates, (float *)cells, dz, at};
-  int64_t work = at->samples * at->steps * width * (GATES * units + 64) / LANES;
-  int parts = parallel_parts(work), max_parts = (int)((at->samples + SAMPLES - 1) / SAMPLES);
-  parallel_for(F(lstm_back_part), &c, parts < max_parts ? parts : max_parts);
+  int64_t units = at->units, width = F(round_up)(units, LANES);
+  float *to = scratch;
+  for (int64_t first = 0; first < units; first += LANES)
+    for (int k = 0; k < GATES; k++)
+      for (int64_t u = 0; u < units; u++, to += LANES)
+        for (int64_t l = 0; l < LANES; l++)
+          to[l] = first + l < units ? r[k][u * units + first + l] : 0;
+  F(lstm_job) c = {0, 0, scratch, 0, dy, 0, (float *)gates, (float *)cells, dz, to, at};
+  F(run_lstm)(F(lstm_back_part), &c, width, GATES * units);
 }
+
+#undef ROW
+#undef HALF
