@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from odt.kernels.row_index import ROWS
 
 if TYPE_CHECKING:
+    from odt.kernels.families.requantize import Constants
     from odt.kernels.lossdef import LossDef
     from odt.kernels.metricdef import MetricDef
     from odt.kernels.opdef import OpDef, UpdateRule
@@ -104,9 +105,31 @@ def operator_names() -> tuple[str, ...]:
     return tuple(sorted(name.upper() for name in _modules("ops")))
 
 
+INTEGER = "INTEGER_"  # prefix of the names of rows in kernels/integer
+
+
+@cache
+def integer_names() -> frozenset[str]:
+    """Returns the names of all operators that have a row for quantized tensors."""
+    return frozenset(name.upper() for name in _modules("integer"))
+
+
+def integer_constants(name: str) -> "Constants":
+    """Returns the function that computes the constants of an integer row from a file's."""
+    module = importlib.import_module(f"odt.kernels.integer.{name.lower()}")
+    return cast("Constants", module.constants)
+
+
 @cache
 def find_operator(name: str) -> "OpDef | None":
-    """Returns the row of a BuiltinOperator, or None if odt does not support it."""
+    """Returns the row of an operator, or None if odt does not support it.
+
+    Args:
+        name: name of a BuiltinOperator, or INTEGER_ and the name of an integer row.
+    """
+    if name.startswith(INTEGER) and name[len(INTEGER) :] in integer_names():
+        module = importlib.import_module(f"odt.kernels.integer.{name[len(INTEGER) :].lower()}")
+        return cast("OpDef", module.OP)
     if name not in operator_names():
         return None
     return cast("OpDef", importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)

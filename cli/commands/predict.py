@@ -28,6 +28,7 @@ from odt.core.data.predictions import Append, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.new_data import for_model, new_samples
 from odt.core.export.adapter_file import lower_adapted
+from odt.core.lowering.lowered_model import inference_graphs
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
@@ -102,7 +103,10 @@ def command(
     frames = source == STDIN
     k = output_index or 0
     with Predictor(
-        lowered.graphs, 1 if frames else batch_size or 32, micro_batch=micro_batch, workers=workers
+        inference_graphs(lowered),
+        1 if frames else batch_size or 32,
+        micro_batch=micro_batch,
+        workers=workers,
     ) as predictor:
         specs = predictor.runtime.output_specs
         if top is None and source and len(names) == specs[k].size:

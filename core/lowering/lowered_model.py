@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from odt.core.lowering.integer_graph import integer_graph, is_quantized
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import Dequantized, dequantize_weights
@@ -48,3 +49,14 @@ def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
     adapted = adapt(dequantized.graph, adapters)
     dequantized = replace(dequantized, graph=adapted.graph)
     return LoweredModel(file, dequantized, LoweredGraphs(adapted.graph), adapted)
+
+
+def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
+    """Returns the graphs that compute a model's outputs: of integers if the file is quantized.
+
+    Raises:
+        ModelError: if the quantization of a tensor does not fit its operator.
+    """
+    if is_quantized(lowered.file):
+        return LoweredGraphs(integer_graph(lowered.file))
+    return lowered.graphs

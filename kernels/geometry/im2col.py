@@ -65,21 +65,28 @@ def column_size(source: PaddedImages, h: Reading, w: Reading, itemsize: int) -> 
 
 
 def tiles(
-    a: Array, source: PaddedImages, h: Reading, w: Reading, padded: Array | None, columns: Array
+    a: Array,
+    source: PaddedImages,
+    h: Reading,
+    w: Reading,
+    padded: Array | None,
+    columns: Array,
+    border: float = 0,
 ) -> Iterator[tuple[slice, slice, Array]]:
     """Copies the windows of a batch to columns, tile by tile.
 
     Args:
         a: images (N, H, W, C).
         padded: workspace for the padded images of a tile; None if there is no border.
-        columns: workspace for the columns of a tile.
+        columns: workspace for the columns of a tile, which may have another dtype.
+        border: value of the border.
 
     Yields:
         The tile's images, its rows of windows, and its columns (windows, taps · C).
     """
-    tile = tiling(source, h, w, a.dtype.itemsize)
+    tile = tiling(source, h, w, columns.dtype.itemsize)
     if padded is not None:
-        clear_border(padded, source.h, source.w)
+        clear_border(padded, source.h, source.w, border)
     depth = h.taps * w.taps * source.channels
     for n in range(0, source.images, tile.images):
         images = slice(n, min(n + tile.images, source.images))

@@ -10,7 +10,7 @@ from odt.core.recipe.inspection import Inspection, inspect_graph
 from odt.core.recipe.resolve import number_of_last
 from odt.core.recipe.selection import Selection, select
 from odt.errors import MOST, one_line
-from odt.kernels.opdef import TensorSpec
+from odt.kernels.opdef import Array, TensorSpec
 from odt.text import size, table
 
 ALL = Selection()
@@ -26,6 +26,7 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
         describe_interface(graph, inspection),
         describe_operators(graph, inspection),
         describe_parameters(graph, inspection),
+        describe_quantization(model),
         describe_training_info(model),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines)
@@ -128,6 +129,24 @@ def describe_parameters(graph: Graph, inspection: Inspection) -> list[str]:
         f"{title}: {inspection.values(tensors):,} values in {len(tensors)} tensors, {nbytes}",
         *table(rows),
     ]
+
+
+def describe_quantization(model: Model) -> list[str]:
+    """Describes scales and zero points; per channel, the smallest and the largest."""
+    rows = [("  ", "TENSOR", "SCALE", "ZERO POINT")]
+    for i, found in sorted(model.quantization.items()):
+        spec = _spec(model.graph.tensors[i].spec)
+        scales = _range(found.scale)
+        if found.scale.size > 1:
+            scales += f" ({found.scale.size} along axis {found.axis})"
+        rows.append(("  " + spec, _label(model.graph, i), scales, _range(found.zero_point)))
+    return ["quantization:", *table(rows)] if model.quantization else []
+
+
+def _range(values: Array) -> str:
+    """Formats the only value of an array, or the smallest and the largest."""
+    lo, hi = values.min(), values.max()
+    return f"{lo:.6g}" if lo == hi else f"{lo:.6g} to {hi:.6g}"
 
 
 def _label(graph: Graph, index: int) -> str:

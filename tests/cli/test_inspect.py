@@ -233,3 +233,11 @@ def test_the_picture_of_a_graph_is_readable(path: Path, tmp_path: Path) -> None:
     tensors = {i for node in graph.nodes for i in node.outputs} | set(graph.inputs)
     joined = sum(len({i for i in node.inputs if i in tensors}) for node in graph.nodes)
     assert len(edges) == joined + len(graph.outputs)
+
+
+def test_scales_and_zero_points_are_shown() -> None:
+    result = inspect(MODELS / "mlperf-tiny-kws-dscnn-int8.tflite")
+    assert result.exit_code == 0
+    shown = result.output.partition("\nquantization:\n")[2]
+    assert re.search(r'\(1, 49, 10, 1\) int8 +tensor 0 \("input_1"\) +0.584703 +83\n', shown)
+    assert re.search(r"tensor 8 .* 0.00417799 to 0.0184811 \(64 along axis 3\) +0\n", shown)

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from support.integer_files import full_range
 from support.judges import litert, random_inputs
 from support.paths import MLP_SM, MODELS
 
@@ -79,3 +80,14 @@ def test_an_npz_that_cannot_be_written_is_refused_and_leaves_nothing(data: Path)
     result = predict(RNET, data, "--output", data.parent / "no" / "p.npz")
     assert result.exit_code == 1
     assert "p.npz: must be a file that can be written" in result.stderr
+
+
+def test_a_quantized_file_computes_integers(tmp_path: Path) -> None:
+    model, path = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite", tmp_path / "p.npy"
+    (inputs,) = full_range(read_model(model), 9)
+    np.save(tmp_path / "x.npy", inputs)
+    result = predict(model, tmp_path / "x.npy", "--output", path, "--batch-size", 4)
+    assert result.exit_code == 0, result.output
+    (theirs,) = litert(model, [inputs])
+    probabilities = (theirs.astype(np.float32) + 128) / 256
+    assert np.array_equal(np.load(path), probabilities)

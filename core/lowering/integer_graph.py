@@ -1,0 +1,241 @@
+"""The integer graph of a quantized file: the graph that computes its integers, as LiteRT does.
+
+A tensor that a node computes keeps its index, and holds real numbers (float32) there, as in the
+graph that is trained; its integers are a new tensor. A node on quantized tensors becomes a node of
+an integer row (kernels/integer), followed by an INTEGER_DEQUANTIZE, which runs only if something
+reads the real numbers: an output, a loss. Inputs keep the file's type.
+
+An operator without an integer row moves integers if all its tensors have one quantization; else it
+computes real numbers, which are quantized afterwards.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from odt.core.lowering.binding import bind
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.reader import Model
+from odt.errors import ModelError, ShapeError
+from odt.kernels.families.requantize import Quantized
+from odt.kernels.geometry.quantize import dequantize
+from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
+
+FLOAT32 = np.dtype(np.float32)
+ACTIVATIONS = tuple(map(np.dtype, (np.int8, np.uint8, np.int16)))
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
+# Operators that move values: their rows of kernels/ops compute integers too.
+MOVING = frozenset(
+    (
+        *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER"),
+        *("GATHER_ND", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "CONCATENATION", "TILE"),
+        *("REVERSE_V2", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "BROADCAST_TO", "MIRROR_PAD"),
+        *("MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EMBEDDING_LOOKUP"),
+        "RESIZE_NEAREST_NEIGHBOR",
+    )
+)
+MEANS = ("AVERAGE_POOL_2D",)  # integer rows for one quantization
+
+
+def is_quantized(model: Model) -> bool:
+    """Whether a file has quantized activations."""
+    graph = model.graph
+    return any(
+        t.data is None and t.quantized and t.spec.dtype in ACTIVATIONS for t in graph.tensors
+    )
+
+
+def integer_graph(model: Model) -> Graph:
+    """Returns the graph that computes the integers of a quantized file.
+
+    Raises:
+        ModelError: if the quantization of a tensor does not fit its operator.
+    """
+    return _Builder(model).build()
+
+
+class _Builder:
+    """Builds the integer graph, node by node.
+
+    Attributes:
+        tensors: the file's tensors as real numbers, then the integers.
+        integers: quantized tensor of the file → tensor that holds its integers.
+        reals: quantized input or constant of the file → tensor that holds its real numbers.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.graph = dequantize_weights(model).graph
+        self.tensors, self.nodes = list(self.graph.tensors), list[Node]()
+        self.integers: dict[int, int] = {}
+        self.reals: dict[int, int] = {}
+
+    def build(self) -> Graph:
+        graph = self.graph
+        for i in graph.inputs:
+            if self._is_quantized(i):
+                self._add_input(i)
+        for node in graph.nodes:
+            self._add(node)
+        return replace(graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))
+
+    def _is_quantized(self, i: int) -> bool:
+        tensor = self.graph.tensors[i]
+        return tensor.quantized and tensor.spec.dtype in ACTIVATIONS
+
+    def _quantized(self, i: int) -> Quantized:
+        tensor = self.graph.tensors[i]
+        return Quantized(self.model.quantization[i], tensor.spec.dtype, tensor.data)
+
+    def _add(self, node: Node) -> None:
+        bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
+        quantized = [i for i in bound if self._is_quantized(i)]
+        if not quantized:
+            self.nodes.append(node)
+            return
+        active = [i for i in bound if self.graph.tensors[i].data is None]
+        whole = all(self._is_quantized(i) for i in active)
+        if node.op in CONVERSIONS:
+            self._convert(node)
+        elif (
+            whole
+            and node.op in integer_names()
+            and (node.op not in MEANS or self._have_one_quantization(node))
+        ):
+            self._add_integer(node)
+        elif node.op in MOVING and self._have_one_quantization(node):
+            self._move(node)
+        else:
+            self._compute_real(node)
+
+    def _add_input(self, i: int) -> None:
+        self.tensors[i] = replace(self.tensors[i], quantized=False)
+        self.integers[i] = i
+        self.reals[i] = self._new(i, "real", FLOAT32)
+        readers = [n.origin for n in self.graph.nodes if i in n.inputs]
+        self._dequantize(i, self.reals[i], min(readers, default=0))
+
+    def _convert(self, node: Node) -> None:
+        (x,), (y,) = node.inputs, node.outputs
+        if node.op == "DEQUANTIZE":
+            self._dequantize(x, y, node.origin)
+        elif self._is_quantized(x):
+            self._quantize(self._integer(x), y, node.origin, {"x": self._quantized(x)})
+        else:
+            self._quantize(x, y, node.origin, {})
+
+    def _add_integer(self, node: Node) -> None:
+        """Adds the integer row of a node, and the real numbers of its outputs."""
+        file_row, row = find_operator(node.op), find_operator(INTEGER + node.op)
+        assert file_row is not None, node.op
+        assert row is not None, node.op
+        try:
+            inputs = bind(file_row.inputs, node.inputs)
+            outputs = bind(file_row.outputs, node.outputs)
+        except ShapeError:
+            self.nodes.append(node)  # inference names what is wrong with it
+            return
+        names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
+        tensors = {n: self._quantized(i) for n, i in names.items() if i in self.model.quantization}
+        constants = integer_constants(node.op)(tensors)
+        bound = tuple(
+            self._constant(constants[n]) if n in constants else self._integer(names[n])
+            for n in row.inputs
+        )
+        made = tuple(self._new_integers(i) for i in node.outputs)
+        options = {**node.options, "quantized": tensors}
+        self.nodes.append(replace(node, op=row.name, inputs=bound, outputs=made, options=options))
+        self._dequantize_all(node)
+
+    def _have_one_quantization(self, node: Node) -> bool:
+        """Whether all quantized tensors of a node represent numbers in the same way."""
+        bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT and self._is_quantized(i)]
+        found = {
+            (q.quantization.scale.tobytes(), q.quantization.zero_point.tobytes(), q.dtype)
+            for q in map(self._quantized, bound)
+        }
+        return len(found) == 1
+
+    def _move(self, node: Node) -> None:
+        """Adds a node that moves integers."""
+        inputs = tuple(
+            self._integer(i) if i != ABSENT and self._is_quantized(i) else i for i in node.inputs
+        )
+        made = tuple(self._new_integers(i) for i in node.outputs)
+        self.nodes.append(replace(node, inputs=inputs, outputs=made))
+        self._dequantize_all(node)
+
+    def _compute_real(self, node: Node) -> None:
+        """Adds a node that computes real numbers, and their integers."""
+        inputs = tuple(self._real(i) for i in node.inputs)
+        made = tuple(
+            self._new(i, "before quantization", FLOAT32) if self._is_quantized(i) else i
+            for i in node.outputs
+        )
+        self.nodes.append(replace(node, inputs=inputs, outputs=made))
+        for y, x in zip(node.outputs, made, strict=True):
+            if x != y:
+                self._quantize(x, y, node.origin, {})
+
+    def _real(self, i: int) -> int:
+        """Returns the tensor that holds the real numbers of an input of a node."""
+        if i == ABSENT or not self._is_quantized(i):
+            return i
+        data = self.graph.tensors[i].data
+        if data is not None and i not in self.reals:
+            self.reals[i] = self._constant(dequantize(data, self.model.quantization[i]))
+        return self.reals.get(i, i)
+
+    def _quantize(self, x: int, y: int, origin: int, tensors: dict[str, Quantized]) -> None:
+        """Adds the integers and the real numbers of y, from x and the quantization of x, if any."""
+        options = {"quantized": {**tensors, "y": self._quantized(y)}}
+        made = self._new_integers(y)
+        self.nodes.append(Node(f"{INTEGER}QUANTIZE", (x,), (made,), options, origin))
+        self._dequantize(y, y, origin)
+
+    def _dequantize_all(self, node: Node) -> None:
+        for i in node.outputs:
+            self._dequantize(i, i, node.origin)
+
+    def _dequantize(self, x: int, y: int, origin: int) -> None:
+        """Adds the real numbers y of the integers of x."""
+        if x == y:
+            self._set_real(y)
+        options = {"quantized": {"x": self._quantized(x)}}
+        self.nodes.append(Node(f"{INTEGER}DEQUANTIZE", (self._integer(x),), (y,), options, origin))
+
+    def _set_real(self, i: int) -> None:
+        spec = TensorSpec(self.tensors[i].spec.shape, FLOAT32)
+        self.tensors[i] = replace(self.tensors[i], spec=spec, quantized=False)
+
+    def _integer(self, i: int) -> int:
+        """Returns the tensor that holds the integers of a tensor of the file."""
+        if i not in self.integers:
+            tensor = self.graph.tensors[i]
+            if tensor.data is None:
+                raise ModelError(
+                    f"{self.model.path}: {self.graph.label(i)}: integers must be computed before "
+                    "they are read, but no operator computes them"
+                )
+            self.tensors.append(replace(tensor, quantized=False))
+            self.integers[i] = len(self.tensors) - 1
+        return self.integers[i]
+
+    def _new_integers(self, i: int) -> int:
+        self.integers[i] = self._new(i, "integers", self.graph.tensors[i].spec.dtype)
+        return self.integers[i]
+
+    def _new(self, i: int, name: str, dtype: np.dtype[np.generic]) -> int:
+        """Adds a tensor in the shape of a tensor of the file."""
+        tensor = self.graph.tensors[i]
+        spec = TensorSpec(tensor.spec.shape, dtype)
+        self.tensors.append(Tensor(f"{tensor.name}/{name}", spec, tensor.signature))
+        return len(self.tensors) - 1
+
+    def _constant(self, values: Array) -> int:
+        """Adds a constant; returns its index."""
+        values.flags.writeable = False
+        self.tensors.append(Tensor("", TensorSpec(values.shape, values.dtype), (), values))
+        return len(self.tensors) - 1

@@ -1,0 +1,107 @@
+"""Rows of y = a + b and y = a − b for quantized tensors, which broadcast as in NumPy.
+
+y = clip(⌊((a − z_a) m_a ± (b − z_b) m_b) / 2ᵏ + ½⌋ + z_y) with integer factors m = rint(2ᵏ s / s_y)
+of at most 21 bits (31 for int16). All arithmetic is exact in integers. This is XNNPACK's form.
+"""
+
+from collections.abc import Callable, Mapping
+from math import frexp
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.families.binary import BINARY, mixes_samples
+from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
+from odt.kernels.geometry.axes import same
+from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
+
+BITS = {1: 21, 2: 31}  # of the larger factor, by bytes of the integers
+LARGEST_SHIFT = 62
+
+
+@dataclass(frozen=True, slots=True)
+class SumAttrs:
+    """Zero points and factors of a and b, the shift k, and the rounding of y."""
+
+    zeros: tuple[int, int]
+    factors: tuple[int, int]
+    shift: int
+    to: Rounding
+
+
+def sum_attrs(sign: int) -> Callable[[Options, Mapping[str, Array]], SumAttrs]:
+    """Makes `attrs` of a + sign · b."""
+
+    def attrs(options: Options, statics: Mapping[str, Array]) -> SumAttrs:
+        a, b, y = (quantized(options)[n] for n in "aby")
+        ratios = a.scale / y.scale, b.scale / y.scale
+        shift = BITS[y.dtype.itemsize] - frexp(max(ratios))[1]
+        shift = min(max(shift, 1), LARGEST_SHIFT)
+        first, second = (round(ratio * 2.0**shift) for ratio in ratios)
+        return SumAttrs((a.zero, b.zero), (first, sign * second), shift, rounding(options))
+
+    return attrs
+
+
+def constants(tensors: Tensors) -> Mapping[str, Array]:
+    return {}
+
+
+def broadcast(dtype: Callable[[Attrs], np.dtype[np.generic]]) -> Callable[[Attrs, Specs], Specs]:
+    """Makes `infer` of an operator whose inputs a and b broadcast."""
+
+    def infer(attrs: Attrs, s: Specs) -> Specs:
+        a, b = s["a"], s["b"]
+        try:
+            shape = np.broadcast_shapes(a.shape, b.shape)
+        except ValueError:
+            raise ShapeError(
+                f"a and b must match from the last axis on, but got a {a}, b {b}"
+            ) from None
+        return {"y": TensorSpec(shape, dtype(attrs))}
+
+    return infer
+
+
+def workspace(attrs: SumAttrs, s: Specs) -> Specs:
+    wide = np.dtype(np.int64)
+    return {
+        "first": TensorSpec(s["a"].shape, wide),
+        "second": TensorSpec(s["b"].shape, wide),
+        "sums": TensorSpec(s["y"].shape, wide),
+    }
+
+
+def forward(
+    attrs: SumAttrs, *, a: Array, b: Array, y: Array, first: Array, second: Array, sums: Array
+) -> None:
+    to = attrs.to
+    for x, zero, factor, term in zip(
+        (a, b), attrs.zeros, attrs.factors, (first, second), strict=True
+    ):
+        np.subtract(x, np.int64(zero), out=term)
+        np.multiply(term, factor, out=term)
+    np.add(first, second, out=sums)
+    np.add(sums, 1 << (attrs.shift - 1), out=sums)
+    np.right_shift(sums, attrs.shift, out=sums)
+    np.add(sums, to.zero, out=sums)
+    np.clip(sums, to.lo, to.hi, out=sums)
+    np.copyto(y, sums, casting="unsafe")
+
+
+def sum_row(name: str, sign: int) -> OpDef:
+    """Makes the row of a + sign · b."""
+    return OpDef(
+        name,
+        inputs=BINARY,
+        infer=broadcast(lambda attrs: attrs.to.dtype),
+        forward=Kernel(forward, reads=BINARY, writes=("y",), workspace=workspace),
+        grads={},
+        stops=BINARY,
+        attrs=sum_attrs(sign),
+        keeps_activation=True,
+        mixes_samples=mixes_samples,
+        add_batch_axis=same,
+        permute=same,
+    )

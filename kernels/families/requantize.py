@@ -1,0 +1,144 @@
+"""Integer rows: sums of products of quantized tensors, and their rounding to the integers of y.
+
+y = clip(rint(float32(s) · m) + zero point of y, lo, hi) for integer sums s, where m is the quotient
+of the scales, in float32. All sums are exact, so the results do not depend on their order. This is
+the rounding of XNNPACK, which LiteRT uses; TFLite's reference kernels round twice.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.geometry.quantize import Limits, Quantization, limits
+from odt.kernels.opdef import Array, Options
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+EXACT = {FLOAT32: 2**24, FLOAT64: 2**53}  # integers below this are exact
+
+# ActivationFunctionType of the schema → bounds of the real numbers
+BOUNDS = {
+    0: (-np.inf, np.inf),
+    1: (0, np.inf),
+    2: (-1, 1),
+    3: (0, 6),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A quantized tensor of a file: its quantization, dtype, and values if it is a constant."""
+
+    quantization: Quantization
+    dtype: np.dtype[Any]
+    data: Array | None = None
+
+    @property
+    def scale(self) -> float:
+        return float(self.quantization.scale[0])
+
+    @property
+    def zero(self) -> int:
+        return int(self.quantization.zero_point[0])
+
+
+Tensors: TypeAlias = Mapping[str, Quantized]
+# (quantized tensors of a node by the row's names) → values of constant inputs of the integer row
+Constants: TypeAlias = Callable[[Tensors], Mapping[str, Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Zero point of y, its smallest and largest value, and its dtype."""
+
+    zero: int
+    lo: int
+    hi: int
+    dtype: np.dtype[Any]
+
+
+def quantized(options: Options) -> Tensors:
+    """Returns the quantized tensors of an integer node, which its options hold."""
+    tensors: Tensors = options["quantized"]
+    return tensors
+
+
+def rounding(options: Options) -> Rounding:
+    """Returns how the integers of y are made: with the bounds of a fused activation."""
+    y = quantized(options)["y"]
+    lo, hi = clamped(y, options.get("fused_activation_function", 0))
+    return Rounding(y.zero, lo, hi, y.dtype)
+
+
+def clamped(y: Quantized, activation: int) -> Limits:
+    """Returns the smallest and the largest integer of y after a fused activation."""
+    lo, hi = limits(y.dtype)
+    low, high = BOUNDS[activation]
+    if np.isfinite(low):
+        lo = max(lo, min(hi, y.zero + round(low / y.scale)))
+    if np.isfinite(high):
+        hi = min(hi, max(lo, y.zero + round(high / y.scale)))
+    return lo, hi
+
+
+def round_sums(sums: Array, m: Array | np.float32, to: Rounding, real: Array, y: Array) -> None:
+    """Computes y from integer sums.
+
+    Args:
+        sums: int32 or int64.
+        m: float32 factor, one or one for each entry of the last axis.
+        real: float32 workspace in the shape of sums.
+        y: the integers.
+    """
+    np.copyto(real, sums, casting="same_kind")
+    np.multiply(real, m, out=real)
+    np.rint(real, out=real)
+    np.add(real, np.float32(to.zero), out=real)
+    np.clip(real, to.lo, to.hi, out=real)
+    np.copyto(y, real, casting="unsafe")
+
+
+def exact_float(largest: int) -> np.dtype[Any]:
+    """Returns the smallest float type in which all integers up to `largest` are exact."""
+    return FLOAT32 if largest <= EXACT[FLOAT32] else FLOAT64
+
+
+def largest(dtype: np.dtype[Any]) -> int:
+    """Returns the largest magnitude of an integer type."""
+    lo, hi = limits(dtype)
+    return max(-lo, hi)
+
+
+def sum_type(x: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the type of sums, as in TFLite: int64 for int16 activations."""
+    return np.dtype(np.int64 if x.itemsize > 1 else np.int32)
+
+
+def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
+    """Returns the constants of y = rint((Σ x w + b) m): w, b and m of each unit.
+
+    The sums are of x itself: the products of its zero point with w are part of b.
+
+    Args:
+        tensors: x, w, b and y of a convolution or a fully connected layer; b may be absent.
+        units_axis: axis of w with one entry for each unit.
+    """
+    x, w, y = (tensors[n] for n in "xwy")
+    assert w.data is not None
+    units = w.data.shape[units_axis]
+    axes = tuple(k for k in range(w.data.ndim) if k != units_axis)
+    weights = w.data
+    if w.quantization.zero_point.any():
+        weights = w.data.astype(np.int16) - w.quantization.along_axis(w.data.ndim)[1]
+        weights = weights.astype(np.int16)
+    sums = weights.sum(axis=axes, dtype=np.int64) * -x.zero
+    if "b" in tensors:
+        bias = tensors["b"].data
+        assert bias is not None
+        sums += bias.reshape(-1)
+    scales = np.broadcast_to(w.quantization.scale, (units,))
+    m = np.float32(x.scale) * scales / np.float32(y.scale)  # in float32, as in XNNPACK
+    wide = sum_type(x.dtype)
+    made = {"b": sums.astype(wide), "m": m}
+    return made if weights is w.data else {"w": weights, **made}

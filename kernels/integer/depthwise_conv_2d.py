@@ -1,0 +1,128 @@
+"""INTEGER_DEPTHWISE_CONV_2D: convolution of each channel of quantized images with own filters.
+
+x (N, H, W, C)    w (1, KH, KW, C·M)    b (C·M,)    m (C·M,) float32    y (N, OH, OW, C·M)
+
+y[…, cM+m] = clip(rint((Σᵢⱼ window(x)[i, j, c] w[i, j, cM+m] + b) m) + zero point of y), with
+m = s_x s_w / s_y. b contains the products of the zero point of x with w. Windows read that zero
+point outside the images. Source: TFLite's 8-bit quantization specification.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.families.integer_convolution import (
+    IntegerConvAttrs,
+    check_constants,
+    integer_conv_attrs,
+    product_type,
+)
+from odt.kernels.families.requantize import (
+    Tensors,
+    product_constants,
+    round_sums,
+    sum_type,
+)
+from odt.kernels.geometry import conv_geometry
+from odt.kernels.geometry.conv_geometry import Axes
+from odt.kernels.geometry.im2col import PaddedImages, fitting_images
+from odt.kernels.geometry.window import clear_border, fill_inside, windows
+from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+
+
+def constants(tensors: Tensors) -> Mapping[str, Array]:
+    return product_constants(tensors, 3)
+
+
+def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
+    x, w = s["x"], s["w"]
+    if (
+        len(x.shape) != 4
+        or len(w.shape) != 4
+        or w.shape[0] != 1
+        or not x.shape[3]
+        or w.shape[3] % x.shape[3]
+    ):
+        raise ShapeError(f"x must be (N, H, W, C) and w (1, KH, KW, C·M), but got x {x}, w {w}")
+    check_constants(s, w.shape[3])
+    h, v = attrs.windows.axes(x, w)
+    return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), attrs.to.dtype)}
+
+
+def geometry(attrs: IntegerConvAttrs, s: Specs) -> Mapping[str, Any]:
+    return conv_geometry.geometry(attrs.windows, s)
+
+
+def workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
+    """Workspace for a tile of images: the padded images and the results."""
+    _, source = geometry(attrs, s).values()
+    w = s["w"]
+    floats = product_type(s["x"], w, w.shape[1] * w.shape[2])
+    images = fitting_images(source, floats.itemsize)
+    part = (images, *s["y"].shape[1:])
+    return {
+        "filters": TensorSpec(w.shape[1:], floats),
+        "padded": source.padded(images, floats),
+        "products": TensorSpec(part, floats),
+        "sums": TensorSpec(part, sum_type(s["x"].dtype)),
+        "real": TensorSpec(part, np.dtype(np.float32)),
+    }
+
+
+def forward(
+    attrs: IntegerConvAttrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+    filters: Array,
+    padded: Array,
+    products: Array,
+    sums: Array,
+    real: Array,
+) -> None:
+    h, v = (a.reading for a in axes)
+    channels = source.channels
+    np.copyto(filters, w[0])
+    taps = filters.reshape(*filters.shape[:2], channels, -1, copy=False)
+    clear_border(padded, source.h, source.w, attrs.zero)
+    for n in range(0, source.images, len(padded)):
+        images = slice(n, min(n + len(padded), source.images))
+        fill_inside(padded, x[images], source.h[0], source.w[0])
+        count = images.stop - n
+        floats, integers, reals = (a[:count] for a in (products, sums, real))
+        view = windows(padded[:count], h, v)
+        results = floats.reshape(*floats.shape[:3], channels, -1, copy=False)
+        np.einsum("nhwijc,ijcm->nhwcm", view, taps, out=results)
+        np.copyto(integers, floats, casting="unsafe")
+        np.add(integers, b, out=integers)
+        round_sums(integers, m, attrs.to, reals, y[images])
+
+
+def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * s["w"].shape[1] * s["w"].shape[2]
+
+
+OP = OpDef(
+    "INTEGER_DEPTHWISE_CONV_2D",
+    inputs=("x", "w", "b", "m"),
+    infer=infer,
+    forward=Kernel(
+        forward,
+        reads=("x", "w", "b", "m"),
+        writes=("y",),
+        workspace=workspace,
+        prepare=geometry,
+    ),
+    grads={},
+    stops=("x", "w", "b", "m"),
+    attrs=integer_conv_attrs,
+    keeps_activation=True,
+    flops=flops,
+)

@@ -1,0 +1,76 @@
+"""INTEGER_MUL: y = a b of quantized tensors, which broadcast as in NumPy.
+
+y = clip(rint((a − z_a) (b − z_b) m) + z_y), with m = s_a s_b / s_y.
+Source: TFLite's 8-bit quantization specification.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.families.binary import BINARY, mixes_samples
+from odt.kernels.families.integer_sum import broadcast
+from odt.kernels.families.requantize import Rounding, Tensors, quantized, round_sums, rounding
+from odt.kernels.geometry.axes import same
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MulAttrs:
+    """Zero points of a and b, the quotient of the scales, and the rounding of y."""
+
+    zeros: tuple[int, int]
+    ratio: float
+    to: Rounding
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> MulAttrs:
+    a, b, y = (quantized(options)[n] for n in "aby")
+    return MulAttrs((a.zero, b.zero), a.scale * b.scale / y.scale, rounding(options))
+
+
+def constants(tensors: Tensors) -> Mapping[str, Array]:
+    return {}
+
+
+def workspace(attrs: MulAttrs, s: Specs) -> Specs:
+    wide = np.dtype(np.int64)
+    return {
+        "first": TensorSpec(s["a"].shape, wide),
+        "second": TensorSpec(s["b"].shape, wide),
+        "products": TensorSpec(s["y"].shape, wide),
+        "real": TensorSpec(s["y"].shape, np.dtype(np.float32)),
+    }
+
+
+def forward(
+    attrs: MulAttrs,
+    *,
+    a: Array,
+    b: Array,
+    y: Array,
+    first: Array,
+    second: Array,
+    products: Array,
+    real: Array,
+) -> None:
+    np.subtract(a, np.int64(attrs.zeros[0]), out=first)
+    np.subtract(b, np.int64(attrs.zeros[1]), out=second)
+    np.multiply(first, second, out=products)
+    round_sums(products, np.float32(attrs.ratio), attrs.to, real, y)
+
+
+OP = OpDef(
+    "INTEGER_MUL",
+    inputs=BINARY,
+    infer=broadcast(lambda attrs: attrs.to.dtype),
+    forward=Kernel(forward, reads=BINARY, writes=("y",), workspace=workspace),
+    grads={},
+    stops=BINARY,
+    attrs=attrs,
+    keeps_activation=True,
+    mixes_samples=mixes_samples,
+    add_batch_axis=same,
+    permute=same,
+)
