@@ -1,25 +1,28 @@
 """Splits a batch into micro-batches for the workers."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from odt.core.planning.cost import samples_of_calls, samples_worth_a_run, seconds_a_call
+from odt.core.planning.cost import RunCost
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Plan
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
-from odt.kernels.native.library import is_available
 
-CACHE = 4 * 2**20  # bytes that an arena should not exceed: about the private cache of a core
-# NumPy kernels make many calls, each of which waits for the interpreter lock: fewer and longer
-# calls save more time than the cache.
-NUMPY_CACHE = 12 * 2**20
-ADDING = 0.12  # fraction of a run's time that may go into adding up its gradients
-SMALL = 2**20  # bytes of values below which a second thread costs more than it gains
-# Estimated seconds per call (core/planning/cost.py) below which workers wait for the interpreter
+CACHE = 4 * 2**20  # bytes that an arena may have in any case: about the private cache of a core
+# Fraction of its samples' time that a run may take beside them. Runs of half as many samples as
+# that asks for cost up to 14 % of a step's time, larger ones saved at most 5 % (15 networks).
+FIXED = 0.13
+ARENAS = 64 * 2**20  # bytes that all arenas may have for the sake of that
+# Larger arenas, if those of single samples are large: arenas of single samples times this.
+GROWTH = 1.25
+# Fraction of a batch's time on one core by which workers with micro-batches of their own are faster
+# than cores that share each call: 0.08 to 0.2 on eight networks, less if all is matrix products.
+SHARING = 0.12
+WAKING = 100e-6  # seconds: start and end of a step on several workers
+# Fraction of a run's time in the overhead of calls above which workers wait for the interpreter
 # lock longer than they compute; the calls of a single worker are split over the cores.
-SHORT, NUMPY_SHORT = 40e-6, 100e-6
-LONGER = 4 * CACHE  # bytes that an arena may have for the sake of longer calls
+SHORT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +75,68 @@ def available_cores() -> int:
 def frozen_samples(plan_at: Callable[[int], tuple[Plan, MemoryPlan]], micro_batch: int) -> int:
     """Returns the number of samples of a micro-batch that the frozen part computes at once.
 
-    It keeps the frozen part's arena in a core's cache. The trained part may be so much smaller that
-    its micro-batches are far too large for the frozen part.
+    The trained part may be so much smaller that its micro-batches are far too large for the frozen
+    part.
 
     Args:
         plan_at: returns the frozen part's plan and memory plan for a number of samples.
         micro_batch: m of the trained part.
     """
     try:
-        (_, one), (_, two) = plan_at(1), plan_at(2)
+        one, two = plan_at(1), plan_at(2)
     except UnsupportedError:
         return micro_batch
-    within = 1 + max(CACHE - one.nbytes, 0) // max(two.nbytes - one.nbytes, 1)
-    return -(-micro_batch // -(-micro_batch // within))
+    return _Samples.of(one, two).micro_batch(micro_batch, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Time and memory of a run, by its number of samples: `fixed` + samples × `each` bytes."""
+
+    cost: RunCost
+    fixed: int
+    each: int
+
+    @classmethod
+    def of(cls, one: tuple[Plan, MemoryPlan], two: tuple[Plan, MemoryPlan]) -> "_Samples":
+        """Compares the plans for one sample and for two, or for one if a batch has no more."""
+        each = max(two[1].nbytes - one[1].nbytes * (two is not one), 1)
+        return cls(RunCost.of(one[0], two[0]), max(one[1].nbytes - each, 0), each)
+
+    def micro_batch(self, samples: int, workers: int) -> int:
+        """Returns the size of runs: equal ones, unless those are far larger or smaller.
+
+        Args:
+            samples: samples of each worker.
+            workers: number of workers.
+        """
+        arenas = max(ARENAS, int(GROWTH * workers * (self.fixed + self.each)))
+        most = self.within(arenas // workers)
+        sizes = sorted({-(-samples // runs) for runs in range(1, samples + 1)})
+        sizes = [n for n in sizes if n <= most]
+        best = self._best(sizes)
+        equal = self._best([n for n in sizes if samples % n == 0])
+        return equal if best <= 2 * equal <= 4 * best else best
+
+    def _best(self, sizes: Sequence[int]) -> int:
+        """Returns the largest size within the cache, or a larger one that the fixed time asks for.
+
+        If memory that does not grow with the samples, such as gradients, is large, samples may use
+        as much.
+        """
+        cached = max(self.within(CACHE), -(-self.fixed // self.each))
+        needed = self.cost.samples(FIXED)
+        enough = [n for n in sizes if n >= needed] or [sizes[-1]]
+        return max([n for n in sizes if n <= cached][-1], enough[0])
+
+    def within(self, nbytes: int) -> int:
+        """Returns the number of samples that fit into an arena."""
+        return max((nbytes - self.fixed) // self.each, 1)
+
+    def workers(self, batch: int, most: int) -> int:
+        """Returns the number of workers, if each has a core."""
+        gain = SHARING * self.cost.sample * batch
+        return 1 if WAKING + self.cost.adding > gain else most
 
 
 def choose_schedule(
@@ -95,8 +147,9 @@ def choose_schedule(
 ) -> Schedule:
     """Chooses m and W.
 
-    m is small enough to keep an arena in a core's cache and large enough to keep calls long; W is
-    more than 1 only if a micro-batch has enough to compute.
+    m is large enough to make a run's calls, weights and gradients a small part of its time, and no
+    larger than that needs, for the sake of cache and memory. Each worker has equally many runs of m
+    samples where the batch permits. W is more than 1 only if a batch has enough to compute.
 
     Args:
         batch: B.
@@ -114,7 +167,7 @@ def choose_schedule(
     if micro_batch is not None and micro_batch > batch:
         raise OptionError("micro_batch", f"must be at most the batch size, {batch}", micro_batch)
     try:
-        one, memory = plan_at(1)
+        one = plan_at(1)
     except UnsupportedError as e:
         plan_at(batch)  # raises if this batch cannot be computed either
         if micro_batch not in (None, batch) or workers not in (None, 1):
@@ -126,38 +179,31 @@ def choose_schedule(
             ) from None
         return Schedule(batch, batch, 1, cores, "the model's shapes are only for whole batches")
     try:
-        two, for_two = plan_at(min(2, batch))
+        two = plan_at(min(2, batch))
     except UnsupportedError as e:
         if micro_batch not in (None, 1):
             raise OptionError("micro_batch", "must be 1", micro_batch, str(e)) from None
         most = min(workers or 1, batch)
         return Schedule(batch, 1, most, 1, "the model's shapes are only for one sample")
-    a_sample = max(for_two.nbytes - memory.nbytes, 1) if batch > 1 else memory.nbytes
-    if two.mixing:
+    if two[0].mixing:
         if micro_batch not in (None, batch) or workers not in (None, 1):
             raise OptionError(
                 "micro_batch, workers",
                 f"must be {batch} and 1, because the samples of a batch depend on each other in "
-                f"{', '.join(two.mixing)}",
+                f"{', '.join(two[0].mixing)}",
                 f"{micro_batch or batch} and {workers or 1}",
             )
-        return Schedule(batch, batch, 1, cores, f"{', '.join(two.mixing)} mixes samples")
-    fixed = max(memory.nbytes - a_sample, 0)
-    small, heavy = a_sample * batch < SMALL, a_sample * batch < fixed
-    cache, short = (CACHE, SHORT) if is_available() else (NUMPY_CACHE, NUMPY_SHORT)
-    # If memory that does not grow with the samples, such as gradients, is large, samples may use as
-    # much. The same holds if adding gradients takes long.
-    enough = samples_worth_a_run(one, two, ADDING) if batch > 1 else 1
-    longer = min(samples_of_calls(one, two, short), (LONGER - fixed) // a_sample)
-    most = max((cache - fixed) // a_sample, -(-fixed // a_sample), enough, longer)
+        return Schedule(batch, batch, 1, cores, f"{', '.join(two[0].mixing)} mixes samples")
+    samples = _Samples.of(one, two)
 
     def split_batch(among: int) -> int:
-        runs = -(-batch // min(most, batch))
-        return -(-batch // (-(-runs // among) * among))
+        return samples.micro_batch(-(-batch // among), among)
 
-    wanted = workers or (1 if small or heavy else min(cores, batch))
+    small = SHARING * samples.cost.sample * batch < WAKING
+    wanted = workers or samples.workers(batch, min(cores, batch))
     size = micro_batch or split_batch(wanted)
-    if workers is None and wanted > 1 and seconds_a_call(one, two, size) < short:
+    short = samples.cost.calls > SHORT * (samples.cost.calls + size * samples.cost.sample)
+    if workers is None and wanted > 1 and short:
         wanted = 1
         size = micro_batch or split_batch(wanted)
     wanted = min(wanted, -(-batch // size))

@@ -6,18 +6,14 @@ from support.networks import Net
 from support.rewriting import plan_of, stored
 
 from odt.core.model.graph import Graph
-from odt.core.planning.cost import (
-    adding_seconds,
-    samples_of_calls,
-    samples_worth_a_run,
-    seconds_a_call,
-)
-from odt.core.planning.memory import plan_memory
+from odt.core.planning.cost import RunCost, adding_seconds
+from odt.core.planning.memory import MemoryPlan, plan_memory
+from odt.core.planning.plan import Plan
 from odt.core.planning.schedule import (
-    ADDING,
+    ARENAS,
     CACHE,
-    NUMPY_SHORT,
-    SHORT,
+    FIXED,
+    GROWTH,
     Schedule,
     available_cores,
     choose_schedule,
@@ -38,40 +34,82 @@ def images_into(units: int) -> Graph:
     return net.graph(net.dense(net.dense(x, units), 4))
 
 
-def schedule_of(graph: Graph, batch: int) -> Schedule:
-    def plan_at(n: int) -> object:
+def schedule_of(graph: Graph, batch: int, **given: int) -> Schedule:
+    def plan_at(n: int) -> tuple[Plan, MemoryPlan]:
         plan = plan_of(graph, n)
         return plan, plan_memory(plan)
 
-    return choose_schedule(batch, plan_at, workers=2)  # type: ignore[arg-type]
+    return choose_schedule(batch, plan_at, **given)
+
+
+def arenas_of(graph: Graph, chosen: Schedule) -> int:
+    return chosen.workers * plan_memory(plan_of(graph, chosen.micro_batch)).nbytes
+
+
+def cost_of(graph: Graph) -> RunCost:
+    return RunCost.of(plan_of(graph, 1), plan_of(graph, 2))
 
 
 def test_a_run_has_enough_samples_for_its_gradients() -> None:
-    one, two = (plan_of(images_into(4096), n) for n in (1, 2))
-    few, many = (samples_worth_a_run(one, two, share) for share in (0.5, 0.05))
-    assert 1 <= few < many
-    assert many == pytest.approx(10 * few, rel=0.5)
-    one_more, two_more = (plan_of(images_into(40960), n) for n in (1, 2))
-    assert adding_seconds(one_more) > 5 * adding_seconds(one)
-    assert samples_worth_a_run(one_more, two_more, 0.05) > many
+    less, more = (cost_of(images_into(units)) for units in (4096, 40960))
+    assert less.sample * less.samples(0.05) >= less.fixed / 0.05
+    assert more.adding > 5 * less.adding
+    assert more.samples(0.05) > less.samples(0.05) > less.samples(0.5) >= 1
+    one = plan_of(images_into(4096), 1)
+    assert less.adding == adding_seconds(one) < less.fixed
+    assert 0 < less.calls < less.fixed
 
 
 def test_a_batch_is_cut_no_smaller_than_its_gradients_are_worth() -> None:
     """An arena of that size is above the cache: several samples of it cost less than one."""
     graph = images_into(40960)
-    one, two = (plan_of(graph, n) for n in (1, 2))
-    enough = samples_worth_a_run(one, two, ADDING)
-    chosen = schedule_of(graph, 64)
+    enough = cost_of(graph).samples(FIXED)
+    chosen = schedule_of(graph, 2 * enough, workers=2)
     assert enough > 8
-    assert enough / 2 < chosen.micro_batch <= 32  # cut evenly for two workers
+    assert chosen.micro_batch == enough
+    assert arenas_of(graph, chosen) > 2 * CACHE
 
 
 @pytest.mark.skipif(not library.is_available(), reason="NumPy takes other sizes")
 def test_an_arena_stays_in_the_cache() -> None:
     graph = stored("models/mlperf-tiny-resnet8-cifar10.tflite")()
-    chosen = schedule_of(graph, 64)
+    chosen = schedule_of(graph, 64, workers=2)
     assert 1 < chosen.micro_batch < 32
-    assert plan_memory(plan_of(graph, chosen.micro_batch)).nbytes <= 1.1 * CACHE
+    assert arenas_of(graph, chosen) <= 2 * 1.1 * CACHE
+
+
+def large_images(pixels: int) -> Graph:
+    """Cheap layers over an image, and weights that take long to add."""
+    net = Net()
+    x = net.input(1, pixels, pixels, 8)
+    x = net.add("RELU", (x,), (1, pixels, pixels, 8))
+    x = net.add("MEAN", (x, net.constant([1, 2])), (1, 8), keep_dims=False)
+    return net.graph(net.dense(net.dense(x, 400_000), 4))
+
+
+@pytest.mark.parametrize("pixels", [64, 1024])
+def test_arenas_grow_to_their_limit(pixels: int) -> None:
+    """Arenas of single samples are below the limit for 64 × 64 pixels, above it for larger ones."""
+    graph = large_images(pixels)
+    limit = max(ARENAS, GROWTH * 2 * plan_memory(plan_of(graph, 1)).nbytes)
+    assert cost_of(graph).samples(FIXED) > 4
+    chosen = schedule_of(graph, 2048, workers=2)
+    assert arenas_of(graph, chosen) <= limit
+    assert (chosen.micro_batch > 1) == (pixels == 64)
+
+
+@pytest.mark.parametrize("batch", [32, 48, 64, 96])
+def test_workers_have_equally_many_runs_of_equal_size(batch: int) -> None:
+    chosen = schedule_of(stored("models/mlperf-tiny-resnet8-cifar10.tflite")(), batch, workers=2)
+    assert batch % (2 * chosen.micro_batch) == 0
+    assert chosen.sizes == (chosen.micro_batch,)
+
+
+def test_a_prime_number_of_samples_is_not_cut_into_single_ones() -> None:
+    graph = stored("models/mlperf-tiny-resnet8-cifar10.tflite")()
+    chosen = schedule_of(graph, 2 * 61, workers=2)
+    assert chosen.micro_batch > 5
+    assert len({len(part) for part in chosen.parts(2 * 61)}) == 1
 
 
 def unrolled(width: int) -> Graph:
@@ -85,23 +123,15 @@ def unrolled(width: int) -> Graph:
 
 def test_a_plan_of_short_calls_runs_on_one_worker() -> None:
     """Two would wait for the interpreter's lock; a call of one is shared among the cores."""
-    graph = unrolled(64)
-
-    def plan_at(n: int) -> object:
-        plan = plan_of(graph, n)
-        return plan, plan_memory(plan)
-
-    one, two = (plan_of(graph, n) for n in (1, 2))
-    short = NUMPY_SHORT if not library.is_available() else SHORT
-    found = [choose_schedule(2048, plan_at, micro_batch=m) for m in (8, 1024)]  # type: ignore[arg-type]
-    assert seconds_a_call(one, two, 8) < short < seconds_a_call(one, two, 1024)
+    graph = unrolled(256)
+    found = [schedule_of(graph, 4096, micro_batch=m) for m in (8, 2048)]
     assert [s.workers for s in found] == [1, min(2, available_cores())]
 
 
-def test_samples_of_calls_is_the_inverse_of_seconds_a_call() -> None:
-    one, two = (plan_of(unrolled(64), n) for n in (1, 2))
-    samples = samples_of_calls(one, two, 50e-6)
-    assert seconds_a_call(one, two, samples - 1) < 50e-6 <= seconds_a_call(one, two, samples)
+def test_a_batch_of_many_weights_and_few_samples_runs_on_one_worker() -> None:
+    """Adding the gradients of two workers takes longer than they gain."""
+    found = [schedule_of(images_into(40960), batch) for batch in (4, 512)]
+    assert [s.workers for s in found] == [1, min(2, available_cores())]
 
 
 @pytest.mark.parametrize("given", [{"micro_batch": 2}, {"workers": 2}])
@@ -113,12 +143,8 @@ def test_a_batch_that_cannot_be_cut_is_not_cut_in_silence(given: dict[str, int])
     x = net.add("RESHAPE", (x,), (4, 6), new_shape=(4, 6))
     graph = net.graph(net.add("FULLY_CONNECTED", (x, net.weight(3, 6), -1), (4, 3)))
 
-    def plan_at(n: int) -> object:
-        plan = plan_of(graph, n)
-        return plan, plan_memory(plan)
-
-    chosen = choose_schedule(4, plan_at)  # type: ignore[arg-type]
+    chosen = schedule_of(graph, 4)
     assert (chosen.micro_batch, chosen.workers) == (4, 1)
-    assert choose_schedule(4, plan_at, 4, 1) == chosen  # type: ignore[arg-type]
+    assert schedule_of(graph, 4, micro_batch=4, workers=1) == chosen
     with pytest.raises(OptionError, match="`micro_batch=`, `workers=`: must be 4 and 1, because"):
-        choose_schedule(4, plan_at, **given)  # type: ignore[arg-type]
+        schedule_of(graph, 4, **given)
