@@ -3,6 +3,7 @@
 The exit status is 1 if it cannot.
 """
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,18 +23,21 @@ from odt.cli.options.shared import (
 from odt.cli.output import report
 from odt.cli.output.spelling import spell
 from odt.core.data.protocol import Data
-from odt.core.lowering.lowered_model import lower_model
+from odt.core.export.cut import cut
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
+from odt.core.model.reader import Model, read_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
-from odt.core.recipe.trainability import Trainability, flops, tail, trainability, training_flops
+from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
+from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
 from odt.core.training.trainer import Trainer
-from odt.errors import MOST, one_line
+from odt.errors import MOST, OdtError, one_line
 
+MOST_NAME = 40  # characters of a tensor's name in a command
 MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
 
@@ -80,7 +84,7 @@ def command(
     lowered = lower_model(read_model(model))
     refused = lowered.graphs.unsupported
     if refused:
-        click.echo("\n".join(describe_refusals(lowered.file.graph, refused)))
+        click.echo("\n".join(describe_refusals(lowered, refused)))
         raise click.exceptions.Exit(1)
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
     request = Request(**options, last=num_of_trainable_ops, selection=selection, sparse=sparse)
@@ -114,18 +118,38 @@ def command(
     )
 
 
-def describe_refusals(graph: Graph, refused: Sequence[UnsupportedNode]) -> list[str]:
-    """Describes the nodes that odt cannot compute, and the last operators, which it could train."""
+def describe_refusals(lowered: LoweredModel, refused: Sequence[UnsupportedNode]) -> list[str]:
+    """Describes the nodes that odt cannot compute, and the command that cuts out the largest part.
+
+    The part is the one with most parameters among those without such nodes.
+    """
     lines = [f"blocked: {refusal}" for refusal in refused]
-    left = tail(graph, refused)
-    if left.weights:
-        begins = one_line(", ".join(map(graph.label, left.begins)), MOST)
-        lines.append(
-            f"could train: the last {left.operators} operators, as a model that starts at {begins}"
-        )
+    model, parts = lowered.file, trainable_parts(lowered.graph, refused)
+    part = next((part for part in parts if _is_supported(model, part)), None)
+    if part is None:
+        lines.append("could train: none, because no weights precede or follow these operators")
     else:
-        lines.append("could train: none, because no weights follow these operators")
+        ends = [("--after", i) for i in part.after] + [("--before", i) for i in part.before]
+        options = " ".join(f"{name} {_tensor_argument(model.graph, i)}" for name, i in ends)
+        lines.append(
+            f"could train: {part.parameters:,} parameters, in the part made by "
+            f"odt cut {shlex.quote(model.path)} {options} --output part.{model.format}"
+        )
     return [*lines, "The model cannot be trained."]
+
+
+def _is_supported(model: Model, part: TrainablePart) -> bool:
+    try:
+        return not lower_model(cut(model, part.after, part.before).model).graphs.unsupported
+    except OdtError:
+        return False
+
+
+def _tensor_argument(graph: Graph, tensor: int) -> str:
+    """A tensor as an argument of odt cut: its name, or its number if the name is long or shared."""
+    name = graph.tensors[tensor].name
+    unique = sum(other.name == name for other in graph.tensors) == 1
+    return shlex.quote(name) if unique and len(name) <= MOST_NAME else str(tensor)
 
 
 def describe(graph: Graph, result: Trainability) -> list[str]:

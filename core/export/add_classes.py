@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.head_metadata import kept_metadata, with_archive
-from odt.core.export.replace_head import packed_model
+from odt.core.export.kept_tables import packed_model
 from odt.core.lowering.class_head import ClassHead
 from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.graph import ABSENT

@@ -9,28 +9,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import flatbuffers
 import numpy as np
 
 from odt.core.export.head_features import Features, choose_features, needed
 from odt.core.export.head_metadata import kept_metadata, with_archive
+from odt.core.export.kept_tables import MOST_BYTES, KeptTables, packed_model
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.graph import Graph
-from odt.core.model.reader import FORMATS, Model, parse_model
-from odt.core.model.schema_tables import code_of, pack, unpack
+from odt.core.model.reader import Model, parse_model
+from odt.core.model.schema_tables import code_of
 from odt.core.recipe.fresh_head import HEAD
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
-MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
 FLOAT32 = np.dtype(np.float32)
 # Name → operator after the last layer, if any.
 ACTIVATIONS = {"softmax": "SOFTMAX", "sigmoid": "LOGISTIC", "linear": ""}
-TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +159,8 @@ def _packed(
     head: Head,
 ) -> bytes:
     """Serialises the model of the kept operators and the new layers."""
-    old = unpack(FlatBuffer(model.path, model.data).root(), "Model")
-    graph = old["subgraphs"][0]
-    old["subgraphs"] = [graph]  # other subgraphs are for control flow, which odt does not support
-    tables = _Tables(model, old, graph)
-    tables.keep([graph["operators"][k] for k in kept], features)
+    tables = _NewHead(model, kept, [features])
+    graph = tables.graph
     inputs = [k for k, i in enumerate(model.graph.inputs) if i in tables.number]
     output = tables.add(tables.number[features], shape, rng, head)
     graph["outputs"] = [output]
@@ -174,79 +168,14 @@ def _packed(
     entries, archive = kept_metadata(
         model, inputs, name, head.names, tags=head.activation == "sigmoid"
     )
-    old["metadata"] = [
-        {"name": key, "buffer": tables.buffer(data)} for key, data in entries.items()
-    ]
-    old["signature_defs"] = tables.signatures(old.get("signature_defs", []), output)
-    old.pop("metadata_buffer", None)  # as metadata, without names
-    return with_archive(packed_model(model, old), archive)
+    tables.metadata(entries)
+    old = tables.model.get("signature_defs", [])
+    tables.model["signature_defs"] = tables.signatures(old, output)
+    return with_archive(packed_model(model, tables.model), archive)
 
 
-def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
-    """Serialises the tables of a model.
-
-    Args:
-        source: model with the format of the new one, and the name in messages.
-        tables: table Model of the schema, as `unpack` gives it.
-
-    Raises:
-        UnsupportedError: if the file would be too large.
-    """
-    builder = flatbuffers.Builder(1024)
-    identifier = next(i for i, name in FORMATS.items() if name == source.format)
-    try:
-        builder.Finish(pack(builder, "Model", tables), identifier)
-    except flatbuffers.builder.BuilderSizeError as e:
-        raise UnsupportedError(
-            f"{source.path}: a model with a new head must be below {MOST_BYTES} bytes, but got more"
-        ) from e
-    return bytes(builder.Output())
-
-
-class _Tables:
-    """Removes unused entries from a model's tables and adds new layers.
-
-    Attributes:
-        number: old number of each kept tensor → new number.
-    """
-
-    def __init__(self, source: Model, model: dict[str, Any], graph: dict[str, Any]) -> None:
-        self.source, self.model, self.graph = source, model, graph
-
-    def keep(self, operators: list[dict[str, Any]], features: int) -> None:
-        """Keeps some operators; renumbers tensors, buffers and operator codes."""
-        graph, model = self.graph, self.model
-        lists = [o[name] for o in operators for name in TENSOR_LISTS if name in o]
-        used = {features, *(int(i) for numbers in lists for i in numbers)} - {-1}
-        count = len(graph["tensors"])
-        if not used <= set(range(count)):
-            raise ModelError(
-                f"{self.source.path}: an operator's tensors must be below {count}, "
-                f"but got {max(used - set(range(count)))}"
-            )
-        self.number = {i: k for k, i in enumerate(sorted(used))} | {-1: -1}
-        graph["tensors"] = [graph["tensors"][i] for i in sorted(used)]
-        graph["inputs"] = [self.number[int(i)] for i in graph.get("inputs", ()) if i in used]
-        graph["operators"] = operators
-        buffers = sorted({0, *(t.get("buffer", 0) for t in graph["tensors"])})
-        codes = sorted({o.get("opcode_index", 0) for o in operators})
-        for tensor in graph["tensors"]:
-            tensor["buffer"] = buffers.index(tensor.get("buffer", 0))
-        for o in operators:
-            o["opcode_index"] = codes.index(o.get("opcode_index", 0))
-            for name in TENSOR_LISTS:
-                if name in o:
-                    o[name] = [self.number[int(i)] for i in o[name]]
-        spans = self.source.spans or ((0, 0),)
-        model["buffers"] = [
-            _buffer(self.source.data[at : at + n]) for at, n in map(spans.__getitem__, buffers)
-        ]
-        model["operator_codes"] = [model["operator_codes"][k] for k in codes]
-
-    def buffer(self, data: bytes) -> int:
-        """Adds a buffer; returns its number."""
-        self.model["buffers"].append(_buffer(data))
-        return len(self.model["buffers"]) - 1
+class _NewHead(KeptTables):
+    """The tables of the kept operators and of new layers."""
 
     def signatures(self, old: Sequence[dict[str, Any]], output: int) -> list[dict[str, Any]]:
         """Signatures of the first subgraph, with the inputs that stay and the new output.
@@ -354,7 +283,3 @@ class _Tables:
             operator["builtin_options"] = options[1]
         self.graph["operators"].append(operator)
         return y
-
-
-def _buffer(data: bytes | memoryview) -> dict[str, Any]:
-    return {"data": np.frombuffer(data, np.uint8)} if len(data) else {}

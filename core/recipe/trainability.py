@@ -4,8 +4,7 @@ from collections.abc import Collection
 from typing import Any
 
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, row_of
-from odt.core.lowering.unsupported import UnsupportedNode
-from odt.core.model.graph import ABSENT, Graph, LoweredGraph, Node
+from odt.core.model.graph import Graph, LoweredGraph, Node
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.plan import Call, Plan
 from odt.core.planning.trainable import gradient_of, trainable_by_operator, trainable_tensors
@@ -60,34 +59,6 @@ def trainability(graph: Graph, info: TrainingInfo, plan: Plan) -> Trainability:
     users = [origin for origin, i in trainable_by_operator(lowered, only=only) if i in missing]
     deepest = max(n.origin for n in graph.nodes) - max(users, default=-1)
     return Trainability(tuple(trained_tensors), tuple(missing), _blocked(lowered, missing), deepest)
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The part of a model after its last unsupported node.
-
-    Attributes:
-        operators: number of operators.
-        begins: tensors that the part reads from the rest of the model.
-        weights: constants of the part that could train.
-    """
-
-    operators: int
-    begins: tuple[int, ...]
-    weights: tuple[int, ...]
-
-
-def tail(graph: Graph, unsupported: Collection[UnsupportedNode]) -> Tail:
-    """Returns the part of a file's graph after all unsupported nodes, which could train alone."""
-    last = max(r.node.origin for r in unsupported)
-    nodes = [n for n in graph.nodes if n.origin > last]
-    made = {i for n in nodes for i in n.outputs}
-    read = dict.fromkeys(i for n in nodes for i in n.inputs if i != ABSENT and i not in made)
-    return Tail(
-        len(nodes),
-        tuple(i for i in read if graph.tensors[i].data is None),
-        trainable_tensors(graph, {n.origin for n in nodes}),
-    )
 
 
 def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, ...]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.classification import sample_losses as sample_losses
     from odt.core.model.training_info import TrainingInfo as TrainingInfo
     from odt.creation import new_model as new_model
+    from odt.cutting import cut as cut
+    from odt.cutting import join as join
     from odt.data import DataSet as DataSet
     from odt.errors import DataError as DataError
     from odt.errors import LostFileError as LostFileError
@@ -87,6 +89,8 @@ PUBLIC = {
     "new_model": "odt.creation",
     "replace_head": "odt.transfer",
     "lora": "odt.transfer",
+    "cut": "odt.cutting",
+    "join": "odt.cutting",
     "write_circle_plus": "odt.model",
     "TrainingInfo": "odt.core.model.training_info",
     "Trainer": "odt.trainer",

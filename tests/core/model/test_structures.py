@@ -157,7 +157,7 @@ def answer(data: bytes, out: Path) -> None:
     convert(model, "tflite")
     refused = lowered.graphs.unsupported
     if refused:
-        describe_refusals(lowered.graph, refused)
+        describe_refusals(lowered, refused)
     recipe = prepare(lowered, Request(loss="mean_squared_error", batch_size=2))
     graph, info = recipe.graph, recipe.info
     with Trainer(recipe.graphs, info, workers=1) as trainer:

@@ -1,0 +1,35 @@
+"""Put the weights of trained parts back into the model that they were cut from."""
+
+import click
+
+from odt.cli.options.shared import given, model_argument
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.core.export.cut import join
+from odt.core.model.reader import read_model
+from odt.errors import OdtError
+
+
+@click.command()
+@model_argument
+@click.argument("parts", nargs=-1, required=True, type=click.Path(), metavar="PART...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of the model with the weights of the parts, in MODEL's format.",
+)
+def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
+    """Write MODEL with the weights of each PART that odt cut made of it and odt train trained.
+
+    All other bytes of MODEL stay.
+    """
+    path = given("--output", output, "the file that is written")
+    source = read_model(model)
+    extension = extension_of("--output", path, FORMATS)
+    if FORMATS[extension] != source.format:
+        raise OdtError(f"--output: must be a {source.format} file as {model}, but got {path}.")
+    read = [read_model(part) for part in parts]
+    check_outputs({"--output": path}, {"MODEL": source.path, **{f"PART {p}": p for p in parts}})
+    changed = join(source, read, path)
+    click.echo(f"{path}: {model} with {changed} weights changed by {', '.join(parts)}")

@@ -1,0 +1,236 @@
+"""Cuts a part out of a model, and puts the weights of a trained part back into the model.
+
+A part begins at the model's inputs or at tensors in its middle, and ends at its outputs or at
+tensors in its middle. It keeps tensors, operators and names. The metadata entry ODT_PART says
+which model the part is from (SHA-256 of the file) and which of its tensors the part's tensors are.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from odt.core.export.exporter import export_model
+from odt.core.export.kept_tables import KeptTables, packed_model
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.graph import ABSENT, Graph
+from odt.core.model.reader import Model, parse_model
+from odt.core.model.record import ENTRY as RECORD
+from odt.core.model.tflite_metadata import NAME as TFLITE_METADATA
+from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
+from odt.dataclass import dataclass
+from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.opdef import Array
+
+ENTRY = "ODT_PART"
+# They describe the inputs, outputs and operators of the whole model.
+OF_THE_WHOLE = (ENTRY, RECORD, TFLITE_METADATA, TRAINING_INFO)
+CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE")
+
+Name = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A model that was cut out of another one.
+
+    Attributes:
+        model: the part.
+        operators: positions of its operators in the other model.
+    """
+
+    model: Model
+    operators: tuple[int, ...]
+
+
+def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -> Part:
+    """Cuts out the operators that compute some tensors from others.
+
+    Signatures keep the names of the inputs and outputs that stay; new ones are called as their
+    tensors. Metadata about the whole model is left out: training info, preprocessing record, TFLite
+    Model Metadata.
+
+    Args:
+        model: the model.
+        after: names or numbers of tensors that become inputs; all others that the operators read
+            stay inputs.
+        before: names or numbers of tensors that become the outputs; empty for the model's outputs.
+
+    Raises:
+        OptionError: if a name fits no tensor or several, a tensor is a constant, the outputs do not
+            depend on a new input, or no operator is left.
+        UnsupportedError: if an operator of the part is control flow.
+        LostFileError: if the model's file became shorter.
+    """
+    graph = model.graph
+    begins = [_tensor(graph, "after", name) for name in after]
+    ends = [_tensor(graph, "before", name) for name in before] or list(graph.outputs)
+    positions, reached = _between(graph, set(begins), ends)
+    for i in begins:
+        if i not in reached:
+            got = graph.label(i)
+            raise OptionError("after", "must be tensors that the outputs depend on", got)
+    if not positions:
+        names = ", ".join(map(graph.label, ends))
+        raise OptionError("after, before", "must have operators between them", names)
+    for node in graph.nodes:
+        if node.origin in positions and node.op in CONTROL_FLOW:
+            raise UnsupportedError(
+                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain control "
+                "flow. Cut before or after it."
+            )
+    tables = KeptTables(model, positions, {*begins, *ends})
+    number = tables.number
+    inputs = [i for i in graph.inputs if i in reached and i not in begins] + begins
+    tables.graph["inputs"] = [number[i] for i in inputs]
+    tables.graph["outputs"] = [number[i] for i in ends]
+    old = tables.model.get("signature_defs", [])
+    tables.model["signature_defs"] = [
+        _signature(signature, graph, number, inputs, ends)
+        for signature in old
+        if not signature.get("subgraph_index", 0)
+    ]
+    tensors = sorted(number.keys() - {ABSENT})
+    origin = {"sha256": hashlib.sha256(model.data).hexdigest(), "tensors": tensors}
+    kept = {
+        name: bytes(model.buffer(buffer))
+        for name, buffer in model.metadata.items()
+        if name not in OF_THE_WHOLE
+    }
+    tables.metadata({**kept, ENTRY: json.dumps(origin).encode()})
+    packed = packed_model(model, tables.model)
+    model.check_file()
+    return Part(parse_model(memoryview(packed), model.path), tuple(positions))
+
+
+def join(model: Model, parts: Sequence[Model], path: str | os.PathLike[str]) -> int:
+    """Writes a model with the weights of trained parts; all its other bytes stay.
+
+    Args:
+        model: the model that the parts were cut from.
+        parts: parts, trained or not.
+        path: the file to write.
+
+    Returns:
+        Number of constants that the parts changed.
+
+    Raises:
+        ModelError: if a part was not cut from the model, two parts have different values of one
+            tensor, or the file cannot be written.
+        LostFileError: if a model's file became shorter.
+    """
+    digest = hashlib.sha256(model.data).hexdigest()
+    whole = dequantize_weights(model)
+    number = {stored: i for i, stored in whole.stored.items()}
+    weights: dict[int, Array] = {}
+    for part in parts:
+        for i, values in _constants(part, digest).items():
+            place = number.get(i, i)
+            old = whole.graph.tensors[place].data
+            if old is None or (old.shape, old.dtype) != (values.shape, values.dtype):
+                raise ModelError(
+                    f"{part.path}: {model.graph.label(i)}: must have the shape and dtype that it "
+                    f"has in {model.path}, but got {values.shape} {values.dtype}"
+                )
+            if np.array_equal(old, values):
+                continue
+            if place in weights and not np.array_equal(weights[place], values):
+                raise ModelError(
+                    f"{part.path}: {model.graph.label(i)}: must have the value that it has in the "
+                    "parts before, but got another one. Train parts that share weights one by one."
+                )
+            weights[place] = values
+    export_model(model, weights, path)
+    return len(weights)
+
+
+def _constants(part: Model, digest: str) -> Mapping[int, Array]:
+    """Constants of a part, as float32 if they can train: tensor of the whole model → values."""
+    if ENTRY not in part.metadata:
+        raise ModelError(
+            f"{part.path}: must be a part made by odt cut, but has no metadata entry {ENTRY}"
+        )
+    origin = _origin(part)
+    if origin["sha256"] != digest:
+        raise ModelError(
+            f"{part.path}: must be cut from the model that it is joined with, but got a part of "
+            f"the file with SHA-256 {str(origin['sha256'])[:12]}…, not {digest[:12]}…"
+        )
+    dequantized = dequantize_weights(part)
+    graph = dequantized.graph
+    place = {i: dequantized.stored.get(i, i) for i in range(len(graph.tensors))}
+    return {
+        origin["tensors"][place[i]]: tensor.data
+        for i, tensor in enumerate(graph.tensors)
+        if tensor.data is not None and place[i] < len(origin["tensors"])
+    }
+
+
+def _origin(part: Model) -> Any:
+    """The entry ODT_PART of a part."""
+    try:
+        origin = json.loads(bytes(part.buffer(part.metadata[ENTRY])))
+        tensors = origin["tensors"]
+        valid = all(isinstance(i, int) and i >= 0 for i in tensors) and origin["sha256"]
+        if not valid or len(tensors) > len(part.graph.tensors):
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        raise ModelError(
+            f"{part.path}: its metadata entry {ENTRY} must be as odt cut writes it, but is not"
+        ) from None
+    return origin
+
+
+def _tensor(graph: Graph, field: str, name: Name) -> int:
+    """The tensor of a name or number; the field names the argument in messages."""
+    found = [i for i, tensor in enumerate(graph.tensors) if tensor.name == name]
+    if not found and str(name).isdecimal():
+        found = [i for i in (int(name),) if i < len(graph.tensors)]
+    if not found:
+        rule = "must be names or numbers of tensors"
+        raise OptionError(field, rule, name, "`Model.summary()` lists them")
+    if len(found) > 1:
+        numbers = " and ".join(map(str, found))
+        raise OptionError(field, f"must be one tensor, or the number of one of {numbers}", name)
+    if graph.tensors[found[0]].data is not None:
+        rule = "must be tensors that operators compute, not constants"
+        raise OptionError(field, rule, graph.label(found[0]))
+    return found[0]
+
+
+def _between(graph: Graph, begins: set[int], ends: Sequence[int]) -> tuple[list[int], set[int]]:
+    """Positions of the operators that compute `ends` from `begins`, and all tensors on the way."""
+    makers = {i: node for node in graph.nodes for i in node.outputs}
+    positions, reached, rest = set[int](), set(ends), list(ends)
+    while rest:
+        i = rest.pop()
+        node = makers.get(i)
+        if i in begins or node is None or node.origin in positions:
+            continue
+        positions.add(node.origin)
+        inputs = [j for j in node.inputs if j != ABSENT]
+        reached.update(inputs)
+        rest += inputs
+    return sorted(positions), reached
+
+
+def _signature(
+    old: dict[str, Any],
+    graph: Graph,
+    number: Mapping[int, int],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+) -> dict[str, Any]:
+    """A signature with the part's inputs and outputs."""
+
+    def named(field: str, tensors: Sequence[int]) -> list[dict[str, Any]]:
+        names = {t.get("tensor_index", 0): t.get("name", b"") for t in old.get(field, ())}
+        return [
+            {"name": names.get(i) or graph.tensors[i].name or f"{i}", "tensor_index": number[i]}
+            for i in tensors
+        ]
+
+    return {**old, "inputs": named("inputs", inputs), "outputs": named("outputs", outputs)}

@@ -1,0 +1,87 @@
+"""Parts of a model that odt could train alone, if it cannot compute all operators."""
+
+from collections.abc import Collection
+
+from odt.core.lowering.unsupported import UnsupportedNode
+from odt.core.model.graph import ABSENT, Graph
+from odt.core.planning.trainable import trainable_tensors
+from odt.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TrainablePart:
+    """Operators without unsupported ones among them.
+
+    Attributes:
+        operators: number of operators.
+        after: tensors that the part reads from other operators.
+        before: tensors that others read or that are outputs of the model; empty if the part has
+            all outputs of the model and no others.
+        parameters: number of values that could train.
+    """
+
+    operators: int
+    after: tuple[int, ...]
+    before: tuple[int, ...]
+    parameters: int
+
+
+def trainable_parts(graph: Graph, unsupported: Collection[UnsupportedNode]) -> list[TrainablePart]:
+    """Returns the parts that have parameters, from the largest to the smallest.
+
+    With the unsupported nodes in order, a part follows the first k of them and precedes the others:
+    it has the nodes on which none of the first k depends, and which depend on none of the others.
+    """
+    refused = sorted({r.node.origin for r in unsupported})
+    sets = zip(_ancestors(graph, refused), _descendants(graph, refused), strict=True)
+    parts = [_part(graph, needed | dependent) for needed, dependent in sets]
+    found = [part for part in dict.fromkeys(parts) if part.parameters]
+    return sorted(found, key=lambda part: (-part.parameters, -part.operators))
+
+
+def _ancestors(graph: Graph, refused: list[int]) -> list[set[int]]:
+    """Nodes that the first k refused ones need, themselves included, for k from 0 on."""
+    makers = {i: node for node in graph.nodes for i in node.outputs}
+    nodes = {node.origin: node for node in graph.nodes}
+    sets, needed = [set[int]()], set[int]()
+    for k in refused:
+        rest = [nodes[k]]
+        while rest:
+            node = rest.pop()
+            if node.origin not in needed:
+                needed.add(node.origin)
+                rest += [makers[i] for i in node.inputs if i in makers]
+        sets.append(set(needed))
+    return sets
+
+
+def _descendants(graph: Graph, refused: list[int]) -> list[set[int]]:
+    """Nodes that depend on the refused ones after the first k, themselves included."""
+    sets = []
+    for k in range(len(refused) + 1):
+        dependent, made = set[int](), set[int]()
+        for node in graph.nodes:
+            if node.origin in refused[k:] or not made.isdisjoint(node.inputs):
+                dependent.add(node.origin)
+                made.update(node.outputs)
+        sets.append(dependent)
+    return sets
+
+
+def _part(graph: Graph, left_out: set[int]) -> TrainablePart:
+    nodes = [n for n in graph.nodes if n.origin not in left_out]
+    for node in reversed(nodes):  # a loss needs real numbers
+        inside = {i for n in nodes for i in n.inputs}
+        real = any(graph.tensors[i].spec.dtype.kind == "f" for i in node.outputs)
+        if not real and inside.isdisjoint(node.outputs):
+            nodes = [n for n in nodes if n is not node]
+    made = {i for n in nodes for i in n.outputs}
+    origins = {n.origin for n in nodes}
+    others = {i for n in graph.nodes if n.origin not in origins for i in n.inputs}
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i != ABSENT and i not in made)
+    after = [i for i in read if graph.tensors[i].data is None and i not in graph.inputs]
+    ends = [i for n in nodes for i in n.outputs if i in others or i in graph.outputs]
+    weights = trainable_tensors(graph, origins)
+    parameters = sum(graph.tensors[i].spec.size for i in weights)
+    before = () if set(ends) == set(graph.outputs) else tuple(ends)
+    return TrainablePart(len(nodes), tuple(after), before, parameters)

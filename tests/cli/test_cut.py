@@ -1,0 +1,202 @@
+"""`odt cut` and `odt join`: a part is trained alone and put back, and LiteRT runs the whole."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
+from support.judges import litert
+from support.paths import MODELS
+
+from odt.cli.main import main
+from odt.core.model.reader import read_model
+
+RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def succeed(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def with_two_ends(path: Path) -> None:
+    """A network between operators that LiteRT computes and odt does not: bit operations."""
+    model = ModelBuilder("tflite", seed=3)
+    x = model.add_input((1, 6), "int32", name="codes")
+    mask = model.add_constant(np.array([5], np.int32))
+    y = model.add_operator("BITWISE_XOR", (x, mask), (1, 6), dtype="int32")
+    y = model.add_operator("CAST", (y,), (1, 6))
+    y = model.add_dense(model.add_dense(y, 8, fused_activation_function=1), 4)
+    y = model.add_operator("SOFTMAX", (y,), (1, 4), beta=1.0)
+    model.graph.tensors[y].name = "scores"
+    y = model.add_operator("CAST", (y,), (1, 4), dtype="int32")
+    y = model.add_operator("BITWISE_XOR", (y, mask), (1, 4), dtype="int32")
+    model.add_signature("serve", {"codes": x}, {"masked": y})
+    model.add_metadata("kept", b"as it is")
+    model.write(path, y)
+
+
+def trained(part: Path, path: Path, classes: int, folder: Path) -> Path:
+    """Trains a part for one epoch on random samples."""
+    graph = read_model(str(part)).graph
+    rng = np.random.default_rng(0)
+    samples = rng.random((32, *graph.tensors[graph.inputs[0]].spec.shape[1:]), np.float32)
+    np.save(folder / "x.npy", samples)
+    np.save(folder / "y.npy", np.eye(classes, dtype=np.float32)[rng.integers(0, classes, 32)])
+    data = ("--load-input", folder / "x.npy", "--load-expected", folder / "y.npy")
+    succeed("train", part, *data, "--epochs", 1, "--learning-rate", 0.01, "--export-tflite", path)
+    return path
+
+
+def test_check_prints_the_command_that_cuts_out_the_largest_part(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole.tflite", tmp_path / "part.tflite"
+    with_two_ends(whole)
+    refused = run("check", whole)
+    assert refused.exit_code == 1
+    line = next(line for line in refused.output.splitlines() if line.startswith("could train"))
+    assert "92 parameters" in line
+    words = shlex.split(line.partition("odt ")[2])
+    succeed(*words[:-1], part)
+    model = read_model(str(part))
+    assert [n.op for n in model.graph.nodes] == [
+        "CAST",
+        "FULLY_CONNECTED",
+        "FULLY_CONNECTED",
+        "SOFTMAX",
+    ]
+
+
+def test_a_trained_part_is_put_back_and_litert_runs_the_whole(tmp_path: Path) -> None:
+    whole, part, joined = (tmp_path / f"{n}.tflite" for n in ("whole", "part", "joined"))
+    with_two_ends(whole)
+    succeed("cut", whole, "--after", 3, "--before", "scores", "-o", part)
+    mine = trained(part, tmp_path / "mine.tflite", 4, tmp_path)
+    printed = succeed("join", whole, mine, "-o", joined)
+    assert "4 weights changed" in printed
+    before, after = whole.read_bytes(), joined.read_bytes()
+    different = np.nonzero(np.frombuffer(before, np.uint8) != np.frombuffer(after, np.uint8))[0]
+    spans = [
+        model.spans[t.buffer]
+        for model in (read_model(str(whole)),)
+        for t in model.graph.tensors
+        if t.data is not None and t.spec.dtype == np.float32
+    ]
+    assert len(before) == len(after)
+    assert len(different)
+    assert all(any(at <= k < at + n for at, n in spans) for k in different)
+    codes = np.arange(12, dtype=np.int32).reshape(2, 6)
+    scores = litert(mine, [(codes ^ 5).astype(np.float32)])[0]
+    assert np.array_equal(litert(joined, [codes])[0], scores.astype(np.int32) ^ 5)
+
+
+def test_front_and_part_compute_what_the_whole_computes(tmp_path: Path) -> None:
+    """Two tensors are cut; signatures do not matter to a model without."""
+    front, part = tmp_path / "front.tflite", tmp_path / "part.tflite"
+    ends = ("28", "27")  # both branches of a residual block
+    succeed("cut", RESNET, *(w for e in ends for w in ("--before", e)), "-o", front)
+    succeed("cut", RESNET, *(w for e in ends for w in ("--after", e)), "-o", part)
+    x = np.random.default_rng(1).normal(0, 50, (3, 32, 32, 3)).astype(np.float32)
+    features = litert(front, [x])
+    np.testing.assert_array_equal(litert(part, features)[0], litert(RESNET, [x])[0])
+    assert len(read_model(str(part)).graph.nodes) == 9
+
+
+def test_signatures_and_metadata_follow(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole.tflite", tmp_path / "part.tflite"
+    with_two_ends(whole)
+    succeed("cut", whole, "--before", "scores", "-o", part)
+    model = read_model(str(part))
+    (signature,) = model.signatures
+    assert (list(signature.inputs), list(signature.outputs)) == (["codes"], ["scores"])
+    assert bytes(model.buffer(model.metadata["kept"])) == b"as it is"
+    origin = json.loads(bytes(model.buffer(model.metadata["ODT_PART"])))
+    assert len(origin["tensors"]) == len(model.graph.tensors)
+
+
+def test_weights_of_float16_are_put_back_as_float16(tmp_path: Path) -> None:
+    model = ModelBuilder("tflite", seed=0)
+    x = model.add_input((1, 4))
+    half = model.add_constant(np.linspace(-1, 1, 12, dtype=np.float16).reshape(3, 4), "half")
+    w = model.add_operator("DEQUANTIZE", (half,), (3, 4))
+    b = model.add_constant(np.zeros(3, np.float32))
+    y = model.add_operator("FULLY_CONNECTED", (x, w, b), (1, 3))
+    model.graph.tensors[y].name = "logits"
+    whole, part, joined = (tmp_path / f"{n}.tflite" for n in ("whole", "part", "joined"))
+    model.write(whole, model.add_operator("SOFTMAX", (y,), (1, 3), beta=1.0))
+    succeed("cut", whole, "--after", "logits", "-o", part)
+    assert "0 weights changed" in succeed("join", whole, part, "-o", joined)
+    assert joined.read_bytes() == whole.read_bytes()
+    succeed("cut", whole, "--before", y, "-o", tmp_path / "all.tflite")
+    loss = ("--loss", "mean-squared-error")
+    np.save(tmp_path / "x.npy", np.eye(4, dtype=np.float32))
+    np.save(tmp_path / "y.npy", np.full((4, 3), 2, np.float32))
+    data = ("--load-input", tmp_path / "x.npy", "--load-expected", tmp_path / "y.npy")
+    mine = tmp_path / "mine.tflite"
+    succeed("train", tmp_path / "all.tflite", *data, *loss, "--export-tflite", mine)
+    succeed("join", whole, mine, "-o", joined)
+    new, old = (read_model(str(path)).graph.tensors[half] for path in (joined, whole))
+    assert new.data is not None
+    assert old.data is not None
+    assert new.data.dtype == np.float16
+    assert not np.array_equal(new.data, old.data)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--after", "nothing"), "--after: must be names or numbers of tensors"),
+        (("--after", "999"), "--after: must be names or numbers of tensors"),
+        (("--after", "output/w"), "--after: must be tensors that operators compute, not constants"),
+        (("--after", "scores"), "--after, --before: must have operators between them"),
+        (("--before", "0"), "--after, --before: must have operators between them"),
+        (("--after", "twins"), "--after: must be one tensor, or the number of one of 3 and 6"),
+    ],
+)
+def test_wrong_ends_are_refused_in_one_line(
+    options: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    model = ModelBuilder("circle", seed=0)
+    y = model.add_dense(model.add_dense(model.add_input((1, 4)), 3), 2)
+    model.graph.tensors[1].name = "output/w"
+    for i in (3, 6):
+        model.graph.tensors[i].name = "twins"
+    y = model.add_operator("SOFTMAX", (y,), (1, 2), beta=1.0)
+    model.graph.tensors[y].name = "scores"
+    path = tmp_path / "m.circle"
+    model.write(path, y)
+    result = run("cut", path, *options, "-o", tmp_path / "part.circle")
+    assert (result.exit_code, message in result.output) == (1, True), result.output
+    assert not (tmp_path / "part.circle").exists()
+
+
+def test_a_part_of_another_file_is_refused(tmp_path: Path) -> None:
+    whole, other, part = (tmp_path / f"{n}.tflite" for n in ("whole", "other", "part"))
+    with_two_ends(whole)
+    other.write_bytes(whole.read_bytes().replace(b"as it is", b"as it wa"))
+    succeed("cut", whole, "--before", "scores", "-o", part)
+    for model, given, rule in (
+        (other, part, "must be cut from the model that it is joined with"),
+        (whole, other, "must be a part made by odt cut, but has no metadata entry ODT_PART"),
+    ):
+        result = run("join", model, given, "-o", tmp_path / "joined.tflite")
+        assert (result.exit_code, rule in result.output) == (1, True), result.output
+    assert not (tmp_path / "joined.tflite").exists()
+
+
+def test_parts_that_disagree_are_refused(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole.tflite", tmp_path / "part.tflite"
+    with_two_ends(whole)
+    succeed("cut", whole, "--after", 3, "--before", "scores", "-o", part)
+    first = trained(part, tmp_path / "first.tflite", 4, tmp_path)
+    second = trained(first, tmp_path / "second.tflite", 4, tmp_path)
+    result = run("join", whole, first, second, "-o", tmp_path / "joined.tflite")
+    assert result.exit_code == 1
+    assert "must have the value that it has in the parts before" in result.output
