@@ -16,15 +16,15 @@ import numpy as np
 from odt.core.lowering.binding import bind
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS, check_quantization
 from odt.core.model.reader import Model
 from odt.errors import ModelError, ShapeError
-from odt.kernels.families.requantize import Quantized
-from odt.kernels.geometry.quantize import dequantize
+from odt.kernels.families.requantize import BOUNDS, Quantized
+from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
 
 FLOAT32 = np.dtype(np.float32)
-ACTIVATIONS = tuple(map(np.dtype, (np.int8, np.uint8, np.int16)))
 CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
 # Operators that move values: their rows of kernels/ops compute integers too.
 MOVING = frozenset(
@@ -36,23 +36,17 @@ MOVING = frozenset(
         "RESIZE_NEAREST_NEIGHBOR",
     )
 )
+UNSCALED = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0)
 MEANS = ("AVERAGE_POOL_2D",)  # integer rows for one quantization
-
-
-def is_quantized(model: Model) -> bool:
-    """Whether a file has quantized activations."""
-    graph = model.graph
-    return any(
-        t.data is None and t.quantized and t.spec.dtype in ACTIVATIONS for t in graph.tensors
-    )
 
 
 def integer_graph(model: Model) -> Graph:
     """Returns the graph that computes the integers of a quantized file.
 
     Raises:
-        ModelError: if the quantization of a tensor does not fit its operator.
+        ModelError: if the quantization of a tensor is invalid or does not fit its operator.
     """
+    check_quantization(model)
     return _Builder(model).build()
 
 
@@ -87,28 +81,36 @@ class _Builder:
 
     def _quantized(self, i: int) -> Quantized:
         tensor = self.graph.tensors[i]
-        return Quantized(self.model.quantization[i], tensor.spec.dtype, tensor.data)
+        quantization = self.model.quantization.get(i, UNSCALED)  # a bias may have no scale
+        return Quantized(quantization, tensor.spec.dtype, tensor.data)
 
     def _add(self, node: Node) -> None:
         bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
-        quantized = [i for i in bound if self._is_quantized(i)]
-        if not quantized:
+        if not any(self._is_quantized(i) for i in bound):
             self.nodes.append(node)
-            return
-        active = [i for i in bound if self.graph.tensors[i].data is None]
-        whole = all(self._is_quantized(i) for i in active)
-        if node.op in CONVERSIONS:
+        elif node.op in CONVERSIONS and len(node.inputs) == len(node.outputs) == 1:
             self._convert(node)
-        elif (
-            whole
-            and node.op in integer_names()
-            and (node.op not in MEANS or self._have_one_quantization(node))
-        ):
+        elif node.op in integer_names() and self._has_integer_form(node):
             self._add_integer(node)
         elif node.op in MOVING and self._have_one_quantization(node):
             self._move(node)
         else:
             self._compute_real(node)
+
+    def _has_integer_form(self, node: Node) -> bool:
+        """Whether the integer row of a node's operator takes its tensors."""
+        if node.options.get("fused_activation_function", 0) not in BOUNDS or ABSENT in node.outputs:
+            return False
+        layer, inputs = LAYERS.get(node.op), node.inputs
+        if layer is not None:
+            constants = [i for i in inputs[layer.w :] if i != ABSENT]
+            inputs = tuple(i for k, i in enumerate(inputs) if k in (layer.x, layer.w))
+            if any(self.graph.tensors[i].data is None for i in constants):
+                return False
+        if ABSENT in inputs:
+            return False
+        whole = all(self._is_quantized(i) for i in (*inputs, *node.outputs))
+        return whole and (node.op not in MEANS or self._have_one_quantization(node))
 
     def _add_input(self, i: int) -> None:
         self.tensors[i] = replace(self.tensors[i], quantized=False)
@@ -134,12 +136,12 @@ class _Builder:
         try:
             inputs = bind(file_row.inputs, node.inputs)
             outputs = bind(file_row.outputs, node.outputs)
-        except ShapeError:
-            self.nodes.append(node)  # inference names what is wrong with it
-            return
-        names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
-        tensors = {n: self._quantized(i) for n, i in names.items() if i in self.model.quantization}
-        constants = integer_constants(node.op)(tensors)
+            names = {n: i for n, i in (*inputs.items(), *outputs.items()) if i != ABSENT}
+            tensors = {n: self._quantized(i) for n, i in names.items()}
+            constants = integer_constants(node.op)(tensors)
+        except ShapeError as e:
+            where = f"{self.model.path}: node {node.origin} ({node.op})"
+            raise ModelError(f"{where}: {e}.") from e
         bound = tuple(
             self._constant(constants[n]) if n in constants else self._integer(names[n])
             for n in row.inputs

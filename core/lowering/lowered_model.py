@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from odt.core.lowering.integer_graph import integer_graph, is_quantized
+from odt.core.lowering.integer_graph import integer_graph
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import Dequantized, dequantize_weights
 from odt.core.model.graph import Graph
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 
@@ -57,6 +58,6 @@ def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
     Raises:
         ModelError: if the quantization of a tensor does not fit its operator.
     """
-    if is_quantized(lowered.file):
+    if has_quantized_activations(lowered.file):
         return LoweredGraphs(integer_graph(lowered.file))
     return lowered.graphs

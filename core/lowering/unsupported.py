@@ -13,6 +13,11 @@ MOST_LISTED = 250  # characters of all reasons in one message
 _CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_CASE")
 _STATE = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 _TABLES = ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "HASHTABLE_LOOKUP")
+# Custom operators that hold a network for an accelerator → the accelerator, and its compiler.
+_COMPILED_FOR = {
+    "edgetpu-custom-op": ("the Edge TPU", "edgetpu_compiler"),
+    "ethos-u": ("the Ethos-U", "Vela"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +143,8 @@ def check_ends(graph: Graph, specs: Mapping[int, TensorSpec]) -> None:
 
 def _without_row(op: str) -> str:
     kind, _, name = op.partition(":")
-    if kind == "CUSTOM" and name.startswith("Flex"):
-        return "is a TensorFlow operator (Flex), which only TensorFlow computes"
     if kind == "CUSTOM":
-        return "is a custom operator, which only its own library computes"
+        return _custom(name)
     if op in _CONTROL_FLOW:
         return "is control flow, which odt does not support"
     if op in _STATE:
@@ -149,3 +152,12 @@ def _without_row(op: str) -> str:
     if op in _TABLES:
         return "keeps a table between runs"
     return "is not supported"
+
+
+def _custom(name: str) -> str:
+    if name.startswith("Flex"):
+        return "is a TensorFlow operator (Flex), which only TensorFlow computes"
+    if name in _COMPILED_FOR:
+        device, compiler = _COMPILED_FOR[name]
+        return f"is compiled for {device}: use the file that {compiler} was given"
+    return "is a custom operator, which only its own library computes"

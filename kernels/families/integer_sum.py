@@ -18,6 +18,7 @@ from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Options, Specs, Tenso
 
 BITS = {1: 21, 2: 31}  # of the larger factor, by bytes of the integers
 LARGEST_SHIFT = 62
+LARGEST_FACTOR = 2**45  # more makes no difference to the integers of y
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def sum_attrs(sign: int) -> Callable[[Options, Mapping[str, Array]], SumAttrs]:
         ratios = a.scale / y.scale, b.scale / y.scale
         shift = BITS[y.dtype.itemsize] - frexp(max(ratios))[1]
         shift = min(max(shift, 1), LARGEST_SHIFT)
-        first, second = (round(ratio * 2.0**shift) for ratio in ratios)
+        first, second = (min(round(ratio * 2.0**shift), LARGEST_FACTOR) for ratio in ratios)
         return SumAttrs((a.zero, b.zero), (first, sign * second), shift, rounding(options))
 
     return attrs

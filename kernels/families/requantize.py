@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.dataclass import dataclass
+from odt.errors import ShapeError
 from odt.kernels.geometry.quantize import Limits, Quantization, limits
 from odt.kernels.opdef import Array, Options
 
@@ -99,6 +100,12 @@ def round_sums(sums: Array, m: Array | np.float32, to: Rounding, real: Array, y:
     np.copyto(y, real, casting="unsafe")
 
 
+def check_factors(m: Array | np.float32) -> None:
+    """Raises ShapeError if a quotient of scales is too large for a float32."""
+    if not np.isfinite(m).all():
+        raise ShapeError(f"quotients of scales must be below {np.finfo(np.float32).max:.4g}")
+
+
 def exact_float(largest: int) -> np.dtype[Any]:
     """Returns the smallest float type in which all integers up to `largest` are exact."""
     return FLOAT32 if largest <= EXACT[FLOAT32] else FLOAT64
@@ -123,9 +130,14 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
     Args:
         tensors: x, w, b and y of a convolution or a fully connected layer; b may be absent.
         units_axis: axis of w with one entry for each unit.
+
+    Raises:
+        ShapeError: if w or b have other shapes.
     """
     x, w, y = (tensors[n] for n in "xwy")
     assert w.data is not None
+    if w.data.ndim <= units_axis:
+        raise ShapeError(f"w must have an axis {units_axis}, but got {w.data.shape}")
     units = w.data.shape[units_axis]
     axes = tuple(k for k in range(w.data.ndim) if k != units_axis)
     weights = w.data
@@ -136,9 +148,12 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
     if "b" in tensors:
         bias = tensors["b"].data
         assert bias is not None
+        if bias.size != units:
+            raise ShapeError(f"b must be ({units},), but got {bias.shape}")
         sums += bias.reshape(-1)
     scales = np.broadcast_to(w.quantization.scale, (units,))
     m = np.float32(x.scale) * scales / np.float32(y.scale)  # in float32, as in XNNPACK
+    check_factors(m)
     wide = sum_type(x.dtype)
     made = {"b": sums.astype(wide), "m": m}
     return made if weights is w.data else {"w": weights, **made}

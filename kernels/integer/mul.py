@@ -11,7 +11,14 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.kernels.families.binary import BINARY, mixes_samples
 from odt.kernels.families.integer_sum import broadcast
-from odt.kernels.families.requantize import Rounding, Tensors, quantized, round_sums, rounding
+from odt.kernels.families.requantize import (
+    Rounding,
+    Tensors,
+    check_factors,
+    quantized,
+    round_sums,
+    rounding,
+)
 from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
@@ -27,7 +34,9 @@ class MulAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> MulAttrs:
     a, b, y = (quantized(options)[n] for n in "aby")
-    return MulAttrs((a.zero, b.zero), a.scale * b.scale / y.scale, rounding(options))
+    ratio = a.scale * b.scale / y.scale
+    check_factors(np.float32(ratio))
+    return MulAttrs((a.zero, b.zero), ratio, rounding(options))
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:

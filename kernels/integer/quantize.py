@@ -14,6 +14,7 @@ from odt.dataclass import dataclass
 from odt.kernels.families.requantize import (
     Rounding,
     Tensors,
+    check_factors,
     quantized,
     round_sums,
     rounding,
@@ -37,6 +38,7 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> QuantizeAttrs:
     tensors = quantized(options)
     x, y = tensors.get("x"), tensors["y"]
     scale, zero = (x.scale, x.zero) if x else (1.0, 0)
+    check_factors(np.float32(scale / y.scale))
     return QuantizeAttrs(scale, zero, y.scale, rounding(options))
 
 

@@ -33,7 +33,10 @@ class IntegerSoftmaxAttrs:
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerSoftmaxAttrs:
     x, y = (quantized(options)[n] for n in "xy")
-    step = x.scale * float(options.get("beta", 1.0))
+    beta = float(options.get("beta", 1.0))
+    step = x.scale * beta
+    if not 0 < step < np.inf:
+        raise ShapeError(f"beta must be above 0, but got {beta:g}")
     return IntegerSoftmaxAttrs(step, y.scale, rounding(options))
 
 

@@ -1,0 +1,158 @@
+"""Rules of quantized tensors, checked before a file's integers are computed or trained.
+
+Source: TFLite's 8-bit quantization specification.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.reader import Model
+from odt.dataclass import dataclass
+from odt.errors import ModelError
+from odt.kernels.geometry.quantize import Quantization, limits
+from odt.kernels.opdef import Array
+
+ACTIVATIONS = tuple(map(np.dtype, (np.int8, np.uint8, np.int16)))
+SMALLEST = float(np.finfo(np.float32).tiny)  # no smaller scale has an inverse
+BIAS_TOLERANCE = 0.01  # of the scale of a bias
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Positions of input, weights and bias of a layer, and the axis of its units in the weights."""
+
+    x: int
+    w: int
+    b: int
+    axis: int
+
+
+LAYERS = {
+    "CONV_2D": Layer(0, 1, 2, 0),
+    "DEPTHWISE_CONV_2D": Layer(0, 1, 2, 3),
+    "FULLY_CONNECTED": Layer(0, 1, 2, 0),
+    "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
+}
+# Operators that compute numbers from the integers of these tensors, which so need a scale.
+COMPUTING = frozenset((*LAYERS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "SOFTMAX", "LOGISTIC"))
+
+
+def has_quantized_activations(model: Model) -> bool:
+    """Whether activations of a file are integers that represent real numbers."""
+    return any(
+        t.data is None and t.quantized and t.spec.dtype in ACTIVATIONS for t in model.graph.tensors
+    )
+
+
+def check_quantization(model: Model) -> None:
+    """Checks the quantization of every tensor that a node on integers reads or computes.
+
+    Raises:
+        ModelError: if a scale or a zero point is missing, invalid, or does not fit its operator.
+    """
+    for where, rule in _faults(model):
+        raise ModelError(f"{model.path}: {where}: {rule}")
+
+
+def _faults(model: Model) -> Iterator[tuple[str, str]]:
+    """Yields places, and rules that they break."""
+    graph = model.graph
+    checked: set[int] = set()
+    for node in graph.nodes:
+        bound = [i for i in (*node.inputs, *node.outputs) if i != ABSENT]
+        integers = [i for i in bound if graph.tensors[i].spec.dtype in ACTIVATIONS]
+        active = [i for i in integers if graph.tensors[i].data is None]
+        if not active:
+            continue
+        if node.op in COMPUTING:
+            for i in integers:
+                if i not in model.quantization:
+                    where = f"node {node.origin} ({node.op}), {graph.label(i)}"
+                    dtype = graph.tensors[i].spec.dtype
+                    yield where, f"{dtype} must have a scale, but got none."
+        for i in bound:
+            if i in model.quantization and i not in checked:
+                checked.add(i)
+                for rule in _tensor_faults(graph, i, model.quantization[i]):
+                    yield graph.label(i), rule
+        if node.op in LAYERS:
+            where = f"node {node.origin} ({node.op})"
+            yield from ((where, rule) for rule in _layer_faults(model, node))
+
+
+def _tensor_faults(graph: Graph, i: int, found: Quantization) -> Iterator[str]:
+    """Yields rules that the scales and zero points of a tensor break."""
+    tensor = graph.tensors[i]
+    if tensor.spec.dtype.kind not in "iu":
+        return
+    bad = ~(np.isfinite(found.scale) & (found.scale >= SMALLEST))
+    if bad.any():
+        yield f"scales must be positive numbers, but got {_shown(found.scale[bad])}."
+    count = found.scale.size
+    if count > 1 and tensor.data is None:
+        yield f"an activation must have one scale, but got {count}."
+    if count > 1 and (
+        not 0 <= found.axis < len(tensor.spec.shape) or tensor.spec.shape[found.axis] != count
+    ):
+        yield (
+            "there must be one scale, or one for each entry of an axis, "
+            f"but got {count} along axis {found.axis} of {tensor.spec}."
+        )
+    lo, hi = limits(tensor.spec.dtype)
+    if tensor.spec.dtype == np.int16 or tensor.spec.dtype.itemsize > 2:
+        lo = hi = 0
+    outside = (found.zero_point < lo) | (found.zero_point > hi)
+    if outside.any():
+        rule = f"{lo}" if lo == hi else f"from {lo} to {hi}"
+        yield (
+            f"zero points of {tensor.spec.dtype} must be {rule}, "
+            f"but got {_shown(found.zero_point[outside])}."
+        )
+
+
+def _layer_faults(model: Model, node: Node) -> Iterator[str]:
+    """Yields rules that the weights and the bias of a layer on integers break."""
+    layer, graph = LAYERS[node.op], model.graph
+    inputs = (*node.inputs, *[ABSENT] * 4)
+    x, w, b = inputs[layer.x], inputs[layer.w], inputs[layer.b]
+    if x not in model.quantization or w not in model.quantization or len(node.outputs) != 1:
+        return
+    first, weights = model.quantization[x], model.quantization[w]
+    count = weights.scale.size
+    if count > 1 and weights.axis != layer.axis:
+        yield (
+            f"{graph.label(w)}: scales must be along axis {layer.axis}, "
+            f"but got {count} along axis {weights.axis}."
+        )
+        return
+    bias = graph.tensors[b] if b != ABSENT else None
+    y = model.quantization.get(node.outputs[0])
+    if bias is None or y is None:
+        return
+    wanted = np.dtype(np.int64 if graph.tensors[x].spec.dtype == np.int16 else np.int32)
+    if bias.spec.dtype not in (wanted, np.dtype(np.int32)):
+        yield f"{graph.label(b)}: a bias must be {wanted}, but got {bias.spec.dtype}."
+        return
+    found = model.quantization.get(b)
+    if found is None or bias.data is None or found.scale.size not in (1, count):
+        return
+    scale = first.scale[0].astype(np.float64) * weights.scale
+    off = np.abs(found.scale - scale)
+    # What is less than half a step of y changes nothing: converters clip the scales of such units.
+    effect = off * np.abs(bias.data.astype(np.float64)).reshape(-1)
+    bad = (off > BIAS_TOLERANCE * scale) & np.broadcast_to(effect > y.scale[0] / 2, effect.shape)
+    if bad.any():
+        k = int(np.argmax(bad))
+        yield (
+            f"{graph.label(b)}: the scale of a bias must be that of the input times that of the "
+            f"weights, {scale[min(k, count - 1)]:.6g}, "
+            f"but got {found.scale[min(k, found.scale.size - 1)]:.6g}."
+        )
+
+
+def _shown(values: Array) -> str:
+    """Formats the first values of an array."""
+    more = ", …" * (values.size > 3)
+    return ", ".join(f"{v:g}" for v in values[:3].tolist()) + more

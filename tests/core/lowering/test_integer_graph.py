@@ -1,0 +1,196 @@
+"""The integer graph: rules of quantized files, operators without an integer row, damaged tables."""
+
+import resource
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.integer_files import QuantizedBuilder, full_range, odt_integers
+from support.limits import SECONDS
+from support.mutations import mutations, structures
+
+from odt.core.lowering.integer_graph import integer_graph
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.model.reader import parse_model, read_model
+from odt.core.training.inference import Predictor
+from odt.core.training.random_data import RandomData
+from odt.errors import ModelError, OdtError, UnsupportedError
+
+MOST_RUN = 2_000_000  # values computed of a damaged file
+Change = Callable[[QuantizedBuilder], None]
+
+
+def layers(b: QuantizedBuilder) -> int:
+    """A convolution, a sum, a pool, a dense layer and a softmax."""
+    x = b.activation((1, 4, 4, 2), 0.5, 3)
+    w, c = b.weights((3, 1, 1, 2), [0.1, 0.2, 0.3]), b.bias(3, [0.05, 0.1, 0.15])
+    y = b.operator("CONV_2D", (x, w, c), (1, 4, 4, 3), 0.25, -1, stride_h=1, stride_w=1)
+    y = b.operator("ADD", (y, y), (1, 4, 4, 3), 0.5, 2)
+    window, stride = {"filter_width": 4, "filter_height": 4}, {"stride_w": 4, "stride_h": 4}
+    y = b.operator("AVERAGE_POOL_2D", (y,), (1, 1, 1, 3), 0.5, 2, "int8", **window, **stride)
+    y = b.operator("RESHAPE", (y,), (1, 3), 0.5, 2, new_shape=[1, 3])
+    v, d = b.weights((4, 3), [0.02]), b.bias(4, [0.01])
+    y = b.operator("FULLY_CONNECTED", (y, v, d), (1, 4), 0.1, 0)
+    return b.operator("SOFTMAX", (y,), (1, 4), 1 / 256, -128, beta=1.0)
+
+
+X, W, B, Y = 0, 1, 2, 3  # tensors of the convolution
+
+
+def set_scale(tensor: int, *scales: float, axis: int = 0, zero: int = 0) -> Change:
+    def change(b: QuantizedBuilder) -> None:
+        b.quantize(tensor, scales, [zero] * len(scales), axis)
+
+    return change
+
+
+def without_scale(tensor: int) -> Change:
+    def change(b: QuantizedBuilder) -> None:
+        b.graph.tensors[tensor].quantization = None
+
+    return change
+
+
+RULES: dict[str, tuple[Change, str]] = {
+    "no scale": (
+        without_scale(Y),
+        'node 0 (CONV_2D), tensor 3 ("tensor_3"): int8 must have a scale, but got none.',
+    ),
+    "weights without scale": (without_scale(W), "int8 must have a scale, but got none"),
+    "zero": (set_scale(X, 0.0), "scales must be positive numbers, but got 0."),
+    "negative": (set_scale(W, 1.0, -1.0, 2.0), "scales must be positive numbers, but got -1."),
+    "not a number": (set_scale(Y, float("nan")), "scales must be positive numbers, but got nan."),
+    "subnormal": (set_scale(Y, 1e-40), "scales must be positive numbers, but got 9.99995e-41."),
+    "axis": (set_scale(W, 1.0, 2.0, 3.0, axis=4), "but got 3 along axis 4 of (3, 1, 1, 2) int8."),
+    "number of scales": (set_scale(W, 1.0, 2.0), "but got 2 along axis 0 of (3, 1, 1, 2) int8."),
+    "axis of another layer": (
+        set_scale(W, 1.0, 2.0, axis=3),
+        "scales must be along axis 0, but got 2 along axis 3.",
+    ),
+    "activation per channel": (
+        set_scale(Y, 1.0, 2.0, 3.0, axis=3),
+        "an activation must have one scale, but got 3.",
+    ),
+    "zero point": (
+        set_scale(Y, 1.0, zero=300),
+        "zero points of int8 must be from -128 to 127, but got 300.",
+    ),
+    "zero point of a bias": (
+        set_scale(B, 0.05, zero=1),
+        "zero points of int32 must be 0, but got 1.",
+    ),
+    "scale of a bias": (
+        set_scale(B, 0.05, 0.2, 0.15),
+        "the scale of a bias must be that of the input times that of the weights, 0.1, "
+        "but got 0.2.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_broken_rule_is_named_in_one_line(name: str, tmp_path: Path) -> None:
+    change, text = RULES[name]
+    builder, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    output = layers(builder)
+    change(builder)
+    builder.write(path, output)
+    with pytest.raises(ModelError) as e:
+        integer_graph(read_model(path))
+    assert text in str(e.value)
+    assert str(e.value).startswith(f"{path}: ")
+    assert "\n" not in str(e.value)
+
+
+def test_a_bias_of_clipped_scale_that_changes_nothing_is_accepted(tmp_path: Path) -> None:
+    builder, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    output = layers(builder)
+    builder.graph.tensors[B].buffer = builder.add_buffer(np.zeros(3, "<i4").tobytes())
+    set_scale(B, 1.0, 1.0, 1.0)(builder)
+    builder.write(path, output)
+    integer_graph(read_model(path))
+
+
+@pytest.mark.parametrize(
+    ("custom", "text"),
+    [
+        ("edgetpu-custom-op", "is compiled for the Edge TPU: use the file that edgetpu_compiler"),
+        ("ethos-u", "is compiled for the Ethos-U: use the file that Vela was given"),
+    ],
+)
+def test_files_compiled_for_an_accelerator_name_what_to_use(
+    custom: str, text: str, tmp_path: Path
+) -> None:
+    builder, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    x = builder.activation((1, 4), 0.1)
+    builder.write(path, builder.operator(f"CUSTOM:{custom}", (x,), (1, 2), 0.1))
+    with pytest.raises(UnsupportedError, match=text):
+        LoweredGraphs(integer_graph(read_model(path))).check()
+
+
+def test_operators_without_an_integer_row_compute_real_numbers(tmp_path: Path) -> None:
+    builder, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    x = builder.activation((1, 100), 0.05, 3)
+    y = builder.operator("ELU", (x,), (1, 100), 0.03, -90)
+    builder.write(path, y)
+    (inputs,) = full_range(read_model(path), 4)
+    (ours,) = odt_integers(path, [inputs]).values()
+    real = 0.05 * (inputs.astype(np.float64) - 3)
+    exact = np.where(real > 0, real, np.expm1(real)) / 0.03 - 90
+    assert np.abs(ours - np.clip(exact, -128, 127)).max() <= 0.5 + 1e-4
+
+
+def test_the_integers_do_not_depend_on_the_batch(tmp_path: Path) -> None:
+    builder, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    builder.write(path, layers(builder))
+    (inputs,) = full_range(read_model(path), 6)
+    whole = odt_integers(path, [inputs])
+    for k in range(6):
+        for i, values in odt_integers(path, [inputs[k : k + 1]]).items():
+            assert np.array_equal(values, whole[i][k : k + 1])
+
+
+def answers(data: bytes, number: int) -> bool:
+    """Whether a damaged file computes something; anything but one line is a failure."""
+    begin, error = time.process_time(), ""
+    try:
+        graphs = LoweredGraphs(integer_graph(parse_model(memoryview(data), "damaged")))
+        lowered = graphs.at(2)
+        if sum(lowered.tensors[i].spec.size for n in lowered.nodes for i in n.outputs) < MOST_RUN:
+            with Predictor(graphs, 2, workers=1) as predictor:
+                random = RandomData(predictor.runtime.input_specs, (), [])
+                for _ in predictor.run(random, range(2)):
+                    pass
+    except OdtError as e:
+        error = str(e)
+    except MemoryError:  # for which commands name the option that needs less
+        error = "memory"
+    assert time.process_time() - begin < SECONDS, number
+    assert error.isprintable(), number
+    return not error
+
+
+def damaged(count: int, seed: int) -> Iterator[bytes]:
+    builder = QuantizedBuilder()
+    data = builder.build(layers(builder))
+    yield from structures(data, count // 2, seed)
+    yield from mutations(data, count // 2, seed)
+
+
+def run(count: int, seed: int) -> None:
+    with np.errstate(all="ignore"):
+        whole = [answers(data, k) for k, data in enumerate(damaged(count, seed))]
+    assert 0 < sum(whole) < count, "damage must be neither harmless nor always fatal"
+
+
+def test_damaged_quantization_gives_an_answer_or_one_line() -> None:
+    run(200, seed=0)
+
+
+@pytest.mark.accept
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_damaged_quantization_at_length(seed: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    run(2000, seed)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
