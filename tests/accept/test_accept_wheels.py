@@ -13,7 +13,7 @@ from wheels.peak import BATCHES, GOALS, fractions_of_the_peak
 from wheels.platforms import PLATFORMS
 
 pytestmark = pytest.mark.accept
-FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 
 
 def built(folder: Path, umask: int) -> Path:

@@ -1,6 +1,8 @@
 """The wheel and the source distribution hold the package, whole and alone, and it runs."""
 
+import ast
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import venv
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
+from types import EllipsisType
 
 import numpy as np
 import pytest
@@ -17,7 +20,8 @@ from support.base_packages import BASE
 from support.paths import FOLDERS, ROOT
 
 MOST_INSTALLED = 4 * 10**6  # bytes
-FILES = ["pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"]
+FILES = ["pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"]
+without_docstrings = runpy.run_path(str(ROOT / "setup.py"))["without_docstrings"]
 MUST_NOT_SHIP = {"tests", "tools", "examples", "typings", "docs"}
 
 
@@ -114,3 +118,40 @@ def test_the_wheel_runs_where_nothing_else_is(dist: Path, tmp_path: Path) -> Non
     assert Path(where).is_relative_to(tmp_path), "the test runs the checkout, not the wheel"
     assert output(python, "-m", "odt", "--version").startswith("odt ")
     assert "Commands:" in output(tmp_path / "bin/odt", "--help")
+
+
+def test_the_source_code_in_wheels_lacks_docstrings_and_comments() -> None:
+    before = [
+        '"""A module."""',
+        "class Wrong(Exception):  # a class",
+        '    """Says',
+        '    why."""',
+        "def twice(x):",
+        '    """Doubles."""',
+        '    text = "# kept"  # not kept',
+        "    return x, text",
+    ]
+    after = ["", "class Wrong(Exception):", "    ...", "", "def twice(x):", ""]
+    after += ['    text = "# kept"', "    return x, text"]
+    assert without_docstrings("\n".join(before)) == "\n".join(after) + "\n"
+
+
+def code_and_places(source: str) -> tuple[str, list[tuple[int, int]]]:
+    """The code without docstrings, and line and column of everything in it."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef():
+                match node.body[:1]:
+                    case [ast.Expr(ast.Constant(str() | EllipsisType()))]:
+                        del node.body[0]
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr))
+    places = [(node.lineno, node.col_offset) for node in nodes]
+    return ast.dump(tree), places
+
+
+@pytest.mark.parametrize("folder", ["core", "kernels", "cli"])
+def test_without_docstrings_modules_have_the_same_code_at_the_same_lines(folder: str) -> None:
+    for path in (ROOT / folder).rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert code_and_places(without_docstrings(source)) == code_and_places(source), path

@@ -1,6 +1,5 @@
 """Wheels of other platforms: archives depend on their content alone, lists are complete."""
 
-import ast
 import base64
 import csv
 import hashlib
@@ -11,14 +10,11 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from types import EllipsisType
 
 import pytest
-from support.paths import ROOT
 from wheels.archives import read_wheel, write_wheel
 from wheels.peak import Loop, executions, innermost_loops
 from wheels.platforms import PLATFORMS, kernel_names
-from wheels.source_code import without_docstrings
 
 from odt.kernels.native import library
 
@@ -104,40 +100,3 @@ def test_multiply_adds_are_counted_from_the_blocks_that_were_executed() -> None:
     assert [counts[at] for at in code] == [1, 5, 5, 5, 5, 1]
     body = ("fmla v0.4s, v1.4s, v2.s[0]", "cbz x1, .", "fmla v3.4s, v1.4s, v2.s[0]", "b.ne .")
     assert innermost_loops(code, counts) == [Loop(4, body, 5, 5 * 8)]
-
-
-def test_the_source_code_in_wheels_lacks_docstrings_and_comments() -> None:
-    before = [
-        '"""A module."""',
-        "class Wrong(Exception):  # a class",
-        '    """Says',
-        '    why."""',
-        "def twice(x):",
-        '    """Doubles."""',
-        '    text = "# kept"  # not kept',
-        "    return x, text",
-    ]
-    after = ["", "class Wrong(Exception):", "    ...", "", "def twice(x):", ""]
-    after += ['    text = "# kept"', "    return x, text"]
-    assert without_docstrings("\n".join(before)) == "\n".join(after) + "\n"
-
-
-def code_and_places(source: str) -> tuple[str, list[tuple[int, int]]]:
-    """The code without docstrings, and line and column of everything in it."""
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        match node:
-            case ast.Module() | ast.ClassDef() | ast.FunctionDef():
-                match node.body[:1]:
-                    case [ast.Expr(ast.Constant(str() | EllipsisType()))]:
-                        del node.body[0]
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.stmt | ast.expr))
-    places = [(node.lineno, node.col_offset) for node in nodes]
-    return ast.dump(tree), places
-
-
-@pytest.mark.parametrize("folder", ["core", "kernels", "cli"])
-def test_without_docstrings_modules_have_the_same_code_at_the_same_lines(folder: str) -> None:
-    for path in (ROOT / folder).rglob("*.py"):
-        source = path.read_text(encoding="utf-8")
-        assert code_and_places(without_docstrings(source)) == code_and_places(source), path

@@ -2,9 +2,8 @@
 
 The kernels are loaded by ctypes and use no Python header, so one wheel for a platform serves every
 Python. zig's C compiler, from PyPI, compiles them for each platform. The other files come from the
-wheel that setuptools makes without kernels; the internal packages are without docstrings there, and
-zopfli compresses the files, so that a wheel fits into 1 MB. The same sources and versions of zig,
-zopfli and setuptools give the same bytes, in whatever folder.
+wheel that setuptools makes without kernels; zopfli compresses them. The same sources and versions
+of zig, zopfli and setuptools give the same bytes, in whatever folder.
 """
 
 import re
@@ -28,13 +27,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tools/
 from wheels.archives import read_wheel, write_wheel
 from wheels.inspection import inspect_library
 from wheels.platforms import PLATFORMS, SOURCES, Platform
-from wheels.source_code import without_docstrings
 
 ROOT = Path(__file__).parents[2]
-FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
 PLACE = "odt/kernels/native"  # of the library
-# Their docstrings are for readers of the sources; those of cli/commands are the help.
-INTERNAL = ("odt/core/", "odt/kernels/", "odt/cli/options/", "odt/cli/output/", "odt/cli/runs/")
 MOST_BYTES = 10**6  # of a wheel
 # Beside those of pyproject.toml. Without a sanitizer, since zig adds one of its own accord.
 OPTIONS = ("-shared", "-fPIC", "-s", "-fno-sanitize=undefined", "-Wno-pass-failed")
@@ -79,12 +75,7 @@ def files_without_kernels(folder: Path) -> dict[str, bytes]:
     project.write_text(re.sub(table, "", text, flags=re.DOTALL | re.MULTILINE), encoding="utf-8")
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, tree)
     (wheel,) = out.glob("*-py3-none-any.whl")
-    return {
-        name: without_docstrings(data.decode()).encode()
-        if name.startswith(INTERNAL) and name.endswith(".py")
-        else data
-        for name, data in read_wheel(wheel).items()
-    }
+    return read_wheel(wheel)
 
 
 def compiled(platform: Platform, folder: Path) -> Path:
