@@ -205,7 +205,7 @@ def memory_of(trainer: odt.Trainer) -> dict[str, Any]:
     """Returns the memory of a step: constant parts, and the use of the arenas at each call."""
     core = trainer.build()
     memory, schedule = core.memory(), core.runtime.schedule
-    plan = core.runtime.engines[0].plan
+    plan = core.runtime.engine_of(0).plan
     return {
         "parameters": memory.parameters,
         "optimizer": memory.slots,

@@ -47,7 +47,7 @@ class _Check:
         }
 
     def run(self) -> list[str]:
-        plan = self.plan
+        plan, forward_end = self.plan, self.plan.forward_entries - 1
         for name in plan.filled:
             if name in self.places:
                 self._write(name)
@@ -60,7 +60,7 @@ class _Check:
                 continue
             self._must_be_intact(entry.values(entry.reads), entry.label)
             self._apply(entry)
-            if k == plan.forward_entries - 1:
+            if k == forward_end:
                 self._must_be_intact(plan.outputs, "the end of the forward phase")
         self._must_be_intact(plan.losses, "the end")
         return self.found

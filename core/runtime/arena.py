@@ -1,28 +1,48 @@
 """Aligned memory, and arrays at offsets in it."""
 
+import itertools
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
 import numpy as np
 
 from odt.core.planning.memory import ALIGNMENT, aligned
 from odt.kernels.opdef import Array, TensorSpec
 
+Key = TypeVar("Key", bound=Hashable)
 
-def make_arena(nbytes: int) -> Array:
+
+def make_arena(nbytes: int, *, zeros: bool = False) -> Array:
     """Allocates bytes that start at a multiple of ALIGNMENT."""
-    block = np.empty(nbytes + ALIGNMENT, np.uint8)
+    block = (np.zeros if zeros else np.empty)(nbytes + ALIGNMENT, np.uint8)
     start = -block.ctypes.data % ALIGNMENT
     return block[start : start + nbytes]
 
 
-def aligned_copy(a: Array) -> Array:
-    """Copies an array to memory that starts at a multiple of ALIGNMENT."""
-    copy = empty(TensorSpec(a.shape, a.dtype))
-    np.copyto(copy, a)
-    return copy
+def make_arrays(specs: Mapping[Key, TensorSpec], *, zeros: bool = False) -> dict[Key, Array]:
+    """Allocates arrays in one block, each at a multiple of ALIGNMENT.
+
+    Systems give a large block large pages, which are first touched in a fifth of the time.
+
+    Args:
+        specs: specs of the arrays.
+        zeros: whether the arrays are filled with zeros.
+    """
+    ends = list(itertools.accumulate(aligned(spec.nbytes) for spec in specs.values()))
+    block = make_arena(ends[-1] if ends else 0, zeros=zeros)
+    starts = [0, *ends]
+    return {
+        key: view(block, start, spec)
+        for start, (key, spec) in zip(starts, specs.items(), strict=False)
+    }
 
 
-def empty(spec: TensorSpec) -> Array:
-    """Allocates an array that starts at a multiple of ALIGNMENT."""
-    return view(make_arena(aligned(spec.nbytes)), 0, spec)
+def copy_arrays(arrays: Mapping[Key, Array]) -> dict[Key, Array]:
+    """Copies arrays to one block."""
+    made = make_arrays({key: TensorSpec(a.shape, a.dtype) for key, a in arrays.items()})
+    for key, a in arrays.items():
+        np.copyto(made[key], a)
+    return made
 
 
 def view(arena: Array, offset: int, spec: TensorSpec) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
-from odt.core.runtime.arena import empty, make_arena
+from odt.core.runtime.arena import make_arena, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.parameters import Parameters
@@ -262,7 +262,7 @@ class _Worker:
         self.adds = False
         self.losses: list[float] = []
         specs = {} if engine.at_once else engine.plan.trained_specs
-        self.sums = {engine.tensor(name): empty(spec) for name, spec in specs.items()}
+        self.sums = make_arrays({engine.tensor(name): spec for name, spec in specs.items()})
         self._programs: dict[int, Program] = {}
         for samples in engine.schedule.sizes:
             self.program(samples)

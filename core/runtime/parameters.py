@@ -7,7 +7,7 @@ import numpy as np
 
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
-from odt.core.runtime.arena import aligned_copy, empty
+from odt.core.runtime.arena import copy_arrays, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.native.library import is_available
 from odt.kernels.opdef import TILE, Array, Attrs, TensorSpec, Update, UpdateRule
@@ -44,10 +44,14 @@ class Optimizer:
 
     def state(self, trained: Mapping[int, Array]) -> dict[str, dict[int, Array]]:
         """Allocates the state, by slot and tensor."""
+        specs = {
+            (name, i): spec
+            for i, a in trained.items()
+            for name, spec in self.rule.state(self.attrs, TensorSpec(a.shape, a.dtype)).items()
+        }
         slots: dict[str, dict[int, Array]] = {n: {} for n in self.rule.slots(self.attrs)}
-        for i, a in trained.items():
-            for name, spec in self.rule.state(self.attrs, TensorSpec(a.shape, a.dtype)).items():
-                slots[name][i] = _zeros(spec)
+        for (name, i), a in make_arrays(specs, zeros=True).items():
+            slots[name][i] = a
         return slots
 
     def rate(self, step: int) -> float:
@@ -89,22 +93,20 @@ class Parameters:
             rates: factors of the learning rate, by tensor.
             ema: decay of a moving average of the weights; 0 for none.
         """
-        self.tensors: dict[int, Array] = {}
-        for i in trained:
-            data = graph.tensors[i].data
-            assert data is not None
-            self.tensors[i] = aligned_copy(data)
+        constants = {i: graph.tensors[i].data for i in trained}
+        self.tensors = copy_arrays({i: a for i, a in constants.items() if a is not None})
+        assert len(self.tensors) == len(trained), "only constants train"
         self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
-        self.trained = self.tensors | {
-            i: aligned_copy(self.tensors[i][rows]) for i, rows in self._rows.items()
-        }
+        self.trained = self.tensors | copy_arrays(
+            {i: self.tensors[i][r] for i, r in self._rows.items()}
+        )
         self.optimizer = optimizer
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
         self.mask_seed = 0
         self._rates = dict(rates)
         self._ema = ema
-        self.average = {i: aligned_copy(a) for i, a in self.tensors.items()} if ema else {}
+        self.average = copy_arrays(self.tensors) if ema else {}
         self.proximal_mu = 0.0
         self._anchors: dict[int, Array] = {}  # w₀
         self._pulled: dict[int, Array] = {}  # gradients with the proximal term
@@ -254,9 +256,3 @@ def by_name(graph: Graph, arrays: Mapping[int, Array]) -> dict[str, Array]:
         name = graph.tensors[i].name or str(i)
         names[name if name not in names else f"{name}#{i}"] = a
     return names
-
-
-def _zeros(spec: TensorSpec) -> Array:
-    zeros = empty(spec)
-    zeros.fill(0)
-    return zeros

@@ -18,7 +18,6 @@ class Runtime(Closing):
 
     Attributes:
         schedule: micro-batches and workers.
-        engines: engines of the computations, in order.
         input_specs, output_specs, losses, target_specs: as in SampleSpecs, of the first
             computation.
         arena_nbytes: bytes of the arenas of all workers.
@@ -33,7 +32,7 @@ class Runtime(Closing):
         *,
         keep_gradients: bool = False,
     ) -> None:
-        """Allocates arenas and binds each computation to them.
+        """Allocates arenas for all computations.
 
         Args:
             plans: plans of the model.
@@ -52,7 +51,16 @@ class Runtime(Closing):
         self.input_specs, self.output_specs = of.input_specs, of.output_specs
         self.losses, self.target_specs = of.losses, of.target_specs
         self._team = Team(schedule.workers, schedule.blas_threads)
-        self.engines = [self.engine(c, keep_gradients=keep_gradients) for c in computations]
+        self._computations, self._keep_gradients = computations, keep_gradients
+        self._engines: dict[int, Engine] = {}
+
+    def engine_of(self, number: int) -> Engine:
+        """Returns the engine of one of the computations, which is bound when it is first wanted."""
+        if number not in self._engines:
+            self._engines[number] = self.engine(
+                self._computations[number], keep_gradients=self._keep_gradients
+            )
+        return self._engines[number]
 
     def engine(
         self,

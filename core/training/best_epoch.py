@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from odt.core.runtime.arena import aligned_copy
+from odt.core.runtime.arena import copy_arrays
 from odt.core.training.monitor import Monitor
 from odt.kernels.opdef import Array
 
@@ -28,7 +28,7 @@ class Best:
         self.monitor = Monitor(monitor)
         self.waited = 0
         self._tensors = tensors
-        self.copies = {i: aligned_copy(a) for i, a in tensors.items()}
+        self.copies = copy_arrays(tensors)
 
     @property
     def nbytes(self) -> int:

@@ -61,7 +61,7 @@ class Evaluator(Closing):
         each: Each | None = None,
     ) -> Result:
         """Loss and metrics over all samples of the order; arguments as of `evaluate`."""
-        (engine,) = self.runtime.engines
+        engine = self.runtime.engine_of(0)
         if each:
             engine = self.runtime.engine(engine.computation, micro_batch=1)
         return evaluate(
@@ -102,7 +102,7 @@ class Predictor(Closing):
 
     def run(self, data: Data, order: SampleOrder) -> Iterator[Sequence[Array]]:
         """Yields the outputs, batch after batch, in arrays that are reused."""
-        (engine,) = self.runtime.engines
+        engine = self.runtime.engine_of(0)
         return predict(engine, data, order, self.runtime.output_specs)
 
     def close(self) -> None:

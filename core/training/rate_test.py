@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from odt.core.data.protocol import Data, SampleOrder
-from odt.core.runtime.arena import aligned_copy
+from odt.core.runtime.arena import copy_arrays
 from odt.core.training.passes import unseen
 from odt.core.training.trainer import Trainer
 from odt.errors import TrainingError
@@ -101,12 +101,12 @@ def _restored(trainer: Trainer) -> Iterator[None]:
     assert optimizer is not None
     groups = (parameters.tensors, parameters.trained, parameters.average)
     arrays = [a for group in (*groups, *parameters.slots.values()) for a in group.values()]
-    copies = [aligned_copy(a) for a in arrays]
+    saved = copy_arrays(dict(enumerate(arrays)))
     step, rate, schedule = parameters.step, optimizer.learning_rate, optimizer.schedule
     try:
         yield
     finally:
-        for a, copy in zip(arrays, copies, strict=True):
+        for a, copy in zip(arrays, saved.values(), strict=True):
             np.copyto(a, copy)
         parameters.step = step
         optimizer.learning_rate, optimizer.schedule = rate, schedule

@@ -29,6 +29,8 @@ from odt.core.training.watch import Feed, Watch
 from odt.errors import OptionError
 from odt.kernels.opdef import Array
 
+TRAINING, VALIDATION = range(2)  # computations of the runtime
+
 
 class Trainer(Closing):
     """Trains a model: plans, memory and optimizer state for a training run.
@@ -123,15 +125,14 @@ class Trainer(Closing):
 
     def _allocate(self, micro_batch: int | None, workers: int | None) -> None:
         """Chooses plans and schedule, and binds programs to memory."""
-        training, validation = (r.weighted() if self.weighted else r for r in self._runs)
-        runs, budget = (training, validation), self._budget
-        way = fit_budget(
-            self._plans, runs, self.info, budget, micro_batch, workers, reserves=self._reserves
-        )
+        runs = tuple(r.weighted() if self.weighted else r for r in self._runs)
+        budget, reserves = self._budget, self._reserves
+        options = micro_batch, workers
+        way = fit_budget(self._plans, runs, self.info, budget, *options, reserves=reserves)
         self.predicted = None if budget is None else way.peak
         keep = self.info.keeps_gradients
         self.runtime = Runtime(way.plans, runs, self.parameters, way.schedule, keep_gradients=keep)
-        self._training, self._validation = self.runtime.engines
+        self._training = self.runtime.engine_of(TRAINING)
         self._accumulating: Engine | None = None
         self._predicting: Engine | None = None
         self._weighing: Engine | None = None  # validates samples with weights, or not cached
@@ -290,7 +291,7 @@ class Trainer(Closing):
         Raises:
             TrainingError: if the loss is not finite.
         """
-        engine = self._training if update else self._validation
+        engine = self._training if update else self.runtime.engine_of(VALIDATION)
         order = range(samples) if isinstance(samples, int) else samples
         return Pass(engine, data, order, self.info.reduction, {}, look).step(0, len(order))
 
@@ -366,9 +367,9 @@ class Trainer(Closing):
         """The engine of validation, with weights or without the cache if the data need it."""
         cached = not self.caches or isinstance(data, FrozenCache)
         if cached and (data.weights is None or self.weighted):
-            return self._validation
+            return self.runtime.engine_of(VALIDATION)
         if self._weighing is None:
-            whole = replace(self._validation.computation, begin=())
+            whole = replace(self.runtime.engine_of(VALIDATION).computation, begin=())
             self._weighing = self.runtime.engine(whole.weighted())
         return self._weighing
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from odt.dataclass import dataclass
+from odt.dataclass import MANY, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,15 @@ class Standard:
 
 
 @dataclass(frozen=True, slots=True)
+class Often(Ours):
+    """A class with an `__init__` of its own."""
+
+
+for _ in range(MANY):
+    Often(1)
+
+
+@dataclass(frozen=True, slots=True)
 class Empty:
     """Without fields."""
 
@@ -59,9 +68,14 @@ USES: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.parametrize("cls", [Ours, Often])
 @pytest.mark.parametrize("use", USES)
-def test_results_are_those_of_the_standard_decorator(use: str) -> None:
-    assert USES[use](Ours) == USES[use](Standard)
+def test_results_are_those_of_the_standard_decorator(use: str, cls: type) -> None:
+    assert USES[use](cls) == USES[use](Standard)
+
+
+def test_a_class_with_many_instances_has_its_own_init() -> None:
+    assert vars(Often)["__init__"] is not vars(Ours)["__init__"] is vars(Empty)["__init__"]
 
 
 WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
@@ -78,8 +92,9 @@ def test_wrong_arguments_are_type_errors(case: str) -> None:
     args, kwargs, message = WRONG[case]
     with pytest.raises(TypeError, match=message):
         Ours(*args, **kwargs)
-    with pytest.raises(TypeError):
-        Standard(*args, **kwargs)
+    for cls in (Often, Standard):
+        with pytest.raises(TypeError):
+            cls(*args, **kwargs)
 
 
 def test_instances_are_frozen() -> None:

@@ -145,7 +145,7 @@ def test_memory_reported_is_memory_held() -> None:
         assert report.parameters == held
         assert report.slots == 2 * held
         assert report.gradients == 2 * held  # sums of two workers
-        arenas = [w.arena for e in trainer.runtime.engines for w in e._workers]
+        arenas = [w.arena for k in range(2) for w in trainer.runtime.engine_of(k)._workers]
         assert report.arena == len({a.ctypes.data for a in arenas}) * max(a.nbytes for a in arenas)
 
 

@@ -23,7 +23,7 @@ def gradients(delayed: int) -> dict[int, Array]:
             time.sleep(0.02)
 
     with Trainer(network(), info(SAMPLES), micro_batch=2, workers=2) as trainer:
-        engine = trainer.runtime.engines[0]
+        engine = trainer.runtime.engine_of(0)
         for _ in range(2):
             samples = data(SAMPLES)
 
