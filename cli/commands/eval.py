@@ -126,7 +126,14 @@ def command(
             specs, new = evaluator.runtime, open_recorded(source, record)
             (part,) = new.parts.values()
             label = part.label_of
-            data = new_samples(new, record, specs.input_specs, specs.losses, specs.target_specs)
+            data = new_samples(
+                new,
+                record,
+                specs.input_specs,
+                specs.losses,
+                specs.target_specs,
+                specs.quantizations,
+            )
         else:
             data = open_data(load_input, load_expected, evaluator.runtime)
         if sample_weight is not None:

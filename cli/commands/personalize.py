@@ -186,5 +186,6 @@ def _from_source(
             "with odt gen-datafile for others."
         )
     recipe = prepare(lower_model(model), Request(loss="categorical_crossentropy"))
-    data = new_samples(found, record, recipe.samples.input_specs)
+    specs = recipe.samples
+    data = new_samples(found, record, specs.input_specs, quantizations=specs.quantizations)
     return (data, part.labels), names or found.classes

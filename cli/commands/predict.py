@@ -32,6 +32,7 @@ from odt.core.lowering.lowered_model import inference_graphs
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
+from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
 from odt.errors import OdtError
@@ -116,7 +117,7 @@ def command(
             for number, outputs in enumerate(predict_frames(predictor, record, pictures)):
                 click.echo(f"{number}: {_line(outputs[k].reshape(-1), top, names)}")
             return
-        data, label = _samples(path, record, predictor.runtime.input_specs)
+        data, label = _samples(path, record, predictor.runtime)
         writing = _writing(output, lowered.graph.output_names, specs, k, data.length)
         with writing as append, closing(Progress()) as bar:
             first = 0
@@ -135,10 +136,10 @@ def predict_frames(
     predictor: Predictor, record: Record, pictures: Iterable[Array]
 ) -> Iterator[Sequence[Array]]:
     """Yields the outputs for one picture after the other."""
-    specs = predictor.runtime.input_specs
-    steps = for_model(record, specs[0])
+    specs, quantized = predictor.runtime.input_specs, predictor.runtime.quantizations
+    steps = for_model(record, specs[0], quantized=quantized[0] is not None)
     for picture in pictures:
-        data = DataSet(array_columns([steps.apply(picture)[np.newaxis]], specs, "frame"))
+        data = DataSet(array_columns([steps.apply(picture)[np.newaxis]], specs, "frame", quantized))
         yield from predictor.run(data, range(1))
 
 
@@ -149,14 +150,16 @@ def names_beside(path: str) -> Sequence[str]:
 
 
 def _samples(
-    path: str, record: Record | None, specs: Sequence[TensorSpec]
+    path: str, record: Record | None, runtime: Runtime
 ) -> tuple[DataSet, Callable[[int], str]]:
     """The samples, and the name of each: the file of a photo or sound, or its number."""
+    specs = runtime.input_specs
     if record is None:
-        return DataSet(open_columns(path, specs, "input")), str
+        return DataSet(open_columns(path, specs, "input", runtime.quantizations)), str
     new = open_recorded(path, record)
     (part,) = new.parts.values()
-    return new_samples(new, record, specs), str if new.kind == "features" else part.label_of
+    data = new_samples(new, record, specs, quantizations=runtime.quantizations)
+    return data, str if new.kind == "features" else part.label_of
 
 
 def _check_outputs(graph: Graph, path: str | None, index: int | None) -> None:

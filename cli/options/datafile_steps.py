@@ -48,11 +48,19 @@ class Steps:
         """Returns the preprocessing for the samples of a source."""
         picture = source.kind == "image"
         target = self._like.inputs[0] if self._like else None
-        dtype = np.dtype(self._o["dtype"] or (target.dtype if target else np.float32))
-        # Integer inputs of the model take 0 … 255.
-        whole = dtype.kind in "iu" and not self._o["dtype"]
-        scale = self._o["scale"] or ("0..1" if picture and not whole else "none")
         mean, std = self._mean, self._std
+        dtype, default = target.dtype if target else np.dtype(np.float32), "0..1"
+        quantized = self._like is not None and self._like.is_quantized()
+        if self._like is not None and quantized:  # data are quantized when they are read
+            of_bytes = picture and not mean and self._recorded is None
+            dtype, default = (
+                np.dtype(np.uint8 if of_bytes else np.float32),
+                self._like.picture_scale(),
+            )
+        dtype = np.dtype(self._o["dtype"] or dtype)
+        # Other integer inputs of the model take 0 … 255.
+        whole = dtype.kind in "iu" and not self._o["dtype"] and not quantized
+        scale = self._o["scale"] or (default if picture and not whole else "none")
         if self._recorded is not None and not whole:
             steps = parse_steps(self._recorded.steps)
             scale, mean, std = steps.scale, steps.mean, steps.std

@@ -6,7 +6,9 @@ tensor 1, …; little-endian, without a header.
 
 Values are converted to the model's dtype if it is of the same kind or a wider one: float16 and
 float64 to float32, int64 labels to int32, uint8 pixels to float32, scaled if the sidecar says so. A
-float is never converted to an integer. The shape of a sample in the file must be the model's,
+float is never converted to an integer, except for a quantized input of the model: an array of the
+input's own type holds its integers, and any other holds real numbers, which are quantized with the
+input's scale. The shape of a sample in the file must be the model's,
 except for axes of length 1; either shape may be flat.
 """
 
@@ -14,7 +16,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,10 +40,12 @@ from odt.core.storage.reading import (
 )
 from odt.dataclass import dataclass
 from odt.errors import DataError
+from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.lossdef import DISTRIBUTIONS, LABELS
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
 
+Quantizations: TypeAlias = "Sequence[Quantization | None]"
 BLOCK = 1 << 20  # bytes of samples that are checked together
 
 
@@ -57,6 +61,7 @@ class Column:
         notes: warnings about the file for the user.
         file, pages: the mapped file and its pages.
         scale: scale of integers that are read as floats; see sidecar.py.
+        quantization: quantization with which real numbers are read as integers; None for none.
     """
 
     name: str
@@ -67,6 +72,7 @@ class Column:
     file: MappedFile | None = None
     pages: Pages | None = None
     scale: str = ""
+    quantization: Quantization | None = None
 
     def read(self, samples: Sequence[int] | slice | Array, out: Array) -> None:
         """Reads samples into the rows of `out`; allocates nothing that grows with the file.
@@ -82,13 +88,19 @@ class Column:
         if isinstance(samples, range) and samples.step == 1:
             samples = slice(samples.start, samples.stop)
         out = out.reshape((out.shape[0], *self.rows.shape[1:]), copy=False)
+        quantized = self.quantization
+        real = out if quantized is None else np.empty(out.shape, np.float32)
         try:
-            self._fill(samples, out)
+            self._fill(samples, real)
         finally:
             if self.file is not None:
                 self.file.check()
         if self.scale:
-            rescale(out, self.scale)
+            rescale(real, self.scale)
+        if quantized is not None:
+            if not np.isfinite(real).all():
+                raise DataError(f"{self.name}: values must be finite to be quantized.")
+            out[...] = quantize(real, quantized, out.dtype)
         if self.pages is not None:
             self.pages.count(len(out))
 
@@ -153,7 +165,12 @@ def _read_hdf5(rows: Any, samples: Any, out: Array) -> None:
 
 
 def open_columns(
-    path: str, specs: Sequence[TensorSpec], what: str, *, ignore_rest: bool = False
+    path: str,
+    specs: Sequence[TensorSpec],
+    what: str,
+    quantizations: Quantizations = (),
+    *,
+    ignore_rest: bool = False,
 ) -> tuple[Column, ...]:
     """Opens a raw, `.npy`, `.npz` or HDF5 file, detected by its bytes, as one column per tensor.
 
@@ -162,6 +179,7 @@ def open_columns(
             of these names, `arr_0`, `arr_1`, …, or a single one.
         specs: shape and dtype of one sample of each tensor.
         what: word for a tensor in messages: "input", "expected output".
+        quantizations: quantization of each tensor, None for a tensor without; empty for none.
         ignore_rest: whether to ignore bytes after the last whole sample of a raw file, as
             onert_train does, with a note; otherwise they are refused.
 
@@ -186,7 +204,7 @@ def open_columns(
                 f"{path}: must hold raw values, .npy, .npz or HDF5, but it is {kind.name}. "
                 f"{kind.remedy.format(path=path)}"
             )
-        return _raw_columns(path, size, specs, what, ignore_rest)
+        return _raw_columns(path, size, specs, what, quantizations, ignore_rest)
     if len(arrays) != len(specs):
         raise DataError(
             f"{path}: the model has {len(specs)} {what}s, but the file holds {len(arrays)} array. "
@@ -194,18 +212,26 @@ def open_columns(
         )
     scale = "" if start.startswith(NPY) else _scale(path, arrays)
     return tuple(
-        _column(f"{path}: {what} {k}", spec, rows, what, scale)
-        for k, (spec, rows) in enumerate(zip(specs, arrays, strict=True))
+        _column(f"{path}: {what} {k}", spec, rows, what, scale, quantization)
+        for k, (spec, rows, quantization) in enumerate(
+            zip(specs, arrays, _each(quantizations, specs), strict=True)
+        )
     )
 
 
-def array_columns(arrays: Sequence[Array], specs: Sequence[TensorSpec], what: str) -> list[Column]:
+def array_columns(
+    arrays: Sequence[Array],
+    specs: Sequence[TensorSpec],
+    what: str,
+    quantizations: Quantizations = (),
+) -> list[Column]:
     """Makes a column for each tensor from arrays in memory.
 
     Args:
         arrays: samples along the first axis.
         specs: shape and dtype of one sample of each tensor.
         what: word for a tensor in messages: "x", "y".
+        quantizations: as in open_columns.
 
     Raises:
         DataError: if there are more or fewer arrays than tensors, or shapes or dtypes do not fit.
@@ -216,9 +242,15 @@ def array_columns(arrays: Sequence[Array], specs: Sequence[TensorSpec], what: st
         )
     names = [what] if len(specs) == 1 else [f"{what}[{k}]" for k in range(len(specs))]
     return [
-        replace(_column(name, spec, rows, what, ""), notes=(), pages=None)
-        for name, spec, rows in zip(names, specs, map(np.asarray, arrays), strict=True)
+        replace(_column(name, spec, rows, what, "", quantization), notes=(), pages=None)
+        for name, spec, rows, quantization in zip(
+            names, specs, map(np.asarray, arrays), _each(quantizations, specs), strict=True
+        )
     ]
+
+
+def _each(quantizations: Quantizations, specs: Sequence[TensorSpec]) -> Quantizations:
+    return quantizations or [None] * len(specs)
 
 
 def same_layout(a: Sequence[int], b: Sequence[int]) -> bool:
@@ -246,25 +278,36 @@ def _scale(path: str, arrays: Sequence[Rows]) -> str:
     return sidecar.scale
 
 
-def _column(name: str, spec: TensorSpec, rows: Rows, what: str, scale: str) -> Column:
+def _column(
+    name: str,
+    spec: TensorSpec,
+    rows: Rows,
+    what: str,
+    scale: str,
+    quantization: Quantization | None,
+) -> Column:
     if not rows.shape or not same_layout(rows.shape[1:], spec.shape):
         raise DataError(
             f"{name}: a sample must have {spec.size} elements {spec.shape}, but the array is "
             f"{rows.shape}. {_remedy(rows, spec, what)}"
         )
-    if not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
+    if rows.dtype.newbyteorder("=") == spec.dtype and scale in ("", "none"):
+        quantization = None  # the tensor's integers
+    if quantization is None and not np.can_cast(rows.dtype, spec.dtype, "same_kind"):
         raise DataError(
             f"{name}: the model needs {spec.dtype}, but the file holds {rows.dtype}. "
             f"Convert it to {spec.dtype}."
         )
     notes: tuple[str, ...] = ()
-    if rows.dtype.kind not in "iu" or spec.dtype.kind != "f":
+    if rows.dtype.kind not in "iu" or (spec.dtype.kind != "f" and quantization is None):
         scale = ""
     if rows.dtype.newbyteorder("=") != spec.dtype:
         scaled = f", scaled to {scale}," if scale else ""
-        notes = (f"{name}: {rows.dtype} is converted to {spec.dtype}{scaled} as it is read.",)
+        verb = "converted" if quantization is None else "quantized"
+        notes = (f"{name}: {rows.dtype} is {verb} to {spec.dtype}{scaled} as it is read.",)
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
-    return Column(name, spec, rows.shape[0], rows, notes, mapped_file(rows), pages, scale)
+    file = mapped_file(rows)
+    return Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)
 
 
 def _remedy(rows: Rows, spec: TensorSpec, what: str) -> str:
@@ -290,7 +333,12 @@ def _loss_for(targets: str) -> str:
 
 
 def _raw_columns(
-    path: str, size: int, specs: Sequence[TensorSpec], what: str, ignore_rest: bool
+    path: str,
+    size: int,
+    specs: Sequence[TensorSpec],
+    what: str,
+    quantizations: Quantizations,
+    ignore_rest: bool,
 ) -> tuple[Column, ...]:
     stored, scale = _stored(path, size, specs, what)
     sample = sum(s.nbytes for s in stored)
@@ -315,9 +363,10 @@ def _raw_columns(
     with open_input(path) as f, reading(path, "must be a readable file"):
         data = MappedFile(f.fileno(), path)
     columns, offset = [], 0
-    for k, (spec, s) in enumerate(zip(specs, stored, strict=True)):
+    each = _each(quantizations, specs)
+    for k, (spec, s, quantization) in enumerate(zip(specs, stored, each, strict=True)):
         rows: Array = np.ndarray((length, *s.shape), s.dtype, data, offset)  # may be unaligned
-        column = _column(f"{path}: {what} {k}", spec, rows, what, scale)
+        column = _column(f"{path}: {what} {k}", spec, rows, what, scale, quantization)
         columns.append(replace(column, notes=column.notes + notes))
         notes = ()
         offset += length * s.nbytes

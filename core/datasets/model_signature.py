@@ -2,13 +2,18 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from odt.core.datasets.source import Kind
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
 from odt.dataclass import dataclass
 from odt.errors import DataError
+from odt.kernels.geometry.quantize import Quantization, dequantize, limits
 from odt.kernels.opdef import TensorSpec
+
+MOST_SCALED = 16.0  # largest number of an input whose images are scaled to 0..1 or -1..1
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +24,27 @@ class ModelSignature:
         path: path of the model.
         inputs, outputs: specs without the batch axis.
         record: preprocessing record of the model, if it has one.
+        quantizations: quantization of each input of integers; None for other inputs.
     """
 
     path: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     record: Record | None = None
+    quantizations: tuple[Quantization | None, ...] = ()
+
+    def is_quantized(self) -> bool:
+        """Whether the first input is quantized, so that data hold real numbers."""
+        return bool(self.quantizations) and self.quantizations[0] is not None
+
+    def picture_scale(self) -> str:
+        """Returns the scale of images that a quantized input has room for."""
+        assert self.quantizations[0] is not None, "the input is not quantized"
+        ends = np.array(limits(self.inputs[0].dtype))
+        least, most = dequantize(ends, self.quantizations[0])
+        if most > MOST_SCALED:
+            return "none"
+        return "-1..1" if least < -most / 2 else "0..1"
 
     def picture_size(self) -> tuple[int, int] | None:
         """Returns height and width of the input, if it is an image (H, W) or (H, W, C)."""
@@ -48,9 +68,9 @@ class ModelSignature:
     ) -> None:
         """Raises DataError if the samples of a split do not match the model."""
         for k, (got, want) in enumerate(zip(inputs, self.inputs, strict=False)):
-            fits = got.dtype == want.dtype or (
-                got.dtype.kind in "iu" and want.dtype.kind == "f"  # converted when it is read
-            )
+            real = want.dtype.kind == "f" and got.dtype.kind in "iu"  # converted when it is read
+            quantized = k < len(self.quantizations) and self.quantizations[k] is not None
+            fits = got.dtype == want.dtype or real or quantized
             if got.shape != want.shape or not fits:
                 raise DataError(
                     f"{self.path}: input {k} must be {want}, but {name} has {got} of {kind} data."
@@ -87,4 +107,5 @@ def read_signature(path: str) -> ModelSignature:
         )
         for indices in (graph.inputs, graph.outputs)
     ]
-    return ModelSignature(path, specs[0], specs[1], read_record(model))
+    quantizations = (model.quantization.get(i) for i in graph.inputs)
+    return ModelSignature(path, specs[0], specs[1], read_record(model), tuple(quantizations))

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from odt.core.data.columns import Column
+import numpy as np
+
+from odt.core.data.columns import Column, Quantizations
 from odt.core.data.dataset import DataSet, target_check
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.folders import Naming
@@ -21,6 +23,7 @@ from odt.core.model.record import Record, record_of
 from odt.core.model.tflite_metadata import read_record
 from odt.core.storage.reading import listed, reading
 from odt.errors import DataError, ModelError
+from odt.kernels.geometry.quantize import quantize
 from odt.kernels.lossdef import LABELS
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import LOSSES
@@ -102,15 +105,16 @@ def _windows(record: Record) -> dict[str, Any]:
         return {n: kind(record.table[n]) for n, kind in names.items() if n in record.table}
 
 
-def for_model(record: Record, spec: TensorSpec) -> Preprocessing:
+def for_model(record: Record, spec: TensorSpec, *, quantized: bool = False) -> Preprocessing:
     """The preprocessing of a record, with the shape and dtype of a model's input.
 
     Args:
         record: the record.
         spec: shape and dtype of one sample.
+        quantized: whether the input is quantized, so that the result is real numbers.
     """
-    steps = parse_steps(record.steps)
-    return replace(steps, shape=spec.shape, flatten=False, dtype=spec.dtype)
+    steps, dtype = parse_steps(record.steps), np.dtype(np.float32) if quantized else spec.dtype
+    return replace(steps, shape=spec.shape, flatten=False, dtype=dtype)
 
 
 class SourceColumn(Column):
@@ -123,7 +127,9 @@ class SourceColumn(Column):
         numbers = range(*samples.indices(self.length)) if isinstance(samples, slice) else samples
         rows = out.reshape(len(out), -1, copy=False)
         for row, k in zip(rows, numbers, strict=True):
-            row[:] = self.rows[int(k)].reshape(-1)
+            values = self.rows[int(k)].reshape(-1)
+            stored = self.quantization
+            row[:] = values if stored is None else quantize(values, stored, row.dtype)
 
 
 class _Inputs:
@@ -158,6 +164,7 @@ def new_samples(
     inputs: Sequence[TensorSpec],
     losses: Sequence[tuple[str, TensorSpec]] = (),
     targets: Sequence[TensorSpec] = (),
+    quantizations: Quantizations = (),
 ) -> DataSet:
     """Samples of a source for a model, preprocessed when they are read.
 
@@ -167,6 +174,7 @@ def new_samples(
         inputs: shape and dtype of one sample of each input of the model.
         losses: name of each loss and the output that it reads, to evaluate; empty to predict.
         targets: shape and dtype of one sample of the targets of each loss.
+        quantizations: as in open_columns.
 
     Raises:
         DataError: if the model has several inputs, or targets are needed and there are none.
@@ -178,8 +186,10 @@ def new_samples(
             "with odt gen-datafile."
         )
     length = length_of(part)
-    rows = cast(Any, _Inputs(source, part, for_model(record, inputs[0])))
-    column = SourceColumn(f"{source.name}: input", inputs[0], length, rows)
+    stored = quantizations[0] if quantizations else None
+    steps = for_model(record, inputs[0], quantized=stored is not None)
+    rows = cast(Any, _Inputs(source, part, steps))
+    column = SourceColumn(f"{source.name}: input", inputs[0], length, rows, quantization=stored)
     if not losses:
         return DataSet([column])
     if len(losses) != 1 or not (source.classes or (length and part.read(0).targets)):

@@ -29,14 +29,15 @@ from odt.core.export.float_weights import removed, with_float_weights
 from odt.core.export.metadata_edit import Edit, edit_metadata
 from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
-from odt.core.model.dequantize import as_stored, dequantize_weights
+from odt.core.lowering.fake_quantize import real_graph, stored_values
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.record import Record
 from odt.core.model.training_info import METADATA_NAME, TrainingInfo, encode_training_info
 from odt.core.storage.atomic_files import write_atomically
-from odt.errors import ModelError
+from odt.errors import ModelError, UnsupportedError
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
 IDENTIFIERS = {name: identifier for identifier, name in FORMATS.items()}
@@ -81,14 +82,14 @@ def export_model(
     assert info is None or file_format == "circle", (
         "must be circle, because training info is stored in circle files"
     )
-    scales: dict[int, Array] = {}
+    quantizations: dict[int, Quantization] = {}
     if any(
         a.dtype != model.graph.tensors[i].spec.dtype or model.graph.tensors[i].data is None
         for i, a in weights.items()
     ):
-        weights, scales = as_stored(model, dequantize_weights(model), weights)
+        weights, quantizations = stored_values(model, real_graph(model), weights)
     patches, own = _placed(model, weights)
-    patches += [(_place_of(model, model.quantization[i].scale), a.data) for i, a in scales.items()]
+    patches += [*_quantization_patches(model, quantizations)]
     entries: dict[str, bytes | None] = {}
     archive = b""
     if record is not None:
@@ -99,7 +100,7 @@ def export_model(
     if all(stored_entry(model, name) == data for name, data in entries.items()):
         entries = {}
     edit = convert(model, file_format, own, entries)
-    expected = Expected(os.fspath(path), model, weights, scales, entries)
+    expected = Expected(os.fspath(path), model, weights, quantizations, entries)
     chunks = _chunks(model, edit, patches, source, archive)
     write_atomically(path, chunks, check=expected.check)
 
@@ -108,7 +109,7 @@ def _in_float(
     model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
 ) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
     """Returns the model with float32 weights; renumbers new weights and info for its operators."""
-    dequantized = dequantize_weights(model)
+    dequantized = real_graph(model)
     if not dequantized.stored:
         return model, weights, info
     weights = {dequantized.stored.get(i, i): a for i, a in weights.items()}
@@ -251,6 +252,29 @@ def _bytes_of(values: Array, size: int) -> memoryview:
     assert values.nbytes == size, f"its buffer has {size} bytes, not {values.nbytes}"
     little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     return little.reshape(-1).view(np.uint8).data
+
+
+def _quantization_patches(
+    model: Model, quantizations: Mapping[int, Quantization]
+) -> Iterator[Patch]:
+    """Returns patches for the scales and zero points that differ from those of the file.
+
+    Raises:
+        UnsupportedError: if the file has no place for a zero point other than 0.
+    """
+    for i, new in quantizations.items():
+        old = model.quantization.get(i)
+        if old is None:
+            continue  # a bias without scales
+        yield _place_of(model, old.scale), new.scale.data
+        if not np.array_equal(old.zero_point, new.zero_point):
+            place = _place_of(model, old.zero_point)
+            if not 0 <= place < len(model.data):
+                raise UnsupportedError(
+                    f"{model.path}: {model.graph.label(i)}: there must be a zero point in the file "
+                    "to store new weights, but got none. Give `float_weights=True`."
+                )
+            yield place, new.zero_point.astype("<i8").data
 
 
 def _place_of(model: Model, values: Array) -> int:

@@ -1,8 +1,9 @@
-"""Rewrites a file so that float16 and int8 weights are stored as float32.
+"""Rewrites a file so that float16 and integer weights are stored as float32.
 
 New buffers are put in front of the old bytes (see flatbuffer_edit). In the old bytes, the types of
-the tensors change and their scales are removed; the DEQUANTIZE of a weight is removed from the list
-of operators, and operators that read its output read the weight.
+the tensors change and their scales are removed, also those of quantized activations; the DEQUANTIZE
+of a weight and conversions of activations are removed from the list of operators, and operators
+that read their outputs read their inputs.
 """
 
 import struct
@@ -23,21 +24,32 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     patched,
 )
+from odt.core.lowering.integer_graph import CONVERSIONS
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.flatbuffer import FlatBuffer, Table
+from odt.core.model.graph import Node
 from odt.core.model.reader import Model, parse_model
 from odt.errors import UnsupportedError
 
 OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
 TYPE, QUANTIZATION = 1, 4  # slots of Tensor
 SCALE, ZERO_POINT = 2, 3  # slots of QuantizationParameters
-READ = 1  # slot of Operator: its inputs
+READ, WRITTEN = 1, 2  # slots of Operator: its inputs and outputs
 
 
 def removed(model: Model, dequantized: Dequantized) -> tuple[int, ...]:
     """Returns the positions of the removed operators."""
     left = {n.origin for n in dequantized.graph.nodes}
-    return tuple(n.origin for n in model.graph.nodes if n.origin not in left)
+    return tuple(
+        n.origin
+        for n in model.graph.nodes
+        if n.origin not in left or _converts_activations(n, dequantized)
+    )
+
+
+def _converts_activations(node: Node, dequantized: Dequantized) -> bool:
+    tensors = dequantized.activations.intersection((*node.inputs, *node.outputs))
+    return node.op in CONVERSIONS and bool(tensors)
 
 
 def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
@@ -55,7 +67,7 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     root = source.root()
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
     patches = [
-        *_retyped(graphs[0], dequantized.stored.values()),
+        *_retyped(graphs[0], {*dequantized.stored.values(), *dequantized.activations}),
         *_rewired(graphs[0], model, dequantized),
     ]
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
@@ -109,13 +121,23 @@ def _rewired(graph: Table, model: Model, dequantized: Dequantized) -> Iterator[P
     gone = removed(model, dequantized)
     if not gone:
         return
-    instead = {n.outputs[0]: n.inputs[0] for n in model.graph.nodes if n.origin in gone}
+    instead: dict[int, int] = {}
+    for n in model.graph.nodes:
+        if n.origin in gone:
+            (x,), (y,) = n.inputs, n.outputs
+            x = instead.get(x, x)
+            is_output = y in model.graph.outputs and x not in (
+                *model.graph.inputs,
+                *model.graph.outputs,
+            )
+            instead |= {x: y} if is_output else {y: x}  # outputs keep their numbers
     tables = list(graph.tables(OPERATORS, "operator"))
     kept = [t.pos for k, t in enumerate(tables) if k not in gone]
     start, _ = graph.vector(OPERATORS, 4, "operators")
     offsets = [pos - (start + 4 * k) for k, pos in enumerate(kept)]
     yield start - 4, struct.pack(f"<{1 + len(kept)}I", len(kept), *offsets)
-    for table, slot in [(graph, OUTPUTS), *((t, READ) for t in tables)]:
+    places = [(t, slot) for t in tables for slot in (READ, WRITTEN)]
+    for table, slot in [(graph, OUTPUTS), *places]:
         yield from _renumbered(table, slot, instead)
 
 

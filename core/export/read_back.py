@@ -9,6 +9,7 @@ from odt.core.model.graph import Node
 from odt.core.model.reader import Model, read_model
 from odt.dataclass import dataclass
 from odt.errors import ModelError
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
 AT_ONCE = 1 << 20  # bytes compared at a time
@@ -23,14 +24,14 @@ class Expected:
         path: path of the exported file.
         model: the original model; everything else must be equal to it.
         weights: tensor index → changed values, as the file stores them.
-        scales: tensor index → changed scales.
+        quantizations: tensor index → changed scales and zero points.
         entries: metadata entries that were written.
     """
 
     path: str
     model: Model
     weights: Mapping[int, Array] = field(default_factory=dict)
-    scales: Mapping[int, Array] = field(default_factory=dict)
+    quantizations: Mapping[int, Quantization] = field(default_factory=dict)
     entries: Mapping[str, bytes | None] = field(default_factory=dict)
 
     def check(self, written: str) -> None:
@@ -66,8 +67,10 @@ class Expected:
                 yield graph.label(i)
             if not _are_same(self.weights.get(i, before.data), after.data):
                 yield f"value of {graph.label(i)}"
-            if not _are_same(self._scale(i), _scale_of(model, i)):
-                yield f"scale of {graph.label(i)}"
+            old = self.model.quantization.get(i)
+            wanted = old and self.quantizations.get(i, old)
+            if not _is_same_quantization(wanted, model.quantization.get(i)):
+                yield f"quantization of {graph.label(i)}"
             compared += before.spec.nbytes if after.data is not None else 0
             if compared > PAGES:
                 compared = 0
@@ -76,9 +79,6 @@ class Expected:
         for name, data in self.entries.items():
             if stored_entry(model, name) != data:
                 yield f"metadata entry {name}"
-
-    def _scale(self, i: int) -> Array | None:
-        return self.scales[i] if i in self.scales else _scale_of(self.model, i)
 
 
 def stored_entry(model: Model, name: str) -> bytes | None:
@@ -91,9 +91,10 @@ def _kind(node: Node) -> tuple[object, ...]:
     return node.op, node.inputs, node.outputs, node.origin
 
 
-def _scale_of(model: Model, i: int) -> Array | None:
-    quantization = model.quantization.get(i)
-    return None if quantization is None else quantization.scale
+def _is_same_quantization(a: Quantization | None, b: Quantization | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return _are_same(a.scale, b.scale) and _are_same(a.zero_point, b.zero_point)
 
 
 def _are_same(a: Array | None, b: Array | None) -> bool:

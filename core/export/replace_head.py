@@ -17,6 +17,7 @@ from odt.core.export.kept_tables import MOST_BYTES, KeptTables, packed_model
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.schema_tables import code_of
 from odt.core.recipe.fresh_head import HEAD
@@ -113,6 +114,11 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
+    if has_quantized_activations(model):
+        raise UnsupportedError(
+            f"{model.path}: must have float activations to get a new head, but they are quantized. "
+            "Export it with `float_weights=True` first."
+        )
     graph = lower_model(model).graph
     features, others = choose_features(graph, after)
     kept = needed(graph, features.tensor)

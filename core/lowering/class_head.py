@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.lowering.final_activation import producer
+from odt.core.lowering.final_activation import before_rounding, producer
 from odt.core.lowering.low_rank import model_hash
 from odt.core.model.graph import ABSENT, Graph
 from odt.dataclass import dataclass
@@ -51,7 +51,7 @@ def class_head(graph: Graph) -> ClassHead:
     softmax = producer(graph, y)
     if softmax is None or softmax.op != "SOFTMAX" or len(graph.outputs) != 1:
         raise _unsupported(graph, softmax.op if softmax else "an input")
-    logits = softmax.inputs[0]
+    logits = before_rounding(graph, softmax.inputs[0])
     layer = producer(graph, logits)
     if layer is None or layer.op != "FULLY_CONNECTED":
         raise _unsupported(graph, f"{layer.op if layer else 'an input'} before SOFTMAX")
@@ -69,7 +69,8 @@ def class_head(graph: Graph) -> ClassHead:
     ):
         raise _unsupported(graph, "a FULLY_CONNECTED with other weights or an activation")
     classes, width = graph.tensors[weights].spec.shape
-    return ClassHead(layer.origin, features, weights, bias, (logits, y), classes, width)
+    outputs = tuple(dict.fromkeys((logits, softmax.inputs[0], y)))
+    return ClassHead(layer.origin, features, weights, bias, outputs, classes, width)
 
 
 def frozen_hash(graph: Graph, head: ClassHead) -> str:

@@ -27,6 +27,12 @@ def producer(graph: Graph, tensor: int) -> Node | None:
     return next((n for n in graph.nodes if tensor in n.outputs), None)
 
 
+def before_rounding(graph: Graph, tensor: int) -> int:
+    """Returns the input of the FAKE_QUANT that computes a tensor; the tensor without one."""
+    node = producer(graph, tensor)
+    return node.inputs[0] if node is not None and node.op == "FAKE_QUANT" else tensor
+
+
 def producing_operator(graph: Graph, output: int) -> Node | None:
     """Returns the node that computes an output's values; skips nodes that only reshape them."""
     node = producer(graph, output)

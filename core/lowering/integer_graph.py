@@ -21,6 +21,7 @@ from odt.core.model.reader import Model
 from odt.errors import ModelError, ShapeError
 from odt.kernels.families.requantize import BOUNDS, Quantized
 from odt.kernels.geometry.quantize import Quantization, dequantize
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
 
@@ -113,7 +114,9 @@ class _Builder:
         return whole and (node.op not in MEANS or self._have_one_quantization(node))
 
     def _add_input(self, i: int) -> None:
-        self.tensors[i] = replace(self.tensors[i], quantized=False)
+        tensor = self.tensors[i]
+        stored = WeightQuantization(self.model.quantization[i], tensor.spec.dtype)
+        self.tensors[i] = replace(tensor, quantized=False, quantization=stored)
         self.integers[i] = i
         self.reals[i] = self._new(i, "real", FLOAT32)
         readers = [n.origin for n in self.graph.nodes if i in n.inputs]

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.integer_graph import integer_graph
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.dequantize import Dequantized, dequantize_weights
+from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
@@ -44,7 +45,7 @@ def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
     Raises:
         ModelError: if the adapters were made for another model.
     """
-    dequantized = dequantize_weights(file)
+    dequantized = real_graph(file)
     if adapters is None:
         return LoweredModel(file, dequantized, LoweredGraphs(dequantized.graph))
     adapted = adapt(dequantized.graph, adapters)

@@ -28,16 +28,23 @@ class Dequantized:
     Attributes:
         graph: graph as in the file, with float32 constants.
         stored: dequantized tensor of the graph → tensor of the file that stores it.
+        activations: activations that hold integers in the file; float32 in the graph.
     """
 
     graph: Graph
     stored: Mapping[int, int]
+    activations: frozenset[int] = frozenset()
 
     @property
     def note(self) -> str:
         """A note for the user; empty if nothing was dequantized."""
         if not self.stored:
             return ""
+        if self.activations:
+            return (
+                f"{self.graph.name}: is quantized; it trains with fake quantization, and is "
+                "exported with the same types, or as a float32 model with `float_weights=True`."
+            )
         return (
             f"{self.graph.name}: {len(self.stored)} weights are stored as float16 or int8; they "
             "train as float32 and are exported in their stored type with new scales, or as "
@@ -79,7 +86,7 @@ def dequantize_weights(model: Model) -> Dequantized:
 
 def as_stored(
     model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
-) -> tuple[dict[int, Array], dict[int, Array]]:
+) -> tuple[dict[int, Array], dict[int, Quantization]]:
     """Quantizes trained weights to the types in which the file stores them.
 
     Args:
@@ -88,13 +95,13 @@ def as_stored(
         weights: tensor of that graph → float32 values.
 
     Returns:
-        Values by tensor of the file, and new scales of the int8 tensors.
+        Values by tensor of the file, and the quantizations of the int8 tensors.
 
     Raises:
         UnsupportedError: for integers whose zero point is not 0.
     """
     values: dict[int, Array] = {}
-    scales: dict[int, Array] = {}
+    quantizations: dict[int, Quantization] = {}
     for tensor, a in weights.items():
         if tensor not in dequantized.stored:
             values[tensor] = a
@@ -114,8 +121,9 @@ def as_stored(
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
         scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
         values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8)
-        scales[i] = scale.astype("<f4").reshape(-1)
-    return values, scales
+        stored = scale.astype("<f4").reshape(-1)
+        quantizations[i] = replace(quantization, scale=stored)
+    return values, quantizations
 
 
 def _is_weight(graph: Graph, i: int, model: Model) -> bool:

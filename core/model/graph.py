@@ -11,6 +11,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import TensorSpec
 
 MOST_AXES = 64  # of a NumPy array
@@ -32,6 +33,8 @@ class Tensor:
             values in the file, and are nevertheless separate weights.
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
         variable: whether the tensor keeps its value from one run to the next.
+        quantization: how the file stores a float32 weight, which nodes read rounded to its
+            integers, or an input of integers; None for other tensors.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Tensor:
     buffer: int = 0
     quantized: bool = False
     variable: bool = False
+    quantization: WeightQuantization | None = None
 
 
 @dataclass(frozen=True, slots=True)

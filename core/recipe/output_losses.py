@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from odt.core.lowering.final_activation import (
     SHAPE_ONLY,
+    before_rounding,
     movable_activations,
     producer,
     producing_operator,
@@ -46,7 +47,8 @@ def output_loss(
     Cross-entropy reads the input of a final SOFTMAX, and binary cross-entropy the input of a final
     LOGISTIC, even if operators that only change the shape follow: activation and loss are one
     function of the logits, which is numerically stable. Outputs that are not probabilities are used
-    as logits.
+    as logits. A loss reads values before they are rounded by a FAKE_QUANT, which lets no gradient
+    pass for values beyond its limits.
 
     Args:
         graph: as in the file.
@@ -68,13 +70,15 @@ def output_loss(
     name, values = parse_loss(name)
     row = LOSSES[name]
     if not row.fuses_with:
-        return Loss(name, output, values)
+        return Loss(name, before_rounding(graph, output), values)
     options = {**values, "mean_over_positions": reduction == "sum_over_batch_size"}
     node, last = producing_operator(graph, output), producer(graph, output)
     if node and last and node.op == row.fuses_with and (node is last or output in moved):
         beta = {"beta": float(node.options.get("beta", 1.0))} if node.op == "SOFTMAX" else {}
-        return Loss(name, last.inputs[0], {"from_logits": True, **beta, **options})
+        logits = before_rounding(graph, last.inputs[0])
+        return Loss(name, logits, {"from_logits": True, **beta, **options})
     probabilities = _ending_op(graph, output) in row.probabilities
+    output = before_rounding(graph, output)
     return Loss(name, output, {"from_logits": not probabilities, **options})
 
 

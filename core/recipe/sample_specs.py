@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from odt.core.lowering.final_activation import before_rounding
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.sample_axis import sample_spec
 from odt.core.model.graph import LoweredGraph
@@ -9,6 +10,7 @@ from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.output_losses import output_losses
 from odt.dataclass import dataclass
+from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import LOSSES
 
@@ -22,6 +24,7 @@ class SampleSpecs:
         losses: name of each loss, and the spec of one sample of its output.
         target_specs: spec of one sample of the targets of each loss.
         logits: whether the output of each loss holds logits instead of probabilities.
+        quantizations: quantization of each input of integers; None for other inputs.
     """
 
     input_specs: tuple[TensorSpec, ...]
@@ -29,6 +32,7 @@ class SampleSpecs:
     losses: tuple[tuple[str, TensorSpec], ...]
     target_specs: tuple[TensorSpec, ...]
     logits: tuple[bool, ...]
+    quantizations: tuple[Quantization | None, ...]
 
 
 def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> SampleSpecs:
@@ -42,9 +46,11 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
         return sample_spec(lowered, lowered.label(i), lowered.tensors[i].spec, batch)
 
     def holds_logits(loss: Loss) -> bool:
-        read = loss.tensor == lowered.outputs[loss.output]
+        output = lowered.outputs[loss.output]
+        read = loss.tensor in (output, before_rounding(lowered, output))
         return read and bool(loss.options.get("from_logits"))
 
+    stored = [lowered.tensors[i].quantization for i in lowered.inputs]
     targets = [LOSSES[x.name].target(lowered.tensors[x.tensor].spec) for x in losses]
     return SampleSpecs(
         tuple(map(one, lowered.inputs)),
@@ -52,6 +58,7 @@ def sample_specs(lowered: LoweredGraph, losses: Sequence[Loss], batch: int) -> S
         tuple((x.name, one(x.tensor)) for x in losses),
         tuple(sample_spec(lowered, f"target{k}", t, batch) for k, t in enumerate(targets)),
         tuple(map(holds_logits, losses)),
+        tuple(None if q is None else q.first for q in stored),
     )
 
 

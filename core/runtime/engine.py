@@ -123,7 +123,7 @@ class Engine:
 
     def bind(self, samples: int, arena: Array, deliver: Deliver) -> Program:
         """Binds the program for a micro-batch of a number of samples."""
-        return bind(self.plans, self.computation, samples, arena, self.parameters.tensors, deliver)
+        return bind(self.plans, self.computation, samples, arena, self.parameters.read, deliver)
 
     def run(self, samples: int, scales: Sequence[float], fill: Fill, look: Look | None) -> float:
         """Runs one batch, and updates the parameters if the computation has a backward.
@@ -197,6 +197,7 @@ class Engine:
         keep: bool = False,
     ) -> float:
         """Computes the loss of a batch, and sums its gradients or uses them immediately."""
+        self.parameters.fake_quantize()
         parts = self.schedule.parts(samples)
         self._summing = active = self._workers[: len(parts)]
         for worker in active:

@@ -64,6 +64,8 @@ class Parameters:
 
     Attributes:
         tensors: tensor index → weights.
+        read: tensor index → the array that programs read: the weights, or a copy rounded to the
+            numbers that the file can store. `fake_quantize` fills the copies.
         trained: tensor index → the array that updates change: the weights, or a copy of the trained
             rows.
         slots: slot name → tensor index → optimizer state of the array in `trained`.
@@ -96,6 +98,9 @@ class Parameters:
         constants = {i: graph.tensors[i].data for i in trained}
         self.tensors = copy_arrays({i: a for i, a in constants.items() if a is not None})
         assert len(self.tensors) == len(trained), "only constants train"
+        each = ((i, graph.tensors[i].quantization) for i in self.tensors)
+        self._quantizations = {i: q for i, q in each if q is not None}
+        self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
         self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
@@ -117,6 +122,11 @@ class Parameters:
                 if p.dtype == np.float32:
                     state = {name: a[i] for name, a in self.slots.items() if i in a}
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
+
+    def fake_quantize(self) -> None:
+        """Fills the arrays that programs read with the current weights."""
+        for i, quantization in self._quantizations.items():
+            quantization.fake_quantize(self.tensors[i], self.read[i])
 
     def values(self) -> dict[int, Array]:
         """Copies of what trains, by tensor index: the weights, or their trained rows."""
@@ -229,8 +239,9 @@ class Parameters:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trained weights, including copies of rows."""
+        """Bytes of the trained weights, including copies of rows and rounded copies."""
         copies = sum(self.trained[i].nbytes for i in self._rows)
+        copies += sum(self.read[i].nbytes for i in self._quantizations)
         if self.proximal_mu:
             copies += 2 * sum(a.nbytes for a in self.trained.values())
         return sum(a.nbytes for a in self.tensors.values()) + copies

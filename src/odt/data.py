@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from odt.core.data import dataset
-from odt.core.data.columns import Column, array_columns, open_columns
+from odt.core.data.columns import Column, Quantizations, array_columns, open_columns
 from odt.core.data.protocol import SampleOrder
 from odt.core.data.sample_weights import (
     WEIGHT,
@@ -85,11 +85,12 @@ def samples_of(
         if missing or len(x) != len(names):
             raise DataError(f"x: must have the keys {', '.join(names)}, but got {', '.join(x)}.")
         x = [x[name] for name in names]
+    quantizations = model.quantizations
     if y is None:
-        return dataset.DataSet(_columns(x, model.input_specs, "x", "input", rest))
+        return dataset.DataSet(_columns(x, model.input_specs, "x", "input", rest, quantizations))
     checks = [dataset.target_check(loss, spec) for loss, spec in model.losses]
     try:
-        inputs = _columns(x, model.input_specs, "x", "input", rest)
+        inputs = _columns(x, model.input_specs, "x", "input", rest, quantizations)
         targets = _columns(y, model.target_specs, "y", "expected output", rest)
         return dataset.DataSet(inputs, targets, checks)
     except DataError as e:
@@ -113,15 +114,21 @@ def _swapped(x: Any, y: Any, model: SampleSpecs | Runtime) -> bool:
 
 
 def _columns(
-    data: Any, specs: Sequence[TensorSpec], name: str, what: str, ignore_rest: bool
+    data: Any,
+    specs: Sequence[TensorSpec],
+    name: str,
+    what: str,
+    ignore_rest: bool,
+    quantizations: Quantizations = (),
 ) -> Sequence[Column]:
     if isinstance(data, str | os.PathLike):
-        return open_columns(os.fspath(data), specs, what, ignore_rest=ignore_rest)
+        path = os.fspath(data)
+        return open_columns(path, specs, what, quantizations, ignore_rest=ignore_rest)
     several = isinstance(data, list | tuple) and len(data) == len(specs)
     with reading(name, "must be arrays of numbers"):
         if len(specs) > 1 or (several and np.ndim(data[0]) > 0):
-            return array_columns(list(data), specs, name)
-        return array_columns([np.asarray(data)], specs, name)
+            return array_columns(list(data), specs, name, quantizations)
+        return array_columns([np.asarray(data)], specs, name, quantizations)
 
 
 def is_batches(x: Any, y: Any) -> bool:

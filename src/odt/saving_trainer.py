@@ -10,8 +10,8 @@ import numpy as np
 import odt
 from odt.core.checkpoints.resume import changed_constants
 from odt.core.checkpoints.saver import Saver
+from odt.core.lowering.fake_quantize import stored_values
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.dequantize import as_stored
 from odt.core.model.training_info import encode_training_info
 from odt.core.recipe.option_values import check_word
 from odt.core.recipe.resolve import values_used
@@ -200,7 +200,7 @@ class SavingTrainer(InferenceTrainer):
             used = values_used(self.recipe.model.graph, trainer.info)
             encode_training_info(used, len(self.recipe.model.graph.nodes))
         if not float_weights:
-            as_stored(self.recipe.model, self.recipe.dequantized, self._exported())
+            stored_values(self.recipe.model, self.recipe.dequantized, self._exported())
 
     def finish(self) -> None:
         """Saves the last checkpoint of `fit` and, with `keep_best`, restores the best weights.

@@ -32,7 +32,7 @@ class Forecast:
         schedule: micro-batches and workers.
         plan: plan for a micro-batch of a training step.
         memory: its memory plan.
-        parameters: copies of the weights that train.
+        parameters: copies of the weights that train; two if they are fake-quantized.
         slots: optimizer state.
         gradients: sums of the gradients of each worker's micro-batches; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
@@ -108,6 +108,7 @@ def forecast(
         runs, frozen = [frozen_plan, plan], schedule.workers * frozen_memory.nbytes
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
+    rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
     wanted = sum(gradients.values())
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
@@ -118,7 +119,9 @@ def forecast(
         schedule,
         plan,
         memory,
-        parameters=trained + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
+        parameters=trained
+        + rounded
+        + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
         slots=sum(spec.nbytes for spec in slots) + (trained if info.ema else 0),
         gradients=0 if at_once else schedule.workers * wanted,
         arena=schedule.workers * plans.arena_nbytes(computations, schedule),
@@ -127,6 +130,12 @@ def forecast(
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
         frozen=frozen,
     )
+
+
+def _is_rounded(plan: Plan, name: str) -> bool:
+    """Whether a parameter has a fake-quantized copy."""
+    i = plan.values[name].tensor
+    return i is not None and plan.graph.tensors[i].quantization is not None
 
 
 def _constants(runs: Sequence[Plan]) -> int:

@@ -1,0 +1,304 @@
+"""Fake quantization: the float graph by which a quantized file is trained.
+
+Activations, weights and biases become float32. After each operator whose output is quantized in the
+file, a FAKE_QUANT rounds the output to the numbers that its integers represent; its limits stand
+for a fused activation within which they lie. Weights train as floats behind the same rounding (see
+kernels/geometry/weight_quantization.py), which Parameters computes once for each step. A bias is
+quantized with the scale of the input times that of the weights, whose steps are so small that only
+the export rounds it.
+
+The probabilities of a final SOFTMAX or LOGISTIC are not rounded. Losses read what is before the
+last rounding, such as logits, because values beyond the limits would get no gradient
+(core/recipe/output_losses.py).
+
+Source: Jacob et al., *Quantization and Training of Neural Networks for Efficient
+Integer-Arithmetic-Only Inference* (2018), section 3.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.binding import row_of
+from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
+from odt.core.lowering.integer_graph import CONVERSIONS, MOVING
+from odt.core.model.dequantize import FLOAT32, Dequantized, as_stored, dequantize_weights
+from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.quantization_rules import (
+    LAYERS,
+    check_quantization,
+    has_quantized_activations,
+)
+from odt.core.model.reader import Model
+from odt.kernels.families.requantize import Quantized
+from odt.kernels.geometry.quantize import Quantization, dequantize, limits, quantize
+from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.registry import INTEGER
+
+# Operators whose outputs are values of their inputs, or 0.
+KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
+# Ranges of the fused activations that a quantized range can stand for.
+CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
+MOST_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
+
+
+def real_graph(model: Model) -> Dequantized:
+    """Returns a model's graph with float32 weights: fake-quantized if activations are quantized.
+
+    Raises:
+        ModelError: if the quantization of a tensor does not fit its operator.
+    """
+    dequantized = dequantize_weights(model)
+    if not has_quantized_activations(model):
+        return dequantized
+    check_quantization(model)
+    builder = _Builder(model, dequantized.graph)
+    graph = builder.build()
+    activations = (i for i in model.quantization if _is_quantized_activation(model.graph, i))
+    return Dequantized(graph, {**dequantized.stored, **builder.stored}, frozenset(activations))
+
+
+def stored_values(
+    model: Model, dequantized: Dequantized, weights: Mapping[int, Array]
+) -> tuple[dict[int, Array], dict[int, Quantization]]:
+    """Quantizes trained weights to the types in which the file stores them.
+
+    Biases of integers are quantized with the new scales of their layers' weights, also if they do
+    not train.
+
+    Args:
+        model: the model.
+        dequantized: its graph from `real_graph`.
+        weights: tensor of that graph → float32 values.
+
+    Returns:
+        Values by tensor of the file, and the quantizations of those that are integers.
+
+    Raises:
+        UnsupportedError: for weights beside float activations whose zero point is not 0.
+    """
+    graph = dequantized.graph
+    values: dict[int, Array] = {}
+    found: dict[int, Quantization] = {}
+    for i, real in weights.items():
+        quantization = graph.tensors[i].quantization
+        if quantization is not None:
+            values[i], found[i] = quantization.quantize(real)
+    for x, w, b in _biases(model):
+        if w not in found and b not in weights:
+            continue
+        old, stored = graph.tensors[b].data, graph.tensors[w]
+        assert old is not None
+        assert stored.data is not None
+        assert stored.quantization is not None
+        bias, first = weights.get(b, old), stored.quantization.first
+        s_x = model.quantization[x].scale
+        least = abs(bias) / (s_x * np.float32(MOST_BIAS))  # so that 32 bits hold the bias
+        if (least > found.get(w, first).scale).any():
+            values[w], found[w] = stored.quantization.quantize(weights.get(w, stored.data), least)
+        scale = s_x * found.get(w, first).scale
+        before = model.quantization.get(b, _of_bias(s_x * first.scale))
+        same = found.get(w, first).scale == first.scale
+        found[b] = replace(before, scale=np.where(same, before.scale, scale))
+        integers = model.graph.tensors[b].data
+        assert integers is not None
+        kept = same & (bias == old)  # float32 does not hold all integers of 32 bits
+        values[b] = np.where(kept, integers, quantize(bias, found[b], integers.dtype))
+    rest = {i: a for i, a in weights.items() if i not in values}
+    others, quantizations = as_stored(model, dequantized, rest)
+    return {**values, **others}, {**found, **quantizations}
+
+
+def _of_bias(scale: Array) -> Quantization:
+    return Quantization(scale, np.zeros(scale.size, np.int64), 0)
+
+
+def _biases(model: Model) -> Iterator[tuple[int, int, int]]:
+    """Yields input, weights and bias of the layers with a bias of integers."""
+    graph = model.graph
+    for node in graph.nodes:
+        layer = LAYERS.get(node.op)
+        if layer is None or len(node.inputs) <= layer.b:
+            continue
+        x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
+        bias = graph.tensors[b] if b != ABSENT else None
+        integers = bias is not None and bias.data is not None and bias.spec.dtype.kind == "i"
+        if integers and {x, w} <= model.quantization.keys():
+            yield x, w, b
+
+
+def _is_quantized_activation(graph: Graph, i: int) -> bool:
+    tensor = graph.tensors[i]
+    return tensor.data is None and tensor.spec.dtype.kind in "iu" and tensor.quantized
+
+
+class _Builder:
+    """Builds the fake-quantized graph, node by node.
+
+    Attributes:
+        stored: constant of the graph → tensor of the file that stores it.
+    """
+
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self.stored: dict[int, int] = {}
+        self._model, self._graph = model, graph
+        self._tensors, self._nodes = list(graph.tensors), list[Node]()
+        self._same: dict[int, int] = {}  # tensors that another tensor stands for
+        self._exact = self._probabilities()
+
+    def build(self) -> Graph:
+        self._add_constants()
+        for i in self._graph.inputs:
+            self._add_input(i)
+        for i, tensor in enumerate(self._graph.tensors):
+            if _is_quantized_activation(self._graph, i) and i not in self._graph.inputs:
+                spec = TensorSpec(tensor.spec.shape, FLOAT32)
+                self._tensors[i] = replace(tensor, spec=spec, quantized=False)
+        for node in self._graph.nodes:
+            self._add(node)
+        return replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
+
+    def _probabilities(self) -> set[int]:
+        """Returns the tensors from a final SOFTMAX or LOGISTIC to an output."""
+        exact: set[int] = set()
+        for i in self._graph.outputs:
+            chain = [i]
+            node = producer(self._graph, i)
+            while node is not None and node.op in (*CONVERSIONS, *SHAPE_ONLY):
+                chain.append(node.inputs[0])
+                node = producer(self._graph, node.inputs[0])
+            if node is not None and node.op in PROBABILITIES:
+                exact.update(chain)
+        return exact
+
+    def _add_constants(self) -> None:
+        """Dequantizes weights, biases and other constants."""
+        biases = {b: (x, w) for x, w, b in _biases(self._model)}
+        for i, tensor in enumerate(self._graph.tensors):
+            quantization = self._model.quantization.get(i)
+            if i in biases and quantization is None:
+                x, w = (self._model.quantization[k].scale for k in biases[i])
+                quantization = _of_bias(x * w)
+            if quantization is None or tensor.data is None or tensor.spec.dtype.kind not in "iu":
+                continue
+            is_bias = tensor.spec.dtype.itemsize > 2
+            if is_bias and i not in biases:
+                continue
+            values = dequantize(tensor.data, quantization)
+            values.flags.writeable = False
+            self._tensors[i] = replace(
+                tensor,
+                spec=TensorSpec(values.shape, FLOAT32),
+                data=values,
+                quantized=False,
+                quantization=None
+                if is_bias
+                else WeightQuantization(quantization, tensor.spec.dtype),
+            )
+            self.stored[i] = i
+
+    def _add_input(self, i: int) -> None:
+        """Adds the DEQUANTIZE of an input of integers."""
+        if not _is_quantized_activation(self._graph, i):
+            return
+        tensor, quantization = self._tensors[i], self._model.quantization[i]
+        stored = WeightQuantization(quantization, tensor.spec.dtype)
+        self._tensors[i] = replace(tensor, quantized=False, quantization=stored)
+        y = self._new(f"{tensor.name}/dequantized", tensor)
+        readers = [n.origin for n in self._graph.nodes if i in n.inputs]
+        options = {"quantized": {"x": Quantized(quantization, tensor.spec.dtype, None)}}
+        origin = min(readers, default=0)
+        self._nodes.append(Node(f"{INTEGER}DEQUANTIZE", (i,), (y,), options, origin))
+        self._same[i] = y
+
+    def _new(self, name: str, like: Tensor) -> int:
+        """Adds a float tensor in the shape of another one."""
+        spec = TensorSpec(like.spec.shape, FLOAT32)
+        self._tensors.append(Tensor(name, spec, like.signature))
+        return len(self._tensors) - 1
+
+    def _add(self, node: Node) -> None:
+        inputs = tuple(self._same.get(i, i) for i in node.inputs)
+        if node.op in CONVERSIONS:
+            self._convert(node, inputs[0])
+            return
+        outputs = {i: i for i in node.outputs}
+        options = node.options
+        for i in node.outputs:
+            if self._rounds(node, i):
+                name = f"{self._graph.tensors[i].name}/before quantization"
+                outputs[i] = self._new(name, self._graph.tensors[i])
+                options = self._without_clamp(node, i)
+        made = tuple(outputs.values())
+        self._nodes.append(replace(node, inputs=inputs, outputs=made, options=options))
+        for y, x in outputs.items():
+            if x != y:
+                self._fake_quantize(x, y, node.origin)
+
+    def _convert(self, node: Node, x: int) -> None:
+        """Adds a QUANTIZE or DEQUANTIZE: a FAKE_QUANT, or none where nothing is rounded."""
+        (y,) = node.outputs
+        if node.op == "QUANTIZE" and y not in self._exact:
+            self._fake_quantize(x, y, node.origin)
+        elif y not in self._graph.outputs:
+            self._same[y] = x
+        elif x in (*self._graph.inputs, *self._graph.outputs):
+            shape = self._graph.tensors[y].signature or self._tensors[y].spec.shape
+            self._nodes.append(Node("RESHAPE", (x,), (y,), {"new_shape": shape}, node.origin))
+        else:  # an output keeps its number
+            self._nodes[:] = [self._renamed(n, x, y) for n in self._nodes]
+            self._same[x] = y
+
+    def _renamed(self, node: Node, x: int, y: int) -> Node:
+        inputs, outputs = (
+            tuple(y if i == x else i for i in t) for t in (node.inputs, node.outputs)
+        )
+        return replace(node, inputs=inputs, outputs=outputs)
+
+    def _fake_quantize(self, x: int, y: int, origin: int) -> None:
+        quantization = self._model.quantization[y]
+        lo, hi = self._limits(y)
+        options = {"scale": float(quantization.scale[0]), "lo": lo, "hi": hi}
+        self._nodes.append(Node("FAKE_QUANT", (x,), (y,), options, origin))
+
+    def _limits(self, i: int) -> tuple[int, int]:
+        """The limits of an activation's integers minus the zero point."""
+        zero = int(self._model.quantization[i].zero_point[0])
+        lo, hi = limits(self._graph.tensors[i].spec.dtype)
+        return lo - zero, hi - zero
+
+    def _rounds(self, node: Node, y: int) -> bool:
+        """Whether a node's output must be rounded."""
+        if y in self._exact or not _is_quantized_activation(self._graph, y):
+            return False
+        moves = node.op in KEEPING and not node.options.get("fused_activation_function", 0)
+        given = [i for i in node.inputs if i != ABSENT and self._is_rounded(i)]
+        return not (moves and all(self._is_same(i, y) for i in given))
+
+    def _is_rounded(self, i: int) -> bool:
+        return _is_quantized_activation(self._graph, i) or i in self.stored
+
+    def _is_same(self, i: int, y: int) -> bool:
+        """Whether two tensors have the same quantization."""
+        a, b = (self._model.quantization.get(k) for k in (i, y))
+        return (
+            a is not None
+            and b is not None
+            and self._graph.tensors[i].spec.dtype == self._graph.tensors[y].spec.dtype
+            and np.array_equal(a.scale, b.scale)
+            and np.array_equal(a.zero_point, b.zero_point)
+        )
+
+    def _without_clamp(self, node: Node, y: int) -> Mapping[str, Any]:
+        """Returns a node's options without a fused activation that the limits of y stand for."""
+        code = node.options.get("fused_activation_function", 0)
+        if code not in CLAMPS or row_of(node.op).keeps_activation:
+            return node.options
+        (least, most), (lo, hi) = CLAMPS[code], self._limits(y)
+        scale = float(self._model.quantization[y].scale[0])
+        if lo * scale < least - scale / 2 or hi * scale > most + scale / 2:
+            return node.options
+        return {**node.options, "fused_activation_function": 0}

@@ -1,0 +1,89 @@
+"""Quantization of weights that train: the scales follow the weights.
+
+A channel keeps the scale s of the file while its weights fit, and gets the smallest scale that fits
+them otherwise: s = max(s, max |w| / 127) for int8 with zero point 0. With another zero point, the
+range from the smallest to the largest number grows on the side where weights exceed it. Training
+therefore begins with the integers of the file, and a step cannot change the rounding of all weights
+of a channel unless its largest weight grows.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.kernels.geometry.quantize import (
+    Limits,
+    Quantization,
+    limits,
+    quantize,
+    round_to_steps,
+    steps_to_real,
+)
+from odt.kernels.opdef import Array
+
+
+@dataclass(frozen=True, slots=True)
+class WeightQuantization:
+    """Quantization of a weight, for any values of it.
+
+    Attributes:
+        first: quantization in the file.
+        dtype: type of the integers.
+    """
+
+    first: Quantization
+    dtype: np.dtype[np.integer]
+
+    @property
+    def limits(self) -> Limits:
+        """The smallest and the largest integer; the former is not used if zero points are 0."""
+        lo, hi = limits(self.dtype)
+        return (-hi, hi) if self._is_symmetric else (lo, hi)
+
+    @property
+    def _is_symmetric(self) -> bool:
+        return self.dtype.kind == "i" and not self.first.zero_point.any()
+
+    def fitted(self, w: Array) -> Quantization:
+        """Returns the quantization that fits weights."""
+        first, (lo, hi) = self.first, self.limits
+        one = first.scale.size == 1
+        axes = tuple(k for k in range(w.ndim) if one or k != first.axis)
+        least, most = (f(w, axis=axes).reshape(-1) for f in (np.amin, np.amax))
+        if self._is_symmetric:
+            scale = np.maximum(first.scale, np.maximum(-least, most) / np.float32(hi))
+            return Quantization(scale.astype("<f4"), first.zero_point, first.axis)
+        steps = first.scale.astype(np.float64)
+        low = np.minimum(least, (lo - first.zero_point) * steps)
+        high = np.maximum(most, (hi - first.zero_point) * steps)
+        wider = (high - low) / (hi - lo)
+        grows = wider > steps * (1 + 1e-6)
+        zero_point = np.clip(np.rint(lo - low / wider), lo, hi).astype("<i8")
+        return Quantization(
+            np.where(grows, wider, steps).astype("<f4"),
+            np.where(grows, zero_point, first.zero_point),
+            first.axis,
+        )
+
+    def fake_quantize(self, w: Array, out: Array) -> None:
+        """Rounds weights to the numbers that their integers represent.
+
+        Allocates nothing that grows with w, except one value for each channel.
+        """
+        scale, zero_point = self.fitted(w).along_axis(w.ndim)
+        round_to_steps(w, scale, zero_point, self.limits, out)
+        steps_to_real(out, scale, zero_point, out)
+
+    def quantize(self, w: Array, least: Array | None = None) -> tuple[Array, Quantization]:
+        """Returns the integers that represent weights, and their quantization.
+
+        Args:
+            w: the weights.
+            least: smallest scale of each channel; None for no limit.
+        """
+        fitted = self.fitted(w)
+        if least is not None and self._is_symmetric:
+            least = np.max(least, keepdims=True) if fitted.scale.size == 1 else least
+            fitted = replace(fitted, scale=np.maximum(fitted.scale, least).astype("<f4"))
+        return quantize(w, fitted, self.dtype, self.limits), fitted

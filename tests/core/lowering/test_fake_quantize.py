@@ -1,0 +1,218 @@
+"""The fake-quantized graph, trained and exported; LiteRT judges."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.integer_files import QuantizedBuilder, full_range
+from support.judges import litert
+from support.paths import MODELS
+
+import odt
+from odt.core.lowering.fake_quantize import real_graph
+from odt.core.model.reader import Model, read_model
+from odt.errors import DataError
+from odt.kernels.opdef import Array
+
+RESNET = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
+KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
+NAMES = {"RELU": 1, "RELU6": 3}
+
+
+def small_net(path: Path, *, floats: bool = False, dtype: str = "int8", zero: int = 0) -> Model:
+    """A convolution with RELU, a pooling, a layer and a SOFTMAX; `floats` adds conversions."""
+    net = QuantizedBuilder(seed=5)
+    least = int(np.iinfo(dtype).min)
+    if floats:
+        x = net.operator("QUANTIZE", (net.add_input((1, 6, 6, 2)),), (1, 6, 6, 2), 0.02, 3, dtype)
+    else:
+        x = net.activation((1, 6, 6, 2), 0.02, 3, dtype)
+    scales = [0.004, 0.01, 0.02, 0.003] if not zero else [0.004]
+    w = net.weights((4, 3, 3, 2), scales, dtype=dtype, zero=zero)
+    b = net.bias(4, [0.02 * s for s in scales])
+    stride: dict[str, int] = {"stride_w": 1, "stride_h": 1}
+    y = net.operator(
+        "CONV_2D",
+        (x, w, b),
+        (1, 6, 6, 4),
+        0.015,
+        least,
+        dtype,
+        fused_activation_function=NAMES["RELU"],
+        **stride,
+    )
+    y = net.operator(
+        "MAX_POOL_2D",
+        (y,),
+        (1, 3, 3, 4),
+        0.015,
+        least,
+        dtype,
+        stride_w=2,
+        stride_h=2,
+        filter_width=2,
+        filter_height=2,
+    )
+    y = net.operator("RESHAPE", (y,), (1, 36), 0.015, least, dtype, new_shape=[-1, 36])
+    w = net.weights((3, 36), [0.002], dtype=dtype, zero=zero)
+    y = net.operator("FULLY_CONNECTED", (y, w, net.bias(3, [3e-5])), (1, 3), 0.05, 1, dtype)
+    y = net.operator("SOFTMAX", (y,), (1, 3), 1 / 256, least, dtype, beta=1.0)
+    if floats:
+        y = net.add_operator("DEQUANTIZE", (y,), (1, 3))
+    net.write(path, y)
+    return read_model(path)
+
+
+def samples(model: Model, count: int) -> tuple[Array, Array]:
+    """Inputs of all sizes, and classes that follow from them."""
+    (x,) = full_range(model, count, seed=3)
+    means = x.reshape(count, -1).astype(float).mean(1)
+    return x, np.digitize(means, np.quantile(means, [0.33, 0.67])).astype(np.int32)
+
+
+def trained(path: Path, out: Path, *, epochs: int = 2, count: int = 24) -> odt.Trainer:
+    trainer = odt.Trainer(
+        path,
+        loss="sparse_categorical_crossentropy",
+        optimizer="adam",
+        learning_rate=1e-3,
+        batch_size=8,
+    )
+    trainer.fit(*samples(read_model(path), count), epochs=epochs, seed=1)
+    trainer.export(out)
+    return trainer
+
+
+def check_litert(trainer: odt.Trainer, out: Path, x: Array, steps: float) -> None:
+    """LiteRT computes from the exported file what the trainer computes, up to some steps."""
+    model = read_model(out)
+    (y,) = litert(out, [x])
+    quantization = model.quantization.get(model.graph.outputs[0])
+    if quantization is not None:
+        y = (y.astype(np.float32) - quantization.zero_point) * quantization.scale
+    np.testing.assert_allclose(trainer.predict(x), y, atol=steps / 256)
+
+
+def test_the_graph_rounds_each_activation_once(tmp_path: Path) -> None:
+    """RELU is the lower limit of the integers; pooling and RESHAPE keep what was rounded."""
+    graph = real_graph(small_net(tmp_path / "m.tflite")).graph
+    assert [n.op for n in graph.nodes] == [
+        "INTEGER_DEQUANTIZE",
+        *("CONV_2D", "FAKE_QUANT", "MAX_POOL_2D", "RESHAPE", "FULLY_CONNECTED", "FAKE_QUANT"),
+        "SOFTMAX",
+    ]
+    rounding = graph.nodes[2].options
+    assert (rounding["lo"], rounding["hi"]) == (0, 255)
+    assert rounding["scale"] == pytest.approx(0.015)
+    assert not graph.nodes[1].options["fused_activation_function"]
+
+
+def test_a_fused_activation_within_the_limits_stays(tmp_path: Path) -> None:
+    net = QuantizedBuilder()
+    x = net.activation((1, 4), 0.1)
+    w = net.weights((2, 4), [0.01])
+    y = net.operator(
+        "FULLY_CONNECTED", (x, w, -1), (1, 2), 0.1, 0, fused_activation_function=NAMES["RELU6"]
+    )
+    net.write(tmp_path / "m.tflite", y)
+    _, layer, rounding = real_graph(read_model(tmp_path / "m.tflite")).graph.nodes
+    assert layer.options["fused_activation_function"] == NAMES["RELU6"]
+    assert (rounding.options["lo"], rounding.options["hi"]) == (-128, 127)
+
+
+@pytest.mark.parametrize("path", [RESNET, KWS], ids=lambda p: p.stem)
+def test_an_untrained_export_has_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    trainer = odt.Trainer(path, batch_size=8)
+    trainer.export(tmp_path / "out.tflite")
+    assert (tmp_path / "out.tflite").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", [RESNET, KWS], ids=lambda p: p.stem)
+def test_a_trained_export_runs_in_litert_as_in_training(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.tflite"
+    trainer = trained(path, out)
+    before, after = read_model(path), read_model(out)
+    assert len(after.data) == len(before.data)
+    kinds = [(n.op, n.inputs, n.outputs, n.options) for n in before.graph.nodes]
+    assert kinds == [(n.op, n.inputs, n.outputs, n.options) for n in after.graph.nodes]
+    assert [t.spec for t in before.graph.tensors] == [t.spec for t in after.graph.tensors]
+    for i, tensor in enumerate(after.graph.tensors):
+        if tensor.data is None and i in before.quantization:
+            np.testing.assert_array_equal(after.quantization[i].scale, before.quantization[i].scale)
+    changed = sum(
+        t.data is not None and bool((t.data != u.data).any())
+        for t, u in zip(before.graph.tensors, after.graph.tensors, strict=True)
+    )
+    assert changed >= len(before.graph.nodes)
+    check_litert(trainer, out, samples(before, 16)[0], 12)
+
+
+@pytest.mark.parametrize("floats", [False, True], ids=["int8 ends", "float ends"])
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_small_networks_train_and_agree_with_litert(
+    floats: bool, kind: str, tmp_path: Path
+) -> None:
+    """uint8 is the older form: one scale for all weights, with a zero point."""
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    model = small_net(path, floats=floats, dtype=kind, zero=120 if kind == "uint8" else 0)
+    trainer = trained(path, out, epochs=20)
+    x, labels = samples(model, 24)
+    first = odt.Trainer(path, loss="sparse_categorical_crossentropy")
+    assert trainer.evaluate(x, labels)["loss"] < 0.8 * first.evaluate(x, labels)["loss"]
+    check_litert(trainer, out, x, 20)
+
+
+def test_real_numbers_are_quantized_when_they_are_read(tmp_path: Path) -> None:
+    model = small_net(tmp_path / "m.tflite")
+    x, _ = samples(model, 5)
+    real = (x.astype(np.float32) - 3) * np.float32(0.02)
+    trainer = odt.Trainer(tmp_path / "m.tflite")
+    wanted = trainer.predict(x)
+    np.testing.assert_array_equal(trainer.predict(real), wanted)
+    np.testing.assert_array_equal(trainer.predict(real.astype(np.float64) + 0.009), wanted)
+    np.save(tmp_path / "x.npy", real)
+    np.testing.assert_array_equal(trainer.predict(tmp_path / "x.npy"), wanted)
+    with pytest.raises(DataError, match="must be finite"):
+        trainer.predict(np.full_like(real, np.nan))
+
+
+def test_a_bias_that_outgrows_32_bits_gets_a_larger_scale(tmp_path: Path) -> None:
+    """Weights near 0 have scales near 0, and the scale of the bias is that times the input's."""
+    net = QuantizedBuilder(seed=1)
+    x = net.activation((1, 4), 0.1)
+    w = net.weights((2, 4), [1e-12, 0.01])
+    y = net.operator("FULLY_CONNECTED", (x, w, net.bias(2, [1e-13, 1e-3])), (1, 2), 0.05)
+    net.write(tmp_path / "m.tflite", y)
+    trainer = odt.Trainer(
+        tmp_path / "m.tflite",
+        loss="mean_squared_error",
+        optimizer="sgd",
+        learning_rate=0.5,
+        trainable=odt.Trainable(bias_only=True),
+    )
+    data = np.zeros((8, 4), np.float32), np.full((8, 2), 2.0, np.float32)
+    trainer.fit(*data, epochs=40, seed=0)
+    trainer.export(tmp_path / "out.tflite")
+    np.testing.assert_allclose(
+        litert(tmp_path / "out.tflite", [np.zeros((1, 4))])[0] * 0.05, 2, 0.02
+    )
+
+
+def test_a_float_export_has_no_integers_left(tmp_path: Path) -> None:
+    for floats in (False, True):
+        path, out = tmp_path / f"{floats}.tflite", tmp_path / "out.tflite"
+        model = small_net(path, floats=floats)
+        trainer = odt.Trainer(path, batch_size=8)
+        x, _ = samples(model, 8)
+        trainer.export(out, float_weights=True)
+        exported = read_model(out)
+        assert not exported.quantization
+        kinds = {t.spec.dtype.name for t in exported.graph.tensors if t.spec.size}
+        assert kinds == {"float32"}
+        assert not {"QUANTIZE", "DEQUANTIZE"}.intersection(n.op for n in exported.graph.nodes)
+        real = x if floats else (x.astype(np.float32) - 3) * np.float32(0.02)
+        small = real * np.float32(0.05)  # within the ranges of the integers
+        np.testing.assert_allclose(litert(out, [small])[0], trainer.predict(small), atol=0.1)
+        weights = odt.load_model(out).parameters
+        for name, values in odt.load_model(path).parameters.items():
+            np.testing.assert_array_equal(weights[name], values)

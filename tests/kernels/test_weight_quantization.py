@@ -1,0 +1,82 @@
+"""Scales of weights that train: those of the file, until weights exceed them."""
+
+import numpy as np
+import pytest
+
+from odt.kernels.geometry.quantize import Quantization, dequantize
+from odt.kernels.geometry.weight_quantization import WeightQuantization
+from odt.kernels.opdef import Array
+
+INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
+
+
+def per_channel(*scales: float, axis: int = 0) -> WeightQuantization:
+    scale = np.array(scales, np.float32)
+    return WeightQuantization(Quantization(scale, np.zeros(scale.size, np.int64), axis), INT8)
+
+
+def fake_quantized(quantization: WeightQuantization, w: Array) -> Array:
+    out = np.full_like(w, np.nan)
+    quantization.fake_quantize(w, out)
+    return out
+
+
+def test_integers_of_the_file_stay() -> None:
+    rng = np.random.default_rng(0)
+    q = rng.integers(-127, 128, (3, 2, 2, 5)).astype(np.int8)
+    first = per_channel(0.01, 3e-7, 5.0)
+    w = dequantize(q, first.first)
+    integers, found = first.quantize(w)
+    np.testing.assert_array_equal(integers, q)
+    np.testing.assert_array_equal(found.scale, first.first.scale)
+    np.testing.assert_array_equal(fake_quantized(first, w), w)
+
+
+def test_a_scale_grows_with_the_largest_weight_of_its_channel_alone() -> None:
+    quantization = per_channel(0.01, 0.01)
+    w = np.array([[0.5, -2.54], [0.5, -1.2]], np.float32)
+    integers, found = quantization.quantize(w)
+    np.testing.assert_allclose(found.scale, [0.02, 0.01], rtol=1e-6)
+    np.testing.assert_array_equal(integers, [[25, -127], [50, -120]])
+    np.testing.assert_allclose(fake_quantized(quantization, w), w, atol=0.01)
+
+
+def test_channels_may_be_along_the_last_axis() -> None:
+    quantization = per_channel(0.01, 0.01, axis=3)
+    w = np.array([[[[5.08, 0.3]], [[-1.0, 1.27]]]], np.float32)
+    integers, found = quantization.quantize(w)
+    np.testing.assert_allclose(found.scale, [0.04, 0.01], rtol=1e-6)
+    np.testing.assert_array_equal(integers[..., 0], [[[127], [-25]]])
+    np.testing.assert_array_equal(integers[..., 1], [[[30], [127]]])
+
+
+def test_minus_128_is_not_used_with_zero_point_0() -> None:
+    quantization = per_channel(0.5)
+    integers, found = quantization.quantize(np.array([[-64.0, 1.0]], np.float32))
+    assert integers.tolist() == [[-127, 2]]
+    np.testing.assert_allclose(found.scale, [64 / 127])
+
+
+def test_a_least_scale_leaves_room_for_a_bias() -> None:
+    integers, found = per_channel(0.01, 0.01).quantize(
+        np.ones((2, 3), np.float32), np.array([0.1, 0.001])
+    )
+    np.testing.assert_allclose(found.scale, [0.1, 0.01], rtol=1e-6)
+    assert integers.tolist() == [[10] * 3, [100] * 3]
+
+
+@pytest.mark.parametrize("low", [-1.0, -3.0])
+@pytest.mark.parametrize("high", [1.54, 4.0])
+def test_a_range_with_another_zero_point_grows_on_the_side_that_is_exceeded(
+    low: float, high: float
+) -> None:
+    quantization = WeightQuantization(
+        Quantization(np.array([0.01], np.float32), np.array([100]), 0), UINT8
+    )  # −1 … 1.55
+    w = np.array([[low, 0.0, high]], np.float32)
+    integers, found = quantization.quantize(w)
+    (step,) = found.scale
+    np.testing.assert_allclose(dequantize(integers, found), w, atol=0.51 * step)
+    assert 0 in (integers[0, 1] - found.zero_point), "0 must be represented exactly"
+    if (low, high) == (-1.0, 1.54):
+        assert (step, found.zero_point[0]) == (np.float32(0.01), 100)
