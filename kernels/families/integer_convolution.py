@@ -9,6 +9,7 @@ from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families.convolution import window_scratch
 from odt.kernels.families.requantize import (
+    GROUP,
     Rounding,
     exact_float,
     largest,
@@ -17,35 +18,48 @@ from odt.kernels.families.requantize import (
     rounding,
     sum_type,
 )
+from odt.kernels.geometry import conv_geometry
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, conv_attrs
 from odt.kernels.geometry.im2col import PaddedImages, tiles, tiling
 from odt.kernels.opdef import Array, Options, Specs, TensorSpec
 
+PRODUCTS = ("x", "w", "b", "m", "start")  # inputs of the integer rows of products
+
 
 @dataclass(frozen=True, slots=True)
 class IntegerConvAttrs:
-    """Windows, the zero point of x, and the rounding of the sums."""
+    """Windows, shape of the filters in the file, zero point of x, and rounding of the sums."""
 
     windows: ConvAttrs
+    filters: tuple[int, ...]
     zero: int
     to: Rounding
 
 
 def integer_conv_attrs(options: Options, statics: Mapping[str, Array]) -> IntegerConvAttrs:
+    tensors = quantized(options)
+    w = tensors["w"].data
+    assert w is not None
     return IntegerConvAttrs(
-        conv_attrs(options, statics), quantized(options)["x"].zero, rounding(options)
+        conv_attrs(options, statics), w.shape, tensors["x"].zero, rounding(options)
     )
 
 
+def geometry(attrs: IntegerConvAttrs, s: Specs) -> Mapping[str, Any]:
+    """Prepares both axes, and the padded images of x."""
+    w = TensorSpec(attrs.filters, s["w"].dtype)
+    return conv_geometry.geometry(attrs.windows, {"x": s["x"], "w": w})
+
+
 def check_constants(s: Specs, units: int) -> None:
-    """Raises ShapeError if b or m has not one value for each unit."""
-    for name in "bm":
-        if s[name].shape != (units,):
-            raise ShapeError(f"{name} must be ({units},), but got {s[name]}")
+    """Raises ShapeError if b, m or start has not one value for each unit."""
+    for name, count in (("b", units), ("m", -(-units // GROUP) * GROUP)):
+        if s[name].shape != (count,):
+            raise ShapeError(f"{name} must be ({count},), but got {s[name]}")
 
 
 def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
-    x, w = s["x"], s["w"]
+    x, w = s["x"], TensorSpec(attrs.filters, s["w"].dtype)
     if len(x.shape) != 4 or len(w.shape) != 4 or x.shape[3] != w.shape[3]:
         raise ShapeError(
             f"x must be (N, H, W, C) and w (O, KH, KW, C) with one C, but got x {x}, w {w}"
@@ -60,16 +74,17 @@ def product_type(x: TensorSpec, w: TensorSpec, depth: int) -> np.dtype[Any]:
     return exact_float(depth * largest(x.dtype) * largest(w.dtype))
 
 
-def product_scratch(axes: Axes, source: PaddedImages, x: TensorSpec, w: TensorSpec) -> Specs:
+def product_scratch(axes: Axes, source: PaddedImages, s: Specs) -> Specs:
     """Returns the workspace of `round_products`."""
+    x, w, (units,) = s["x"], s["w"], s["b"].shape
     h, v = (a.reading for a in axes)
-    units, depth = w.shape[0], w.size // w.shape[0]
-    floats = product_type(x, w, depth)
+    groups, quads, group, quad = w.shape
+    floats = product_type(x, w, quads * quad)
     tile = tiling(source, h, v, floats.itemsize)
     rows = tile.images * min(tile.rows, h.count) * v.count
     return {
         **window_scratch(axes, source, floats),
-        "filters": TensorSpec((depth, units), floats),
+        "filters": TensorSpec((quads, quad, groups, group), floats),
         "products": TensorSpec((rows, units), floats),
         "sums": TensorSpec((rows, units), sum_type(x.dtype)),
         "real": TensorSpec((rows, units), np.dtype(np.float32)),
@@ -98,19 +113,20 @@ def round_products(
 
     Args:
         x: (N, H, W, C), with `zero` around it.
-        w: (O, KH, KW, C).
-        b, m: (O,).
+        w: (O / GROUP, KH KW C / QUAD, GROUP, QUAD).
+        b, m: (O,) and more.
         y: (N, OH, OW, O).
         axes, source: as returned by `geometry`.
         columns, filters, products, sums, real, padded: workspace of `product_scratch`.
     """
-    units = len(w)
+    units = len(b)
     h, v = (a.reading for a in axes)
-    np.copyto(filters, w.reshape(units, -1, copy=False).T)
+    np.copyto(filters, w.transpose(1, 3, 0, 2))
+    flat = filters.reshape(filters.shape[0] * filters.shape[1], -1, copy=False)[:, :units]
     for images, rows, tile in tiles(x, source, h, v, padded, columns, zero):
         out = y[images, rows].reshape(-1, units, copy=False)
         floats, integers, reals = (a[: len(out)] for a in (products, sums, real))
-        np.matmul(tile, filters, out=floats)
+        np.matmul(tile, flat[: tile.shape[1]], out=floats)
         np.copyto(integers, floats, casting="unsafe")
         np.add(integers, b, out=integers)
-        round_sums(integers, m, to, reals, out)
+        round_sums(integers, m[:units], to, reals, out)

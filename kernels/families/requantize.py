@@ -15,6 +15,7 @@ from odt.errors import ShapeError
 from odt.kernels.geometry.quantize import Limits, Quantization, limits
 from odt.kernels.opdef import Array, Options
 
+GROUP, QUAD = 16, 4  # units and values of the depth side by side in weights: see src/integer.h
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 EXACT = {FLOAT32: 2**24, FLOAT64: 2**53}  # integers below this are exact
 
@@ -123,9 +124,11 @@ def sum_type(x: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
-    """Returns the constants of y = rint((Σ x w + b) m): w, b and m of each unit.
+    """Returns the constants of y = rint((Σ x w + b) m): w, b, m and `start` of each unit.
 
-    The sums are of x itself: the products of its zero point with w are part of b.
+    The sums are of x itself: the products of its zero point with w are part of b. Compiled kernels
+    sum x + 128 instead if x is int8, and take `start` for b. `start` and m are rounded up to GROUP
+    values.
 
     Args:
         tensors: x, w, b and y of a convolution or a fully connected layer; b may be absent.
@@ -155,5 +158,37 @@ def product_constants(tensors: Tensors, units_axis: int) -> dict[str, Array]:
     m = np.float32(x.scale) * scales / np.float32(y.scale)  # in float32, as in XNNPACK
     check_factors(m)
     wide = sum_type(x.dtype)
-    made = {"b": sums.astype(wide), "m": m}
-    return made if weights is w.data else {"w": weights, **made}
+    offset = weights.sum(axis=axes, dtype=np.int64) << 7 if x.dtype == np.int8 else 0
+    return {
+        "w": weights,
+        "b": sums.astype(wide),
+        "m": grouped(m),
+        "start": grouped((sums - offset).astype(np.int32)),
+    }
+
+
+def grouped(values: Array) -> Array:
+    """Returns values with zeros up to a whole number of groups."""
+    whole: Array = np.zeros(-(-len(values) // GROUP) * GROUP, values.dtype)
+    whole[: len(values)] = values
+    return whole
+
+
+def panel_shape(units: int, depth: int) -> tuple[int, int, int, int]:
+    """Returns the shape of weights in groups of units and quads of the depth."""
+    return -(-units // GROUP), -(-depth // QUAD), GROUP, QUAD
+
+
+def panel(w: Array) -> Array:
+    """Returns weights (O, …) as (O / GROUP, K / QUAD, GROUP, QUAD), with zeros after the last."""
+    rows = w.reshape(len(w), -1)
+    groups, quads, group, quad = panel_shape(*rows.shape)
+    whole: Array = np.zeros((groups * group, quads * quad), w.dtype)
+    whole[: rows.shape[0], : rows.shape[1]] = rows
+    return np.ascontiguousarray(whole.reshape(groups, group, quads, quad).transpose(0, 2, 1, 3))
+
+
+def panel_constants(tensors: Tensors) -> dict[str, Array]:
+    """Returns the constants of a product whose weights are (O, …): those of a panel."""
+    made = product_constants(tensors, 0)
+    return {**made, "w": panel(made["w"])}

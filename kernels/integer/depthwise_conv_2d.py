@@ -1,6 +1,6 @@
 """INTEGER_DEPTHWISE_CONV_2D: convolution of each channel of quantized images with own filters.
 
-x (N, H, W, C)    w (1, KH, KW, C·M)    b (C·M,)    m (C·M,) float32    y (N, OH, OW, C·M)
+x (N, H, W, C)    w (1, KH, KW, C·M)    b (C·M,)    m, start (C·M,)    y (N, OH, OW, C·M)
 
 y[…, cM+m] = clip(rint((Σᵢⱼ window(x)[i, j, c] w[i, j, cM+m] + b) m) + zero point of y), with
 m = s_x s_w / s_y. b contains the products of the zero point of x with w. Windows read that zero
@@ -8,14 +8,15 @@ point outside the images. Source: TFLite's 8-bit quantization specification.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.families.integer_convolution import (
+    PRODUCTS,
     IntegerConvAttrs,
     check_constants,
+    geometry,
     integer_conv_attrs,
     product_type,
 )
@@ -25,11 +26,11 @@ from odt.kernels.families.requantize import (
     round_sums,
     sum_type,
 )
-from odt.kernels.geometry import conv_geometry
 from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages, fitting_images
 from odt.kernels.geometry.window import clear_border, fill_inside, windows
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
@@ -49,10 +50,6 @@ def infer(attrs: IntegerConvAttrs, s: Specs) -> Specs:
     check_constants(s, w.shape[3])
     h, v = attrs.windows.axes(x, w)
     return {"y": TensorSpec((x.shape[0], h.out, v.out, w.shape[3]), attrs.to.dtype)}
-
-
-def geometry(attrs: IntegerConvAttrs, s: Specs) -> Mapping[str, Any]:
-    return conv_geometry.geometry(attrs.windows, s)
 
 
 def workspace(attrs: IntegerConvAttrs, s: Specs) -> Specs:
@@ -78,6 +75,7 @@ def forward(
     w: Array,
     b: Array,
     m: Array,
+    start: Array,
     y: Array,
     axes: Axes,
     source: PaddedImages,
@@ -102,7 +100,7 @@ def forward(
         np.einsum("nhwijc,ijcm->nhwcm", view, taps, out=results)
         np.copyto(integers, floats, casting="unsafe")
         np.add(integers, b, out=integers)
-        round_sums(integers, m, attrs.to, reals, y[images])
+        round_sums(integers, m[: len(b)], attrs.to, reals, y[images])
 
 
 def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
@@ -111,17 +109,18 @@ def flops(attrs: IntegerConvAttrs, s: Specs) -> int:
 
 OP = OpDef(
     "INTEGER_DEPTHWISE_CONV_2D",
-    inputs=("x", "w", "b", "m"),
+    inputs=PRODUCTS,
     infer=infer,
     forward=Kernel(
         forward,
-        reads=("x", "w", "b", "m"),
+        reads=PRODUCTS,
         writes=("y",),
         workspace=workspace,
         prepare=geometry,
+        compiled=Compiled(integer.depthwise, integer.depthwise_fits, prepare=geometry),
     ),
     grads={},
-    stops=("x", "w", "b", "m"),
+    stops=PRODUCTS,
     attrs=integer_conv_attrs,
     keeps_activation=True,
     flops=flops,

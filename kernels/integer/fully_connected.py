@@ -1,9 +1,10 @@
 """INTEGER_FULLY_CONNECTED: dense layer of quantized tensors, a 1×1 convolution of the rows of x.
 
-x (…, I)    w (O, I)    b (O,)    m (O,) float32    y (N, O), or (…, O) with keep_num_dims
+x (…, I)    w (O / 16, I / 4, 16, 4)    b (O,)    m, start (O,)    y (N, O), or (…, O)
 
 y = clip(rint((x wᵀ + b) m) + zero point of y), with m = s_x s_w / s_y. b contains the products of
-the zero point of x with w. Source: TFLite's 8-bit quantization specification.
+the zero point of x with w. The layout of w is that of the compiled kernels: see product_constants.
+Source: TFLite's 8-bit quantization specification.
 """
 
 from collections.abc import Mapping
@@ -11,35 +12,43 @@ from typing import Any
 
 from odt.dataclass import dataclass
 from odt.kernels.families.integer_convolution import (
+    PRODUCTS,
     check_constants,
     product_scratch,
     round_products,
 )
-from odt.kernels.families.requantize import Rounding, Tensors, product_constants, rounding
+from odt.kernels.families.requantize import Rounding, Tensors, panel_constants, quantized, rounding
 from odt.kernels.geometry.axes import same
 from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.geometry.window import VALID, axis
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
 from odt.kernels.ops import fully_connected as dense
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerDenseAttrs:
+    """Whether x keeps its axes, shape (O, I) of w in the file, and rounding of the sums."""
+
     keep_num_dims: bool
+    filters: tuple[int, ...]
     to: Rounding
 
 
 def attrs(options: Options, statics: Mapping[str, Array]) -> IntegerDenseAttrs:
-    return IntegerDenseAttrs(dense.attrs(options, statics).keep_num_dims, rounding(options))
+    w = quantized(options)["w"].data
+    assert w is not None
+    keep = dense.attrs(options, statics).keep_num_dims
+    return IntegerDenseAttrs(keep, w.shape, rounding(options))
 
 
 def constants(tensors: Tensors) -> Mapping[str, Array]:
-    return product_constants(tensors, 0)
+    return panel_constants(tensors)
 
 
 def infer(attrs: IntegerDenseAttrs, s: Specs) -> Specs:
-    x, w = s["x"], TensorSpec(s["w"].shape, s["x"].dtype)
+    x, w = s["x"], TensorSpec(attrs.filters, s["x"].dtype)
     made = dense.infer(dense.FullyConnectedAttrs(attrs.keep_num_dims), {"x": x, "w": w})
     check_constants(s, w.shape[0])
     return {"y": TensorSpec(made["y"].shape, attrs.to.dtype)}
@@ -47,7 +56,7 @@ def infer(attrs: IntegerDenseAttrs, s: Specs) -> Specs:
 
 def geometry(attrs: IntegerDenseAttrs, s: Specs) -> Mapping[str, Any]:
     """Prepares the geometry of rows as images of one pixel."""
-    width = s["w"].shape[1]
+    width = attrs.filters[1]
     pixel = axis(1, 1, 1, 1, VALID)
     axes: Axes = (pixel, pixel)
     return {
@@ -58,41 +67,51 @@ def geometry(attrs: IntegerDenseAttrs, s: Specs) -> Mapping[str, Any]:
 
 def workspace(attrs: IntegerDenseAttrs, s: Specs) -> Specs:
     axes, source = geometry(attrs, s).values()
-    return product_scratch(axes, source, s["x"], s["w"])
+    return product_scratch(axes, source, s)
 
 
 def forward(
-    attrs: IntegerDenseAttrs, *, x: Array, w: Array, b: Array, m: Array, y: Array, **scratch: Any
+    attrs: IntegerDenseAttrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    start: Array,
+    y: Array,
+    **scratch: Any,
 ) -> None:
-    units, width = w.shape
-    round_products(
-        x.reshape(-1, 1, 1, width, copy=False),
-        w.reshape(units, 1, 1, width, copy=False),
-        b,
-        m,
-        y.reshape(-1, 1, 1, units, copy=False),
-        zero=0,
-        to=attrs.to,
-        **scratch,
-    )
+    units, width = attrs.filters
+    pixels, results = x.reshape(-1, 1, 1, width, copy=False), y.reshape(-1, 1, 1, units, copy=False)
+    round_products(pixels, w, b, m, results, zero=0, to=attrs.to, **scratch)
+
+
+def mixes_samples(attrs: IntegerDenseAttrs, s: Specs, batched: Names) -> bool:
+    w = TensorSpec(attrs.filters, s["w"].dtype)
+    return dense.mixes_samples(dense.FullyConnectedAttrs(), {"x": s["x"], "w": w}, batched)
+
+
+def flops(attrs: IntegerDenseAttrs, s: Specs) -> int:
+    return 2 * s["y"].size * attrs.filters[1]
 
 
 OP = OpDef(
     "INTEGER_FULLY_CONNECTED",
-    inputs=("x", "w", "b", "m"),
+    inputs=PRODUCTS,
     infer=infer,
     forward=Kernel(
         forward,
-        reads=("x", "w", "b", "m"),
+        reads=PRODUCTS,
         writes=("y",),
         workspace=workspace,
         prepare=geometry,
+        compiled=Compiled(integer.dense, integer.fits, prepare=geometry),
     ),
     grads={},
-    stops=("x", "w", "b", "m"),
+    stops=PRODUCTS,
     attrs=attrs,
     keeps_activation=True,
-    mixes_samples=dense.mixes_samples,
+    mixes_samples=mixes_samples,
     add_batch_axis=same,
-    flops=dense.flops,
+    flops=flops,
 )

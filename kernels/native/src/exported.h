@@ -12,6 +12,18 @@ KERNEL(filter_sums, (const float *dy /* (N, OH, OW, O) */, const float *x /* (N,
                      float *dw /* (O, KH, KW, C) */, float *db /* (O) */, float *scratch,
                      const window_walk *walk))
 
+/* integer_body.h. start and m are rounded up to 16 values, as is O in the weights of products. */
+KERNEL(integer_products,
+       (const uint8_t *x /* (N, H, W, C) */, const int8_t *w /* (O / 16, KH KW C / 4, 16, 4) */,
+        const int32_t *start /* (O) */, const float *m /* (O) */, uint8_t *y /* (N, OH, OW, O) */,
+        const window_walk *walk, int64_t border, int64_t flip, int64_t zero, int64_t lo,
+        int64_t hi))
+KERNEL(integer_depthwise,
+       (const uint8_t *x /* (N, H, W, C) */, const int8_t *w /* (1, KH, KW, C) */,
+        const int32_t *start /* (C) */, const float *m /* (C) */, uint8_t *y /* (N, OH, OW, C) */,
+        const window_walk *walk, int64_t border, int64_t flip, int64_t zero, int64_t lo,
+        int64_t hi))
+
 /* dense_body.h */
 KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                const float *bias /* (O) */, float *y /* (R, O) */, int64_t rows, int64_t depth,

@@ -3,6 +3,7 @@
    empty. */
 
 #include "abi.h"
+#include "integer.h"
 #include "target.h"
 
 #ifdef __x86_64__
@@ -28,6 +29,15 @@ const char *instruction_sets(void) {
   if (!has(saved, vectors) || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !has(b, avx2))
     return "base";
   return has(saved, wide) && has(b, avx512) ? "base avx2 avx512" : "base avx2";
+}
+
+int has_vnni(void) {
+  static int known = -1; /* the processor takes long to answer where it is emulated */
+  if (known < 0) {
+    uint32_t a, b, c, d;
+    known = __get_cpuid_count(7, 0, &a, &b, &c, &d) && has(c, 1 << 11);
+  }
+  return known;
 }
 
 #elif HAS_NEON_BESIDE_BASE && defined(__linux__)

@@ -3,6 +3,7 @@
    needs no Python header. */
 
 #include "abi.h"
+#include "integer.h"
 
 void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
 
@@ -25,6 +26,7 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
                                      LIMIT(MAX_DEPTH),
                                      LIMIT(GATHER_PARTS),
                                      LIMIT(PANEL_PARTS),
+                                     LIMIT(TILE_BYTES),
                                      LIMIT(MAX_RANK),
                                      LIMIT(MAX_INPUTS),
                                      LIMIT(MAX_OUTER_AXES),

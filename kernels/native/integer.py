@@ -1,0 +1,88 @@
+"""Compiled products of quantized tensors: the bits of the NumPy kernels; see src/integer.c."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from odt.kernels.geometry.conv_geometry import Axes
+from odt.kernels.geometry.im2col import PaddedImages
+from odt.kernels.native.binding import bind
+from odt.kernels.native.library import limit
+from odt.kernels.native.structs import WindowWalk
+from odt.kernels.native.window_walk import reading, results, taps, window_walk
+from odt.kernels.opdef import Array, Attrs, Specs
+
+BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+
+
+def fits(attrs: Attrs, s: Specs) -> bool:
+    x, w = s["x"], s["w"]
+    deep = w.shape[1] * w.shape[3] > limit("TILE_BYTES")  # of a panel
+    return x.dtype in BYTES and s["y"].dtype in BYTES and w.dtype == np.int8 and not deep
+
+
+def depthwise_fits(attrs: Attrs, s: Specs) -> bool:
+    return fits(attrs, s) and s["w"].shape[3] == s["x"].shape[3]
+
+
+def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
+    """Returns the windows of x, with strides in bytes."""
+    rows, cols = (taps(a, 0) for a in axes)
+    return window_walk(rows, cols, **reading(x), **results(y, axes))
+
+
+def call(
+    name: str, x: Array, w: Array, start: Array, m: Array, y: Array, axes: Axes, zero: int, to: Any
+) -> Callable[[], None]:
+    """Returns a call of a kernel of src/integer.c on images x and y."""
+    flip = 0x80 if x.dtype == np.int8 else 0
+    numbers = (zero, flip, to.zero, to.lo, to.hi)
+    return bind(name, x, w, start, m, y, walk(x, y, axes), *numbers)
+
+
+def convolution(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    start: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+) -> Callable[[], None]:
+    return call("integer_products", x, w, start, m, y, axes, attrs.zero, attrs.to)
+
+
+def depthwise(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    start: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+) -> Callable[[], None]:
+    return call("integer_depthwise", x, w, start, m, y, axes, attrs.zero, attrs.to)
+
+
+def dense(
+    attrs: Attrs,
+    *,
+    x: Array,
+    w: Array,
+    b: Array,
+    m: Array,
+    start: Array,
+    y: Array,
+    axes: Axes,
+    source: PaddedImages,
+) -> Callable[[], None]:
+    pixels = x.reshape(-1, 1, 1, source.channels, copy=False)
+    outputs = y.reshape(-1, 1, 1, len(b), copy=False)
+    return call("integer_products", pixels, w, start, m, outputs, axes, 0, attrs.to)

@@ -1,0 +1,104 @@
+/* Products of quantized images with filters, in integers: exact sums, rounded once. The bits do not
+   depend on the instruction set.
+
+   Bytes of x are treated as unsigned: those of int8 are flipped to x + 128, and `start` takes the
+   products of 128 out again. The weights of 16 units are side by side, four values of the depth for
+   each. */
+
+#include <string.h>
+
+#include "integer.h"
+#include "loops.h"
+#include "target.h"
+#include "team.h"
+
+#ifdef __x86_64__
+
+#include <immintrin.h>
+
+#define VNNI_ROWS 12
+
+BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")
+
+/* y = clip(rint((s + start) m) + zero) for 16 units, of which the first ones are stored, in each of
+   several rows. */
+static __attribute__((noinline)) void vnni_round(const product_job *c, const int32_t *sums,
+                                                 int rows, int64_t unit, uint8_t *y) {
+  int64_t units = c->g->units, left = units - unit;
+  __mmask16 stored = (__mmask16)(left < GROUP ? (1 << left) - 1 : 0xFFFF);
+  __m512i start = _mm512_loadu_si512(c->start + unit), zero = _mm512_set1_epi32((int32_t)c->zero);
+  __m512 m = _mm512_loadu_ps(c->m + unit), lo = _mm512_set1_ps((float)(c->lo - c->zero));
+  __m512 hi = _mm512_set1_ps((float)(c->hi - c->zero));
+  for (; rows; rows--, sums += GROUP, y += units) {
+    __m512i s = _mm512_add_epi32(_mm512_loadu_si512(sums), start);
+    __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(s), m);
+    s = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, lo), hi));
+    _mm512_mask_cvtepi32_storeu_epi8(y, stored, _mm512_add_epi32(s, zero));
+  }
+}
+
+/* The results of several windows for one or two groups of units from `unit` on. */
+#define VNNI_TILE(name, rows, groups)                                                        \
+  static void name(const product_job *c, const uint8_t *x, int64_t unit, uint8_t *y) {       \
+    int64_t depth = c->depth;                                                                \
+    const int8_t *w = c->w + unit * depth;                                                   \
+    __m512i acc[GROUP][GROUP];                                                               \
+    int32_t sums[groups][rows * GROUP];                                                      \
+    UNROLL(i, rows, UNROLL(j, groups, acc[i][j] = _mm512_setzero_si512()));                  \
+    for (int64_t k = 0; k < depth; k += QUAD, x += QUAD, w += QUAD * GROUP) {                \
+      __m512i v[GROUP];                                                                      \
+      UNROLL(j, groups, v[j] = _mm512_loadu_si512(w + j * GROUP * depth));                   \
+      UNROLL(i, rows, int32_t four; memcpy(&four, x + i * depth, QUAD);                      \
+             __m512i u = _mm512_set1_epi32(four);                                            \
+             UNROLL(j, groups, acc[i][j] = _mm512_dpbusd_epi32(acc[i][j], u, v[j])));        \
+    }                                                                                        \
+    UNROLL(j, groups, UNROLL(i, rows, _mm512_storeu_si512(&sums[j][i * GROUP], acc[i][j]))); \
+    for (int j = 0; j < groups; j++)                                                         \
+      vnni_round(c, sums[j], rows, unit + j * GROUP, y + j * GROUP);                         \
+  }
+VNNI_TILE(vnni_tile, VNNI_ROWS, 2)
+VNNI_TILE(vnni_group, VNNI_ROWS, 1)
+VNNI_TILE(vnni_row, 1, 1)
+#undef VNNI_TILE
+
+END_TARGET
+
+#endif
+
+/* The first input row and column of a window, which may be outside the image. */
+static const uint8_t *window_at(const product_job *c, int64_t pixel, int64_t *h, int64_t *w) {
+  const window_walk *g = c->g;
+  *h = g->start_h + pixel / g->cols % g->rows * g->stride_h;
+  *w = g->start_w + pixel % g->cols * g->stride_w;
+  return c->x + pixel / (g->rows * g->cols) * g->image_stride;
+}
+
+/* The channels that a tap reads, or null outside the image. */
+static inline const uint8_t *tap_at(const window_walk *g, const uint8_t *x, int64_t i, int64_t j) {
+  if (i < 0 || i >= g->height || j < 0 || j >= g->width) return 0;
+  return x + i * g->row_stride + j * g->col_stride;
+}
+
+/* Copies the bytes that a window reads, tap after tap, rounded up to whole quads. */
+static void gather_window(const product_job *c, int64_t pixel, uint8_t *to) {
+  const window_walk *g = c->g;
+  int64_t h, w;
+  const uint8_t *x = window_at(c, pixel, &h, &w), *end = to + c->depth;
+  int is_run = g->taps_w > 1 && g->col_taps[1] == 1 && w >= 0 && w + g->taps_w <= g->width;
+  int64_t taps = is_run ? 1 : g->taps_w, size = g->depth * (is_run ? g->taps_w : 1);
+  for (int64_t a = 0; a < g->taps_h; a++)
+    for (int64_t b = 0; b < taps; b++, to += size) {
+      const uint8_t *from = tap_at(g, x, h + g->row_taps[a], w + g->col_taps[b]);
+      if (from) memcpy(to, from, size);
+      else memset(to, (uint8_t)c->border, size);
+    }
+  while (to < end) *to++ = 0;
+}
+
+#ifdef __x86_64__ /* AVX-512 without VNNI */
+static void product_part_avx2(void *job, int part, int parts);
+static void integer_depthwise_part_avx2(void *job, int part, int parts);
+#endif
+
+#define BODY "integer_body.h"
+#include "each_isa.h"

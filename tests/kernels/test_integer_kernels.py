@@ -1,0 +1,115 @@
+"""Products of quantized tensors: the bits of the formula, from NumPy and every instruction set."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from support.integer_files import QuantizedBuilder, full_range, odt_integers
+
+from odt.core.model.reader import Model, read_model
+from odt.kernels.geometry.window import Axis, axis
+from odt.kernels.native import library
+from odt.kernels.opdef import Array
+
+SETS = ("numpy", *library.instruction_sets())
+DEPTHWISE, DENSE = "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
+
+
+class Shape(NamedTuple):
+    """A layer, with images (H, W, C)."""
+
+    op: str
+    image: tuple[int, int, int]
+    window: tuple[int, int]
+    units: int
+    stride: int
+    dilation: int
+    padding: int
+    dtype: str = "int8"
+
+    def axes(self) -> list[Axis]:
+        sizes = zip(self.image, self.window, strict=False)
+        return [axis(n, k, self.stride, self.dilation, self.padding) for n, k in sizes]
+
+
+SHAPES = [
+    Shape("CONV_2D", (7, 6, 3), (3, 3), 5, 1, 1, 0),
+    Shape("CONV_2D", (9, 11, 4), (3, 2), 16, 2, 1, 0),
+    Shape("CONV_2D", (9, 11, 4), (3, 3), 17, 1, 2, 0),
+    Shape("CONV_2D", (5, 5, 64), (1, 1), 33, 1, 1, 1),
+    Shape("CONV_2D", (6, 5, 130), (3, 3), 20, 1, 1, 0),
+    Shape("CONV_2D", (30, 31, 1), (5, 4), 3, 2, 1, 1, "uint8"),
+    Shape(DEPTHWISE, (7, 6, 3), (3, 3), 3, 1, 1, 0),
+    Shape(DEPTHWISE, (7, 6, 16), (3, 3), 16, 2, 1, 0),
+    Shape(DEPTHWISE, (9, 6, 37), (5, 3), 37, 1, 1, 0, "uint8"),
+    Shape(DEPTHWISE, (9, 9, 48), (3, 3), 48, 1, 3, 1),
+    Shape(DEPTHWISE, (6, 6, 4), (3, 3), 12, 1, 1, 0),
+    Shape(DENSE, (1, 1, 1), (1, 1), 1, 1, 1, 1),
+    Shape(DENSE, (1, 1, 130), (1, 1), 31, 1, 1, 1),
+    Shape(DENSE, (1, 1, 4100), (1, 1), 2, 1, 1, 1, "uint8"),
+]
+SAMPLES = 14  # more than the rows of a register tile, and a rest
+
+
+def build(shape: Shape, path: Path) -> Model:
+    op, (h, w, c), (kh, kw), units, stride, dilation, padding, dtype = shape
+    b = QuantizedBuilder(seed=3)
+    zero = 140 if dtype == "uint8" else 12
+    x = b.activation((1, c) if op == DENSE else (1, h, w, c), 0.02, zero, dtype)
+    filters = (1, kh, kw, units) if op == DEPTHWISE else (units, kh, kw, c)
+    scales = b.rng.uniform(0.0002, 0.003, units).astype(np.float32).tolist()
+    weights = b.weights((units, c) if op == DENSE else filters, scales, 3 if op == DEPTHWISE else 0)
+    bias = b.bias(units, [0.02 * s for s in scales], most=2000)
+    axes = shape.axes()
+    windows = {} if op == DENSE else {"padding": padding, "stride_h": stride, "stride_w": stride}
+    if op != DENSE:
+        windows |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation}
+    made = (1, units) if op == DENSE else (1, *(a.out for a in axes), units)
+    y = b.operator(op, (x, weights, bias), made, 0.05, zero - 20, dtype, **windows)
+    b.write(path, y)
+    return read_model(path)
+
+
+def formula(shape: Shape, model: Model, x: Array) -> Array:
+    """The sums in int64, tap by tap, rounded once in float32."""
+    op, (h, w, c), (kh, kw), units, stride, dilation, _, dtype = shape
+    (node,) = model.graph.nodes
+    first, second, third, last = (*node.inputs, *node.outputs)
+    zero, to = (int(model.quantization[i].zero_point[0]) for i in (first, last))
+    filters, bias = (model.graph.tensors[i].data for i in (second, third))
+    assert filters is not None
+    assert bias is not None
+    a, v = shape.axes()
+    images = x.astype(np.int64).reshape(-1, h, w, c) - zero
+    images = np.pad(images, ((0, 0), (a.lo, a.hi), (v.lo, v.hi), (0, 0)))
+    sums = np.zeros((len(x), a.out, v.out, units), np.int64) + bias
+    taps = filters.reshape(-1, kh, kw, filters.shape[-1]).astype(np.int64)
+    for i in range(kh):
+        for j in range(kw):
+            rows, cols = (slice(k * dilation, None, stride) for k in (i, j))
+            window = images[:, rows, cols][:, : a.out, : v.out]
+            if op == DEPTHWISE:
+                sums += np.repeat(window, units // c, axis=3) * taps[0, i, j]
+            else:
+                sums += window @ taps[:, i, j].T
+    scales = [model.quantization[i].scale for i in (first, second, last)]
+    m = scales[0] * scales[1] / scales[2]
+    real = np.rint(sums.astype(np.float32) * m) + to
+    info = np.iinfo(dtype)
+    expected: Array = np.clip(real, info.min, info.max).astype(dtype)
+    return expected
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_have_the_bits_of_the_formula(
+    shape: Shape, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    model = build(shape, tmp_path / "m.tflite")
+    inputs = full_range(model, SAMPLES)
+    (ours,) = odt_integers(tmp_path / "m.tflite", inputs).values()
+    expected = formula(shape, model, inputs[0])
+    assert np.array_equal(ours.reshape(expected.shape), expected)
+    assert len(np.unique(expected)) > 3
