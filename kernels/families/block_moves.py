@@ -3,15 +3,13 @@
 A row lists pairs of equal parts of x and y. Forward copies x to y; the gradient copies dy to dx.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-
-import numpy as np
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from odt.errors import ShapeError
+from odt.kernels.families.copies import Moves, copying, zeros
 from odt.kernels.opdef import (
     Array,
     Attrs,
-    Kernel,
     Names,
     OpDef,
     Options,
@@ -42,22 +40,25 @@ def block_move(
         inputs: x and static inputs.
     """
 
-    def forward(attrs: Attrs, *, x: Array, y: Array) -> None:
-        y.fill(0)
-        for source, target in parts(attrs, x, y):
-            np.copyto(target, source)
+    def moves(pairs: Iterable[tuple[Array, Array]], whole: Array) -> Moves:
+        """Fills what no part covers with zeros."""
+        found = tuple(pairs)
+        if sum(target.size for _, target in found) < whole.size:
+            yield zeros(whole)
+        yield from found
 
-    def grad_x(attrs: Attrs, *, dy: Array, dx: Array) -> None:
-        dx.fill(0)
-        for source, target in parts(attrs, dx, dy):
-            np.copyto(source, target)
+    def forward(attrs: Attrs, *, x: Array, y: Array) -> Moves:
+        return moves(parts(attrs, x, y), y)
+
+    def grad_x(attrs: Attrs, *, dy: Array, dx: Array) -> Moves:
+        return moves(((target, source) for source, target in parts(attrs, dx, dy)), dx)
 
     return OpDef(
         name,
         inputs=inputs,
         infer=infer,
-        forward=Kernel(forward, reads=("x",), writes=("y",)),
-        grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",))},
+        forward=copying(forward, ("x",), ("y",)),
+        grads={"x": copying(grad_x, ("dy",), ("dx",))},
         static=inputs[1:],
         attrs=attrs,
         mixes_samples=mixes_samples,

@@ -1,12 +1,13 @@
 """Padding operators: attributes, shape inference, the border and the gradient."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, Options, Specs, TensorSpec
+from odt.kernels.families.copies import Moves, copying
+from odt.kernels.opdef import Array, Names, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +47,16 @@ def add_batch_axis_to_pads(attrs: PadAttrs, samples: int) -> PadAttrs:
     return PadAttrs(((0, 0), *attrs.pads))
 
 
-def fill_border(attrs: PadAttrs, y: Array, value: float) -> None:
-    """Fills the border around x, axis by axis."""
+def border(attrs: PadAttrs, y: Array) -> Iterator[Array]:
+    """Yields the parts of the border around x, axis by axis."""
     for k, (lo, hi) in enumerate(attrs.pads):
         before = (slice(None),) * k
-        y[(*before, slice(0, lo))] = value
-        y[(*before, slice(y.shape[k] - hi, None))] = value
+        yield y[(*before, slice(0, lo))]
+        yield y[(*before, slice(y.shape[k] - hi, None))]
 
 
-def grad_x(attrs: PadAttrs, *, dy: Array, dx: Array) -> None:
-    np.copyto(dx, dy[attrs.inside(dx.shape)])
+def grad_x(attrs: PadAttrs, *, dy: Array, dx: Array) -> Moves:
+    yield dy[attrs.inside(dx.shape)], dx
 
 
-GRAD_X = Kernel(grad_x, reads=("dy",), writes=("dx",))
+GRAD_X = copying(grad_x, ("dy",), ("dx",))

@@ -1,17 +1,15 @@
 """Split and concatenation along an axis: slices of the parts, and kernels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from odt.errors import ShapeError
-from odt.kernels.native import join as native
+from odt.kernels.families.copies import Moves, Prepare, copying
 from odt.kernels.opdef import Array, Attrs, Kernel, Options, Specs
 
-Places = tuple[tuple[slice, ...], ...]
+Places = tuple[tuple[Any, ...], ...]
 
 
 def place(axis: int, rank: int) -> int:
@@ -43,33 +41,32 @@ def numbered(stem: str, s: Specs) -> list[str]:
     return [f"{stem}{k}" for k in range(count)]
 
 
-def join(attrs: Attrs, *, y: Array, at: Places, **xs: Array) -> None:
-    for k, where in enumerate(at):
-        np.copyto(y[where], xs[f"xs{k}"])
+def join(attrs: Attrs, *, y: Array, at: Places, **xs: Array) -> Moves:
+    return ((xs[f"xs{k}"], y[where]) for k, where in enumerate(at))
 
 
-def part_of_dy(k: int, attrs: Attrs, *, dy: Array, at: Places, **dxs: Array) -> None:
-    np.copyto(dxs[f"dxs{k}"], dy[at[k]])
+def part_of_dy(k: int, attrs: Attrs, *, dy: Array, at: Places, **dxs: Array) -> Moves:
+    return ((dy[at[k]], dx) for dx in dxs.values())
 
 
-def grad_of_part(k: int, prepare: Any) -> Kernel:
-    """Makes the kernel of the gradient of a concatenation by its k-th part."""
-    run = partial(part_of_dy, k)
-    compiled = native.back(k, prepare)
-    return Kernel(run, reads=("dy",), writes=(f"dxs{k}",), prepare=prepare, compiled=compiled)
+def cut(attrs: Attrs, *, x: Array, at: Places, **ys: Array) -> Moves:
+    return ((x[where], ys[f"ys{k}"]) for k, where in enumerate(at))
 
 
-def cut(attrs: Attrs, *, x: Array, at: Places, **ys: Array) -> None:
-    for k, where in enumerate(at):
-        np.copyto(ys[f"ys{k}"], x[where])
+def join_gradients(attrs: Attrs, *, dx: Array, at: Places, **dys: Array) -> Moves:
+    return ((dys[f"dys{k}"], dx[where]) for k, where in enumerate(at))
 
 
-def join_gradients(attrs: Attrs, *, dx: Array, at: Places, **dys: Array) -> None:
-    for k, where in enumerate(at):
-        np.copyto(dx[where], dys[f"dys{k}"])
+def joining(prepare: Prepare) -> tuple[Kernel, Callable[[int], Kernel]]:
+    """Makes forward and gradients of an operator that joins xs*; `prepare` returns places `at`."""
+
+    def grad(k: int) -> Kernel:
+        return copying(partial(part_of_dy, k), ("dy",), (f"dxs{k}",), prepare)
+
+    return copying(join, ("xs*",), ("y",), prepare), grad
 
 
-def cutting(prepare: Any) -> tuple[Kernel, Mapping[str, Kernel]]:
+def cutting(prepare: Prepare) -> tuple[Kernel, Mapping[str, Kernel]]:
     """Makes forward and gradient of an operator that splits x into ys*."""
-    forward = Kernel(cut, reads=("x",), writes=("ys*",), prepare=prepare)
-    return forward, {"x": Kernel(join_gradients, reads=("dys*",), writes=("dx",), prepare=prepare)}
+    forward = copying(cut, ("x",), ("ys*",), prepare)
+    return forward, {"x": copying(join_gradients, ("dys*",), ("dx",), prepare)}

@@ -13,8 +13,8 @@ from odt.kernels.native.convolution import (
     forward_workspace,
     sums_workspace,
 )
+from odt.kernels.native.copies import copy
 from odt.kernels.native.float32 import FLOAT
-from odt.kernels.native.transpose import transpose_shape
 from odt.kernels.native.window_walk import forward_walk, phase_walks
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs, TensorSpec
 
@@ -69,11 +69,10 @@ def grad_w(
 ) -> Callable[[], None]:
     """Binds the gradient: dw of the convolution from y to x, with its axes exchanged."""
     walk = forward_walk(dy, filters, x, axes)
-    exchange = transpose_shape(filters.shape, (3, 1, 2, 0))
     return in_order(
         [
             bind("filter_sums", x, dy, filters, None, scratch, walk),
-            bind("transpose", exchange, filters, dw),
+            copy(filters.transpose(3, 1, 2, 0), dw),
         ]
     )
 

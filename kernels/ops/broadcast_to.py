@@ -9,6 +9,7 @@ import numpy as np
 
 from odt.errors import ShapeError
 from odt.kernels.families.binary import reducer, sum_into
+from odt.kernels.families.copies import Moves, copying
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Shape = tuple[int, ...]
@@ -45,8 +46,8 @@ def add_batch_axis(shape: Shape, samples: int) -> Shape:
     return (samples, *shape)
 
 
-def forward(shape: Shape, *, x: Array, y: Array) -> None:
-    np.copyto(y, x)
+def forward(shape: Shape, *, x: Array, y: Array) -> Moves:
+    yield np.broadcast_to(x, shape), y
 
 
 def grad_x(
@@ -59,7 +60,7 @@ OP = OpDef(
     "BROADCAST_TO",
     inputs=("x", "shape"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",)),
+    forward=copying(forward, ("x",), ("y",)),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=reducer("x"))},
     static=("shape",),
     attrs=attrs,

@@ -4,15 +4,13 @@ dxₖ is the part of dy at the position of xₖ. Source: ConcatenationOptions in
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.split_concat import grad_of_part, join, numbered, place, places
+from odt.kernels.families.split_concat import joining, numbered, place, places
 from odt.kernels.geometry.axes import later_axis, moved_axis
-from odt.kernels.native import join as native
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +44,13 @@ def prepare(attrs: ConcatenationAttrs, s: Specs) -> Mapping[str, Any]:
     return {"at": places(axis, tuple(s[n].shape[axis] for n in numbered("xs", s)))}
 
 
+FORWARD, GRAD = joining(prepare)
 OP = OpDef(
     "CONCATENATION",
     inputs=("xs*",),
     infer=infer,
-    forward=Kernel(
-        join, reads=("xs*",), writes=("y",), prepare=prepare, compiled=native.of(prepare)
-    ),
-    grads={"xs*": partial(grad_of_part, prepare=prepare)},
+    forward=FORWARD,
+    grads={"xs*": GRAD},
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,

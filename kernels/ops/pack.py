@@ -4,15 +4,13 @@ dxₖ is the k-th entry of dy along that axis. Source: PackOptions in the TFLite
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
+from odt.kernels.families.split_concat import joining
 from odt.kernels.geometry.axes import later_axis
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +42,17 @@ def mixes_samples(attrs: PackAttrs, s: Specs, batched: Names) -> bool:
 
 
 def prepare(attrs: PackAttrs, s: Specs) -> Mapping[str, Any]:
-    return {"at": (slice(None),) * place(attrs, len(s["y"].shape) - 1)}
+    axis = place(attrs, len(s["y"].shape) - 1)
+    return {"at": tuple((*(slice(None),) * axis, k, ...) for k in range(s["y"].shape[axis]))}
 
 
-def forward(attrs: PackAttrs, *, y: Array, at: tuple[Any, ...], **xs: Array) -> None:
-    for k in range(len(xs)):
-        y[(*at, k)] = xs[f"xs{k}"]
-
-
-def grad_part(k: int, attrs: PackAttrs, *, dy: Array, at: tuple[Any, ...], **dxs: Array) -> None:
-    np.copyto(dxs[f"dxs{k}"], dy[(*at, k)])
-
-
-def grad_xs(k: int) -> Kernel:
-    return Kernel(partial(grad_part, k), reads=("dy",), writes=(f"dxs{k}",), prepare=prepare)
-
-
+FORWARD, GRAD = joining(prepare)
 OP = OpDef(
     "PACK",
     inputs=("xs*",),
     infer=infer,
-    forward=Kernel(forward, reads=("xs*",), writes=("y",), prepare=prepare),
-    grads={"xs*": grad_xs},
+    forward=FORWARD,
+    grads={"xs*": GRAD},
     attrs=attrs,
     mixes_samples=mixes_samples,
     add_batch_axis=later_axis,

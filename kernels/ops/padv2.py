@@ -7,16 +7,17 @@ it may be −∞ before a maximum.
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.copies import Moves, copying
 from odt.kernels.families.pad import (
     GRAD_X,
     PadAttrs,
     add_batch_axis_to_pads,
-    fill_border,
+    border,
     mixes_samples,
     pad_attrs,
 )
 from odt.kernels.families.pad import infer as infer_pad
-from odt.kernels.opdef import Array, Kernel, OpDef, Specs
+from odt.kernels.opdef import Array, OpDef, Specs
 
 
 def infer(attrs: PadAttrs, s: Specs) -> Specs:
@@ -25,16 +26,17 @@ def infer(attrs: PadAttrs, s: Specs) -> Specs:
     return infer_pad(attrs, s)
 
 
-def forward(attrs: PadAttrs, *, x: Array, value: Array, y: Array) -> None:
-    fill_border(attrs, y, value.flat[0])
-    np.copyto(y[attrs.inside(x.shape)], x)
+def forward(attrs: PadAttrs, *, x: Array, value: Array, y: Array) -> Moves:
+    one = value.reshape((), copy=False)
+    yield from ((np.broadcast_to(one, part.shape), part) for part in border(attrs, y))
+    yield x, y[attrs.inside(x.shape)]
 
 
 OP = OpDef(
     "PADV2",
     inputs=("x", "paddings", "value"),
     infer=infer,
-    forward=Kernel(forward, reads=("x", "value"), writes=("y",)),
+    forward=copying(forward, ("x", "value"), ("y",)),
     grads={"x": GRAD_X},
     stops=("value",),
     static=("paddings",),

@@ -10,7 +10,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.families.copies import slicing
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +68,13 @@ def prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:
     return {"at": attrs.at(s["x"])}
 
 
-def forward(attrs: SliceAttrs, *, x: Array, y: Array, at: tuple[slice, ...]) -> None:
-    np.copyto(y, x[at])
-
-
-def grad_x(attrs: SliceAttrs, *, dy: Array, dx: Array, at: tuple[slice, ...]) -> None:
-    dx.fill(0)
-    np.copyto(dx[at], dy)
-
-
+FORWARD, GRAD_X = slicing(prepare)
 OP = OpDef(
     "SLICE",
     inputs=("x", "begin", "size"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=prepare)},
+    forward=FORWARD,
+    grads={"x": GRAD_X},
     static=("begin", "size"),
     attrs=attrs,
     scale_batch=scale_batch,

@@ -17,7 +17,8 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.families.copies import slicing
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 Entry = slice | int | None
 MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -133,25 +134,13 @@ def prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:
     return {"at": index(attrs, s["x"])}
 
 
-def back_prepare(attrs: SliceAttrs, s: Specs) -> Mapping[str, Any]:
-    return {"at": index(attrs, s["dx"])}
-
-
-def forward(attrs: SliceAttrs, *, x: Array, y: Array, at: tuple[Any, ...]) -> None:
-    np.copyto(y, x[at])
-
-
-def grad_x(attrs: SliceAttrs, *, dy: Array, dx: Array, at: tuple[Any, ...]) -> None:
-    dx.fill(0)
-    dx[at] = dy
-
-
+FORWARD, GRAD_X = slicing(prepare)
 OP = OpDef(
     "STRIDED_SLICE",
     inputs=("x", "begin", "end", "strides"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",), prepare=prepare),
-    grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), prepare=back_prepare)},
+    forward=FORWARD,
+    grads={"x": GRAD_X},
     static=("begin", "end", "strides"),
     attrs=attrs,
     scale_batch=scale_batch,

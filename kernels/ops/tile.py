@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.copies import Moves, copying
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 Multiples = tuple[int, ...]
@@ -41,9 +42,10 @@ def split_copies(multiples: Multiples, y: Array) -> Array:
     return y.reshape(tuple(k for m, n in pairs for k in (m, n // m)), copy=False)
 
 
-def forward(multiples: Multiples, *, x: Array, y: Array) -> None:
-    copies = x.reshape(tuple(k for n in x.shape for k in (1, n)), copy=False)
-    np.copyto(split_copies(multiples, y), copies)
+def forward(multiples: Multiples, *, x: Array, y: Array) -> Moves:
+    copies = split_copies(multiples, y)
+    one = x.reshape(tuple(k for n in x.shape for k in (1, n)), copy=False)
+    yield np.broadcast_to(one, copies.shape), copies
 
 
 def grad_x(multiples: Multiples, *, dy: Array, dx: Array) -> None:
@@ -54,7 +56,7 @@ OP = OpDef(
     "TILE",
     inputs=("x", "multiples"),
     infer=infer,
-    forward=Kernel(forward, reads=("x",), writes=("y",)),
+    forward=copying(forward, ("x",), ("y",)),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",))},
     static=("multiples",),
     attrs=attrs,

@@ -10,9 +10,9 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
+from odt.kernels.families.copies import Moves, copying
 from odt.kernels.geometry.axes import behind
-from odt.kernels.native import transpose
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
+from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,38 +56,20 @@ def prepare(attrs: TransposeAttrs, s: Specs) -> Mapping[str, Any]:
     return {"axes": attrs.axes(s["x"])}
 
 
-def forward(attrs: TransposeAttrs, *, x: Array, y: Array, axes: tuple[int, ...]) -> None:
-    np.copyto(y, x.transpose(axes))
+def forward(attrs: TransposeAttrs, *, x: Array, y: Array, axes: tuple[int, ...]) -> Moves:
+    yield x.transpose(axes), y
 
 
-def grad_x(attrs: TransposeAttrs, *, dy: Array, dx: Array, axes: tuple[int, ...]) -> None:
-    np.copyto(dx.transpose(axes), dy)
+def grad_x(attrs: TransposeAttrs, *, dy: Array, dx: Array, axes: tuple[int, ...]) -> Moves:
+    yield dy, dx.transpose(axes)
 
-
-COMPILED, COMPILED_BACK = transpose.of(prepare)
 
 OP = OpDef(
     "TRANSPOSE",
     inputs=("x", "perm"),
     infer=infer,
-    forward=Kernel(
-        forward,
-        reads=("x",),
-        writes=("y",),
-        view=keeps_order,
-        prepare=prepare,
-        compiled=COMPILED,
-    ),
-    grads={
-        "x": Kernel(
-            grad_x,
-            reads=("dy",),
-            writes=("dx",),
-            view=keeps_order,
-            prepare=prepare,
-            compiled=COMPILED_BACK,
-        )
-    },
+    forward=copying(forward, ("x",), ("y",), prepare, keeps_order),
+    grads={"x": copying(grad_x, ("dy",), ("dx",), prepare, keeps_order)},
     static=("perm",),
     attrs=attrs,
     mixes_samples=mixes_samples,

@@ -51,8 +51,8 @@ typedef struct {
 } matmul_shape;
 
 /* Matrices of `lines` × `length` along the outer axes of x and y. Element k of line l is at
-   l·y_line_stride + k in y and at l·x_line_stride + k·x_stride in x; one of the strides in x is 1.
-   Strides are in elements. */
+   l·y_line_stride + k in y and at l·x_line_stride + k·x_stride in x; where one of these strides
+   is 1, whole vectors are moved. Strides are in elements; those of x may be 0 or negative. */
 typedef struct {
   int64_t rank, sizes[MAX_OUTER_AXES], x[MAX_OUTER_AXES], y[MAX_OUTER_AXES];
   int64_t lines, length, x_line_stride, x_stride, y_line_stride;

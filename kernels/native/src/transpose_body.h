@@ -27,8 +27,8 @@ static void F(copy_strip)(const transpose_shape *t, const int32_t *x, int32_t *y
   for (; line < end; line++) {
     const int32_t *from = x + line * t->x_line_stride;
     int32_t *to = y + line * t->y_line_stride;
-    if (t->length < LANES)
-      for (int64_t k = 0; k < t->length; k++) to[k] = from[k];
+    if (t->length < LANES || t->x_stride != 1)
+      for (int64_t k = 0; k < t->length; k++) to[k] = from[k * t->x_stride];
     else memcpy(to, from, t->length * sizeof *to);
   }
 }
@@ -53,8 +53,8 @@ static void F(transpose_part)(void *job, int part, int parts) {
       int64_t at = rest % t->sizes[d];
       x += at * t->x[d], y += at * t->y[d];
     }
-    if (t->x_stride == 1) F(copy_strip)(t, x, y, line);
-    else F(transpose_strip)(t, x, y, line);
+    if (t->x_line_stride == 1 && t->x_stride != 1) F(transpose_strip)(t, x, y, line);
+    else F(copy_strip)(t, x, y, line);
   }
 }
 
