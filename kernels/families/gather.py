@@ -64,5 +64,6 @@ def take(table: Array, at: Array, width: int, out: Array) -> None:
 def put(table: Array, at: Array, width: int, values: Array) -> None:
     """Scatter-add: fills the table with 0 and adds each value to its row."""
     table.fill(0)
-    rows = table.reshape(-1, width, copy=False)
-    np.add.at(rows, at, values.reshape(-1, width, copy=False))
+    if values.size:
+        rows = table.reshape(-1, width, copy=False)
+        np.add.at(rows, at, values.reshape(-1, width, copy=False))

@@ -2,7 +2,8 @@
 
 y = rows · x · colsᵀ for each image and channel, where a row of a matrix holds the weights of the
 inputs for one output. The gradient uses the transposed matrices: long products instead of a
-scatter. However, an infinite input makes its whole row and column NaN.
+scatter. Compiled kernels use the elements of the matrices that are not 0; in NumPy an infinite
+input makes its whole row and column NaN.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,9 @@ import numpy as np
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.geometry.im2col import TILE_BYTES
-from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native.binding import in_order
+from odt.kernels.native.gather import entries, fits, multiply
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +77,32 @@ def resize(name: str, weigh: Weigh) -> OpDef:
         rows, cols = (weigh(attrs, size, out).astype(x.dtype) for size, out in pairs)
         return {"rows": rows, "cols": cols}
 
+    def sparse(attrs: ResizeAttrs, s: Specs) -> Mapping[str, Any]:
+        return {n: entries(matrix) for n, matrix in matrices(attrs, s).items()}
+
+    def sparse_back(attrs: ResizeAttrs, s: Specs) -> Mapping[str, Any]:
+        return {n: entries(matrix.T) for n, matrix in matrices(attrs, s).items()}
+
     return OpDef(
         name,
         inputs=("x", "size"),
         infer=infer,
-        forward=Kernel(forward, reads=("x",), writes=("y",), workspace=workspace, prepare=matrices),
+        forward=Kernel(
+            forward,
+            reads=("x",),
+            writes=("y",),
+            workspace=workspace,
+            prepare=matrices,
+            compiled=Compiled(call_forward, fits("x"), workspace, sparse),
+        ),
         grads={
             "x": Kernel(
-                grad_x, reads=("dy",), writes=("dx",), workspace=workspace, prepare=matrices
+                grad_x,
+                reads=("dy",),
+                writes=("dx",),
+                workspace=workspace,
+                prepare=matrices,
+                compiled=Compiled(call_grad_x, fits("x"), workspace, sparse_back),
             )
         },
         static=("size",),
@@ -128,3 +149,27 @@ def grad_x(
     for images, part in image_tiles(len(dy), resized_width):
         np.matmul(rows.T, as_rows(dy[images]), out=as_rows(part))
         np.matmul(cols.T, as_cols(part), out=as_cols(dx[images]))
+
+
+def call_forward(
+    attrs: ResizeAttrs, *, x: Array, y: Array, rows: Any, cols: Any, resized_width: Array
+) -> Callable[[], None]:
+    calls = []
+    for images, part in image_tiles(len(x), resized_width):
+        calls += [
+            multiply(cols, as_cols(x[images]), as_cols(part)),
+            multiply(rows, as_rows(part), as_rows(y[images])),
+        ]
+    return in_order(calls)
+
+
+def call_grad_x(
+    attrs: ResizeAttrs, *, dy: Array, dx: Array, rows: Any, cols: Any, resized_width: Array
+) -> Callable[[], None]:
+    calls = []
+    for images, part in image_tiles(len(dy), resized_width):
+        calls += [
+            multiply(rows, as_rows(dy[images]), as_rows(part)),
+            multiply(cols, as_cols(part), as_cols(dx[images])),
+        ]
+    return in_order(calls)

@@ -57,7 +57,7 @@ def join_gradients(attrs: Attrs, *, dx: Array, at: Places, **dys: Array) -> Move
     return ((dys[f"dys{k}"], dx[where]) for k, where in enumerate(at))
 
 
-def joining(prepare: Prepare) -> tuple[Kernel, Callable[[int], Kernel]]:
+def concatenating(prepare: Prepare) -> tuple[Kernel, Callable[[int], Kernel]]:
     """Makes forward and gradients of an operator that joins xs*; `prepare` returns places `at`."""
 
     def grad(k: int) -> Kernel:

@@ -8,7 +8,7 @@ from typing import Any
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.split_concat import joining, numbered, place, places
+from odt.kernels.families.split_concat import concatenating, numbered, place, places
 from odt.kernels.geometry.axes import later_axis, moved_axis
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
@@ -44,7 +44,7 @@ def prepare(attrs: ConcatenationAttrs, s: Specs) -> Mapping[str, Any]:
     return {"at": places(axis, tuple(s[n].shape[axis] for n in numbered("xs", s)))}
 
 
-FORWARD, GRAD = joining(prepare)
+FORWARD, GRAD = concatenating(prepare)
 OP = OpDef(
     "CONCATENATION",
     inputs=("xs*",),

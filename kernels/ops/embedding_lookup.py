@@ -11,8 +11,7 @@ from functools import partial
 
 from odt.errors import ShapeError
 from odt.kernels.families.gather import INDEX, find, put, take
-from odt.kernels.native.binding import in_order
-from odt.kernels.native.scatter import fits, scatter_add
+from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Specs, TensorSpec
 
 
@@ -38,6 +37,13 @@ def forward(attrs: None, *, ids: Array, table: Array, y: Array, at: Array, step:
         take(table, at, table.size // table.shape[0], y)
 
 
+def call_forward(
+    attrs: None, *, ids: Array, table: Array, y: Array, at: Array, step: Array
+) -> Callable[[], None]:
+    check = partial(find, "EMBEDDING_LOOKUP", ids, table.shape[:1], at, step)
+    return select(check, table, at, y)
+
+
 def grad_table(
     attrs: None, *, dy: Array, ids: Array, dtable: Array, at: Array, step: Array
 ) -> None:
@@ -49,21 +55,27 @@ def call_grad_table(
     attrs: None, *, dy: Array, ids: Array, dtable: Array, at: Array, step: Array
 ) -> Callable[[], None]:
     check = partial(find, "EMBEDDING_LOOKUP", ids, dtable.shape[:1], at, step)
-    return in_order([check, scatter_add(dy, at, dtable)])
+    return scatter_add(check, dy, at, dtable)
 
 
 OP = OpDef(
     "EMBEDDING_LOOKUP",
     inputs=("ids", "table"),
     infer=infer,
-    forward=Kernel(forward, reads=("ids", "table"), writes=("y",), workspace=workspace),
+    forward=Kernel(
+        forward,
+        reads=("ids", "table"),
+        writes=("y",),
+        workspace=workspace,
+        compiled=Compiled(call_forward, fits("y"), workspace),
+    ),
     grads={
         "table": Kernel(
             grad_table,
             reads=("dy", "ids"),
             writes=("dtable",),
             workspace=workspace,
-            compiled=Compiled(call_grad_table, fits, workspace),
+            compiled=Compiled(call_grad_table, fits("dy"), workspace),
         )
     },
     stops=("ids",),

@@ -17,12 +17,10 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import DataError, ShapeError
+from odt.kernels.families.gather import INDEX, put, take
 from odt.kernels.geometry.axes import behind
-from odt.kernels.native.binding import in_order
-from odt.kernels.native.scatter import fits, scatter_add
+from odt.kernels.native.gather import fits, scatter_add, select
 from odt.kernels.opdef import Array, Compiled, Kernel, Names, OpDef, Options, Specs, TensorSpec
-
-INDEX = np.dtype(np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,37 +94,44 @@ def forward(
     if not y.size:
         return
     find(indices, entries, first, at)
-    flat, width = at.reshape(-1, copy=False), y.size // at.size
-    x2 = x.reshape(-1, width, copy=False)
-    np.take(x2, flat, axis=0, out=y.reshape(-1, width, copy=False), mode="clip")
+    take(x, at.reshape(-1, copy=False), y.size // at.size, y)
+
+
+def call_forward(
+    attrs: GatherAttrs, *, x: Array, y: Array, at: Array, **given: Any
+) -> Callable[[], None]:
+    return select(partial(find, at=at, **given), x, at, y)
 
 
 def grad_x(attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **given: Any) -> None:
-    dx.fill(0)
-    if not dy.size:
-        return
-    find(at=at, **given)
-    flat, width = at.reshape(-1, copy=False), dy.size // at.size
-    np.add.at(dx.reshape(-1, width, copy=False), flat, dy.reshape(-1, width, copy=False))
+    if dy.size:
+        find(at=at, **given)
+    put(dx, at.reshape(-1, copy=False), dy.size // max(at.size, 1), dy)
 
 
 def call_grad_x(
     attrs: GatherAttrs, *, dy: Array, dx: Array, at: Array, **given: Any
 ) -> Callable[[], None]:
-    return in_order([partial(find, at=at, **given), scatter_add(dy, at, dx)])
+    return scatter_add(partial(find, at=at, **given), dy, at, dx)
 
 
 def add_batch_axis(attrs: GatherAttrs, samples: int) -> GatherAttrs:
     return GatherAttrs(behind(attrs.axis), behind(attrs.batch_dims))
 
 
+FORWARD = Kernel(
+    forward,
+    reads=("x", "indices"),
+    writes=("y",),
+    workspace=rows,
+    prepare=geometry,
+    compiled=Compiled(call_forward, fits("y"), rows, geometry),
+)
 OP = OpDef(
     "GATHER",
     inputs=("x", "indices"),
     infer=infer,
-    forward=Kernel(
-        forward, reads=("x", "indices"), writes=("y",), workspace=rows, prepare=geometry
-    ),
+    forward=FORWARD,
     grads={
         "x": Kernel(
             grad_x,
@@ -134,7 +139,7 @@ OP = OpDef(
             writes=("dx",),
             workspace=rows,
             prepare=geometry,
-            compiled=Compiled(call_grad_x, fits, rows, geometry),
+            compiled=Compiled(call_grad_x, fits("dy"), rows, geometry),
         )
     },
     stops=("indices",),

@@ -8,7 +8,7 @@ from typing import Any
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
-from odt.kernels.families.split_concat import joining
+from odt.kernels.families.split_concat import concatenating
 from odt.kernels.geometry.axes import later_axis
 from odt.kernels.opdef import Array, Names, OpDef, Options, Specs, TensorSpec
 
@@ -46,7 +46,7 @@ def prepare(attrs: PackAttrs, s: Specs) -> Mapping[str, Any]:
     return {"at": tuple((*(slice(None),) * axis, k, ...) for k in range(s["y"].shape[axis]))}
 
 
-FORWARD, GRAD = joining(prepare)
+FORWARD, GRAD = concatenating(prepare)
 OP = OpDef(
     "PACK",
     inputs=("xs*",),

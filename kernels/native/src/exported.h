@@ -139,7 +139,12 @@ KERNEL(column_sums,
 /* transpose_body.h: elements of four bytes, of any type */
 KERNEL(transpose, (const transpose_shape *shape, const int32_t *x, int32_t *y))
 
-/* scatter_body.h: R rows and T values of the table, whose rows have K values. */
+/* gather_body.h: rows of K values; E entries; T values of a table. `first` and weights may be null:
+   then row r is entry r, and weights are 1. */
+KERNEL(gather, (const float *x /* (N, …, K) */, float *y /* (N, R, K) */,
+                const int64_t *first /* (R + 1) */, const int64_t *at /* (E) */,
+                const float *weights /* (E) */, int64_t images, int64_t rows, int64_t width,
+                int64_t x_rows))
 KERNEL(scatter_add, (const float *rows /* (R, K) */, const int64_t *at /* (R) */,
                      float *table /* (T) */, int64_t count, int64_t width, int64_t size))
 

@@ -1,0 +1,53 @@
+"""Compiled gather and scatter: sums of rows that indices select, and sums into such rows."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.float32 import FLOAT
+from odt.kernels.opdef import Array, Attrs, Specs
+
+
+def fits(name: str) -> Callable[[Attrs, Specs], bool]:
+    """Makes a check that an array is float32, and that NumPy's indices have eight bytes."""
+
+    def check(attrs: Attrs, s: Specs) -> bool:
+        rows = s[name] if name in s else s[name[1:]]  # dx has the spec of x
+        return np.dtype(np.intp).itemsize == 8 and rows.dtype == FLOAT and rows.size > 0
+
+    return check
+
+
+def select(check: Callable[[], None], table: Array, at: Array, y: Array) -> Callable[[], None]:
+    """Computes y[r] = table[at[r]] after a check, which fills `at`.
+
+    Args:
+        table: (entries…, width…).
+        at: (R…,) int64.
+        y: (R…, width…).
+    """
+    sizes = 1, at.size, y.size // at.size, 0
+    return in_order([check, bind("gather", table, y, None, at, None, *sizes)])
+
+
+def scatter_add(
+    check: Callable[[], None], rows: Array, at: Array, table: Array
+) -> Callable[[], None]:
+    """Computes table[at[r]] += rows[r] from 0 after a check; arguments as in `select`."""
+    width = rows.size // at.size
+    return in_order([check, bind("scatter_add", rows, at, table, at.size, width, table.size)])
+
+
+def entries(matrix: Array) -> dict[str, Array]:
+    """Returns the elements of a matrix that are not 0, as `gather` reads them."""
+    rows, at = np.nonzero(matrix)
+    first = np.searchsorted(rows, np.arange(len(matrix) + 1))
+    weights = matrix[rows, at].astype(FLOAT)
+    return {"first": first.astype(np.int64), "at": at.astype(np.int64), "weights": weights}
+
+
+def multiply(matrix: Mapping[str, Array], x: Array, y: Array) -> Callable[[], None]:
+    """Computes y[i] = matrix x[i] for x (images, columns, width) and y (images, rows, width)."""
+    sizes = *y.shape, x.shape[1]
+    return bind("gather", x, y, *matrix.values(), *sizes)

@@ -1,0 +1,53 @@
+/* One instruction set's version of gather.c; the compiler makes the vectors. */
+
+typedef struct {
+  const float *x;
+  float *y;
+  const int64_t *first, *at;
+  const float *weights;
+  int64_t images, rows, width, x_rows;
+} F(gather_job);
+
+static void F(gather_part)(void *job, int part, int parts) {
+  const F(gather_job) *j = job;
+  int64_t all = j->images * j->rows, n = j->width, i = chunk_begin(all, part, parts);
+  int64_t r = i % j->rows, last = chunk_begin(all, part + 1, parts);
+  const float *x = j->x + i / j->rows * j->x_rows * n;
+  float *y = j->y + i * n;
+  for (; i < last; i++, y += n) {
+    int64_t e = j->first ? j->first[r] : r, end = j->first ? j->first[r + 1] : r + 1;
+    for (int64_t k = 0; k < n && e == end; k++) y[k] = 0;
+    for (int is_first = 1; e < end; is_first = 0) {
+      const float *a = x + j->at[e] * n, *b = a;
+      float p = j->weights ? j->weights[e] : 1, q = 0;
+      if (++e < end) b = x + j->at[e] * n, q = j->weights[e], e++;
+      if (b == a) {
+        IVDEP
+        for (int64_t k = 0; k < n; k++) y[k] = (is_first ? 0 : y[k]) + p * a[k];
+      } else {
+        IVDEP
+        for (int64_t k = 0; k < n; k++) y[k] = (is_first ? 0 : y[k]) + p * a[k] + q * b[k];
+      }
+    }
+    if (++r == j->rows) r = 0, x += j->x_rows * n;
+  }
+}
+
+/* y[i][r] = Σ over e from first[r] to first[r + 1] of weights[e] x[i][at[e]], for each image i. */
+void F(gather)(const float *x, float *y, const int64_t *first, const int64_t *at,
+               const float *weights, int64_t images, int64_t rows, int64_t width, int64_t x_rows) {
+  F(gather_job) j = {x, y, first, at, weights, images, rows, width, x_rows};
+  parallel_for(F(gather_part), &j, parallel_parts(images * rows * width * 4));
+}
+
+/* table[at[r]] += rows[r], from 0; both have rows of `width`. */
+void F(scatter_add)(const float *rows, const int64_t *at, float *table, int64_t count,
+                    int64_t width, int64_t size) {
+  for (int64_t i = 0; i < size; i++) table[i] = 0;
+  for (int64_t r = 0; r < count; r++) {
+    const float *from = rows + r * width;
+    float *to = table + at[r] * width;
+    IVDEP
+    for (int64_t k = 0; k < width; k++) to[k] += from[k];
+  }
+}
