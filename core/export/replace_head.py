@@ -7,24 +7,20 @@ Signatures name the new output; core/export/head_metadata.py says which metadata
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from odt.core.export.head_features import Features, choose_features, needed
 from odt.core.export.head_metadata import kept_metadata, with_archive
-from odt.core.export.kept_tables import MOST_BYTES, KeptTables, packed_model
+from odt.core.export.kept_tables import MOST_BYTES, packed_model
+from odt.core.export.quantized_layers import new_layers
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
-from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model, parse_model
-from odt.core.model.schema_tables import code_of
-from odt.core.recipe.fresh_head import HEAD
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
-from odt.kernels.opdef import Array
 
 FLOAT32 = np.dtype(np.float32)
 # Name → operator after the last layer, if any.
@@ -114,15 +110,11 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
         DataError: if the preprocessing record in the model's metadata is damaged.
         LostFileError: if the model's file became shorter.
     """
-    if has_quantized_activations(model):
-        raise UnsupportedError(
-            f"{model.path}: must have float activations to get a new head, but they are quantized. "
-            "Export it with `float_weights=True` first."
-        )
-    graph = lower_model(model).graph
+    real = lower_model(model).graph
+    graph = replace(model.graph, tensors=real.tensors[: len(model.graph.tensors)])
     features, others = choose_features(graph, after)
     kept = needed(graph, features.tensor)
-    shape = _shape(graph, features.tensor, kept)
+    shape = _shape(real, features.tensor, kept)
     count = head.parameters(shape[-1])
     if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:
         raise UnsupportedError(
@@ -165,10 +157,12 @@ def _packed(
     head: Head,
 ) -> bytes:
     """Serialises the model of the kept operators and the new layers."""
-    tables = _NewHead(model, kept, [features])
+    tables = new_layers(model, kept, features, ACTIVATIONS[head.activation])
     graph = tables.graph
     inputs = [k for k, i in enumerate(model.graph.inputs) if i in tables.number]
-    output = tables.add(tables.number[features], shape, rng, head)
+    output = tables.add(
+        tables.number[features], shape, rng, head.hidden, head.outputs, ACTIVATIONS[head.activation]
+    )
     graph["outputs"] = [output]
     name = graph["tensors"][output]["name"]
     entries, archive = kept_metadata(
@@ -178,114 +172,3 @@ def _packed(
     old = tables.model.get("signature_defs", [])
     tables.model["signature_defs"] = tables.signatures(old, output)
     return with_archive(packed_model(model, tables.model), archive)
-
-
-class _NewHead(KeptTables):
-    """The tables of the kept operators and of new layers."""
-
-    def signatures(self, old: Sequence[dict[str, Any]], output: int) -> list[dict[str, Any]]:
-        """Signatures of the first subgraph, with the inputs that stay and the new output.
-
-        The output has the name of the first old one.
-        """
-        found = []
-        for signature in old:
-            if signature.get("subgraph_index", 0) or not signature.get("outputs"):
-                continue
-            name = signature["outputs"][0].get("name", b"output")
-            tensors = [(t, t.get("tensor_index", 0)) for t in signature.get("inputs", ())]
-            number = self.number
-            inputs = [{**t, "tensor_index": number[i]} for t, i in tensors if i in number]
-            outputs = [{"name": name, "tensor_index": output}]
-            found.append({**signature, "inputs": inputs, "outputs": outputs})
-        return found
-
-    def add(self, x: int, shape: Sequence[int], rng: np.random.Generator, head: Head) -> int:
-        """Adds the new layers after x; returns their output."""
-        batch, *between, width = shape
-        if any(n != 1 for n in between):
-            axes = self._constant(np.arange(1, 1 + len(between), dtype=np.int32), "axes")
-            x = self._operator(
-                "MEAN", [x, axes], (batch, width), "features", ("ReducerOptions", {})
-            )
-        for k, units in enumerate(head.hidden, start=1):
-            x = self._layer(x, (batch, width, units), rng, f"hidden{k}/", f"hidden{k}", "RELU")
-            width = units
-        op, output = ACTIVATIONS[head.activation], (batch, head.outputs)
-        x = self._layer(x, (batch, width, head.outputs), rng, "", "logits" if op else "values")
-        if op == "SOFTMAX":
-            options = ("SoftmaxOptions", {"beta": 1.0})
-            return self._operator(op, [x], output, "probabilities", options)
-        return self._operator(op, [x], output, "probabilities") if op else x
-
-    def _layer(
-        self,
-        x: int,
-        sizes: tuple[int, int, int],
-        rng: np.random.Generator,
-        prefix: str,
-        name: str,
-        activation: str = "NONE",
-    ) -> int:
-        """Adds a FULLY_CONNECTED.
-
-        Args:
-            x: input of the layer.
-            sizes: batch size, number of features, units.
-            rng: random generator of the weights.
-            prefix: prefix of the names of weights and bias.
-            name: name of the output.
-            activation: fused activation.
-        """
-        batch, width, units = sizes
-        values = rng.normal(0, np.sqrt(2 / width), (units, width)).astype(FLOAT32)
-        w = self._constant(values, prefix + "weights")
-        b = self._constant(np.zeros(units, FLOAT32), prefix + "bias")
-        code = code_of("ActivationFunctionType", activation)
-        options = ("FullyConnectedOptions", {"fused_activation_function": code})
-        return self._operator("FULLY_CONNECTED", [x, w, b], (batch, units), name, options)
-
-    def _constant(self, values: Array, name: str) -> int:
-        kind = values.dtype.name.upper()
-        return self._tensor(values.shape, name, self.buffer(values.tobytes()), kind)
-
-    def _tensor(
-        self, shape: Sequence[int], name: str, buffer: int = 0, kind: str = "FLOAT32"
-    ) -> int:
-        tensor = {
-            "shape": shape,
-            "name": f"{HEAD}{name}",
-            "buffer": buffer,
-            "type": code_of("TensorType", kind),
-            "has_rank": True,
-        }
-        self.graph["tensors"].append(tensor)
-        return len(self.graph["tensors"]) - 1
-
-    def _operator(
-        self,
-        op: str,
-        inputs: Sequence[int],
-        shape: Sequence[int],
-        name: str,
-        options: tuple[str, dict[str, Any]] | None = None,
-    ) -> int:
-        """Adds an operator; its output has a dynamic batch axis if its first input has one."""
-        code = code_of("BuiltinOperator", op)
-        self.model["operator_codes"].append(
-            {"builtin_code": code, "deprecated_builtin_code": code, "version": 1}
-        )
-        signature = self.graph["tensors"][inputs[0]].get("shape_signature", ())
-        y = self._tensor(shape, name)
-        if len(signature) and signature[0] == -1:
-            self.graph["tensors"][y]["shape_signature"] = [-1, *shape[1:]]
-        operator = {
-            "opcode_index": len(self.model["operator_codes"]) - 1,
-            "inputs": inputs,
-            "outputs": [y],
-        }
-        if options:
-            operator["builtin_options_type"] = code_of("BuiltinOptions", options[0])
-            operator["builtin_options"] = options[1]
-        self.graph["operators"].append(operator)
-        return y

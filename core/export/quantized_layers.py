@@ -1,0 +1,153 @@
+"""New last layers of a quantized model, with quantized weights and activations.
+
+The logits get the quantization of the old ones, whose features were the same; without old ones,
+the range -16 to 16. A hidden layer with RELU gets the range from 0 to twice the largest feature,
+which is about three standard deviations of what its random weights compute.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from odt.core.export.new_layers import FLOAT32, NewLayers
+from odt.core.lowering.final_activation import producing_operator
+from odt.core.model.reader import Model
+from odt.core.model.schema_tables import code_of
+from odt.errors import UnsupportedError
+from odt.kernels.geometry.quantize import Quantization, limits, quantize
+from odt.kernels.opdef import Array
+
+LARGEST = 127  # of the integers of weights
+LOGITS = 16.0  # largest logit without old ones
+# Operator versions that have quantized forms.
+VERSIONS = {"FULLY_CONNECTED": 4, "SOFTMAX": 2, "LOGISTIC": 2, "MEAN": 2, "DEQUANTIZE": 2}
+
+
+def new_layers(model: Model, kept: Collection[int], features: int, activation: str) -> NewLayers:
+    """Returns the tables for new layers after features, quantized if the features are.
+
+    Args:
+        model: the model.
+        kept: positions of the operators that stay.
+        features: tensor that the new layers read.
+        activation: operator after them; empty for none.
+
+    Raises:
+        UnsupportedError: for quantized layers without an activation, whose range is unknown.
+    """
+    if model.graph.tensors[features].spec.dtype == FLOAT32:
+        return NewLayers(model, kept, [features])
+    if not activation:
+        raise UnsupportedError(
+            f"{model.path}: a quantized model must get the activation softmax or sigmoid, since "
+            "the range of other outputs is unknown. Export it with `float_weights=True` first."
+        )
+    return QuantizedLayers(model, kept, features, activation)
+
+
+class QuantizedLayers(NewLayers):
+    """The tables of the kept operators and of new quantized layers."""
+
+    def __init__(self, model: Model, kept: Collection[int], features: int, activation: str) -> None:
+        super().__init__(model, kept, [features])
+        self._dtype = model.graph.tensors[features].spec.dtype
+        self._found = {self.number[features]: model.quantization[features]}
+        self._logits = self._old_logits(activation)
+        first = model.graph.outputs[0]
+        self._float_output = model.graph.tensors[first].spec.dtype == FLOAT32
+
+    def _old_logits(self, activation: str) -> Quantization:
+        """Returns the quantization of the logits that the first old output was computed from."""
+        graph = self.source.graph
+        node = producing_operator(graph, graph.outputs[0])
+        while node is not None and node.op == "DEQUANTIZE":
+            node = producing_operator(graph, node.inputs[0])
+        old = self.source.quantization.get(node.inputs[0]) if node else None
+        if node is not None and node.op == activation and old is not None:
+            return old
+        return self._range(-LOGITS, LOGITS)
+
+    def _range(self, least: float, most: float) -> Quantization:
+        """Returns the quantization of a range that contains 0."""
+        lo, hi = limits(self._dtype)
+        if self._dtype.itemsize == 2:
+            scale, zero_point = max(-least, most) / hi, 0
+        else:
+            scale = (most - least) / (hi - lo)
+            zero_point = round(lo - least / scale)
+        return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
+
+    def add(
+        self,
+        x: int,
+        shape: Sequence[int],
+        rng: np.random.Generator,
+        hidden: Sequence[int],
+        units: int,
+        activation: str,
+    ) -> int:
+        y = super().add(x, shape, rng, hidden, units, activation)
+        if not self._float_output:
+            return y
+        return self._operator("DEQUANTIZE", [y], (shape[0], units), "values")
+
+    def _weights(self, x: int, values: Array, prefix: str) -> tuple[int, int]:
+        scale = np.array([abs(values).max() / LARGEST], "<f4")
+        stored = Quantization(scale, np.zeros(1, "<i8"), 0)
+        integers = quantize(values, stored, np.dtype(np.int8), (-LARGEST, LARGEST))
+        if self._dtype == np.uint8:
+            integers, stored = self._unsigned(integers, stored)
+        wide = np.int64 if self._dtype.itemsize == 2 else np.int32
+        of_bias = Quantization(self._found[x].scale * scale, np.zeros(1, "<i8"), 0)
+        pairs = (
+            ("weights", integers, stored),
+            ("bias", np.zeros(len(values), wide), of_bias),
+        )
+        w, b = (self._quantized(self._constant(a, prefix + name), q) for name, a, q in pairs)
+        return w, b
+
+    def _unsigned(self, q: Array, stored: Quantization) -> tuple[Array, Quantization]:
+        """Returns uint8 weights, which quantized files of uint8 activations have."""
+        zero_point = np.array([128], "<i8")
+        return (q.astype(np.int16) + 128).astype(np.uint8), Quantization(
+            stored.scale, zero_point, 0
+        )
+
+    def _quantized(self, i: int, found: Quantization) -> int:
+        """Sets the quantization of a tensor."""
+        self._found[i] = found
+        self.graph["tensors"][i]["quantization"] = {
+            "scale": found.scale,
+            "zero_point": found.zero_point,
+            "quantized_dimension": 0,
+        }
+        return i
+
+    def _operator(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        name: str,
+        options: tuple[str, dict[str, Any]] | None = None,
+    ) -> int:
+        self.version = VERSIONS[op]
+        y = super()._operator(op, inputs, shape, name, options)
+        if op == "DEQUANTIZE":
+            return y
+        self.graph["tensors"][y]["type"] = code_of("TensorType", self._dtype.name.upper())
+        return self._quantized(y, self._of_output(op, self._found[inputs[0]], name))
+
+    def _of_output(self, op: str, x: Quantization, name: str) -> Quantization:
+        if op == "MEAN":
+            return x
+        if op != "FULLY_CONNECTED":  # probabilities: TFLite fixes their quantization
+            lo, hi = limits(self._dtype)
+            steps = hi - lo + 1 if self._dtype.itemsize == 1 else hi + 1
+            zero_point = lo if self._dtype.itemsize == 1 else 0
+            return Quantization(np.array([1 / steps], "<f4"), np.array([zero_point], "<i8"), 0)
+        if name == "logits":
+            return self._logits
+        most = float(x.scale[0] * (limits(self._dtype)[1] - x.zero_point[0]))
+        return self._range(0.0, 2 * most)
