@@ -44,6 +44,7 @@ from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.new_data import new_samples
 from odt.core.export.adapter_file import lower_adapted
+from odt.core.lowering.lowered_model import inference_graphs
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
@@ -120,6 +121,7 @@ def command(
         micro_batch=micro_batch,
         workers=workers,
         weighted=sample_weight is not None,
+        computed=inference_graphs(recipe.lowered),
     ) as evaluator:
         metrics = fitting_metrics(metric, *samples.losses[0], logits=samples.logits[0])
         if source and record:

@@ -15,10 +15,10 @@ import numpy as np
 
 from odt.core.lowering.binding import bind
 from odt.core.model.dequantize import dequantize_weights
-from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
 from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS, check_quantization
 from odt.core.model.reader import Model
-from odt.errors import ModelError, ShapeError
+from odt.errors import ModelError, ShapeError, one_line
 from odt.kernels.families.requantize import BOUNDS, Quantized
 from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.geometry.weight_quantization import WeightQuantization
@@ -34,7 +34,6 @@ MOVING = frozenset(
         *("GATHER_ND", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "CONCATENATION", "TILE"),
         *("REVERSE_V2", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "BROADCAST_TO", "MIRROR_PAD"),
         *("MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EMBEDDING_LOOKUP"),
-        "RESIZE_NEAREST_NEIGHBOR",
     )
 )
 UNSCALED = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0)
@@ -51,6 +50,32 @@ def integer_graph(model: Model) -> Graph:
     return _Builder(model).build()
 
 
+def has_int4(graph: Graph) -> bool:
+    """Whether a graph has constants of int4."""
+    return any(t.data is not None and t.spec.dtype.names == ("INT4",) for t in graph.tensors)
+
+
+def unpack_int4(graph: Graph) -> Graph:
+    """Returns a graph with int8 constants for those of int4, of which a byte holds two."""
+    tensors = []
+    for tensor in graph.tensors:
+        if tensor.data is None or tensor.spec.dtype.names != ("INT4",):
+            tensors.append(tensor)
+            continue
+        size = tensor.spec.size
+        if tensor.data.size != (size + 1) // 2:
+            raise ModelError(
+                f"{graph.name}: tensor {one_line(tensor.name, MOST_NAME)}: its int4 values need "
+                f"{(size + 1) // 2} bytes, but got {tensor.data.size}."
+            )
+        pairs = np.stack([tensor.data << 4, tensor.data], axis=1).view(np.int8) >> 4
+        data = pairs.reshape(-1)[:size].reshape(tensor.spec.shape)
+        data.flags.writeable = False
+        spec = TensorSpec(tensor.spec.shape, np.dtype(np.int8))
+        tensors.append(replace(tensor, spec=spec, data=data))
+    return replace(graph, tensors=tuple(tensors))
+
+
 class _Builder:
     """Builds the integer graph, node by node.
 
@@ -62,7 +87,7 @@ class _Builder:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.graph = dequantize_weights(model).graph
+        self.graph = unpack_int4(dequantize_weights(model).graph)
         self.tensors, self.nodes = list(self.graph.tensors), list[Node]()
         self.integers: dict[int, int] = {}
         self.reals: dict[int, int] = {}
@@ -124,7 +149,11 @@ class _Builder:
 
     def _convert(self, node: Node) -> None:
         (x,), (y,) = node.inputs, node.outputs
-        if node.op == "DEQUANTIZE":
+        data = self.graph.tensors[x].data
+        if node.op == "DEQUANTIZE" and data is not None and self._is_quantized(x):
+            real = self._constant(dequantize(data, self.model.quantization[x]))
+            self.tensors[y] = replace(self.tensors[real], name=self.tensors[y].name)
+        elif node.op == "DEQUANTIZE":
             self._dequantize(x, y, node.origin)
         elif self._is_quantized(x):
             self._quantize(self._integer(x), y, node.origin, {"x": self._quantized(x)})
@@ -174,6 +203,7 @@ class _Builder:
 
     def _compute_real(self, node: Node) -> None:
         """Adds a node that computes real numbers, and their integers."""
+        self._make_biases_real(node)
         inputs = tuple(self._real(i) for i in node.inputs)
         made = tuple(
             self._new(i, "before quantization", FLOAT32) if self._is_quantized(i) else i
@@ -184,12 +214,27 @@ class _Builder:
             if x != y:
                 self._quantize(x, y, node.origin, {})
 
+    def _make_biases_real(self, node: Node) -> None:
+        """Adds the real numbers of the bias of a layer on integers, s_x s_w times its integers."""
+        layer = LAYERS.get(node.op)
+        if layer is None or len(node.inputs) <= layer.b:
+            return
+        x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))
+        data = self.graph.tensors[b].data if b != ABSENT else None
+        if data is None or data.dtype.kind != "i" or {x, w} - self.model.quantization.keys():
+            return
+        scale = self.model.quantization[x].scale * self.model.quantization[w].scale
+        values = (data * scale.astype(np.float64)).astype(FLOAT32)
+        self.reals[b] = self._constant(values)
+
     def _real(self, i: int) -> int:
         """Returns the tensor that holds the real numbers of an input of a node."""
+        if i in self.reals:
+            return self.reals[i]
         if i == ABSENT or not self._is_quantized(i):
             return i
         data = self.graph.tensors[i].data
-        if data is not None and i not in self.reals:
+        if data is not None:
             self.reals[i] = self._constant(dequantize(data, self.model.quantization[i]))
         return self.reals.get(i, i)
 

@@ -1,14 +1,16 @@
 """Evaluation and prediction: forward passes without training."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from odt.core.data.protocol import Data, SampleOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
+from odt.core.planning.autodiff import Loss
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import choose_schedule
-from odt.core.recipe.output_losses import output_losses
+from odt.core.recipe.output_losses import moved_outputs, output_losses
 from odt.core.runtime.parameters import Parameters
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.closing import Closing
@@ -42,9 +44,22 @@ class Evaluator(Closing):
         micro_batch: int | None = None,
         workers: int | None = None,
         weighted: bool = False,
+        computed: LoweredGraphs | None = None,
     ) -> None:
+        """Plans the evaluation.
+
+        Args:
+            graph: graph as trained, which has the losses.
+            info: losses and batch size.
+            micro_batch, workers: None to choose.
+            weighted: whether samples may have weights.
+            computed: graphs that compute the same tensors otherwise, in integers; None for `graph`.
+        """
         plans = Plans(graph)
         losses = output_losses(plans.graphs, info)
+        if computed is not None and computed is not plans.graphs:
+            losses = tuple(_of_integers(plans.graphs, loss) for loss in losses)
+            plans = Plans(computed)
         self.loss = losses[0].name
         self._reduction = info.reduction
         computation = Computation(losses, outputs=True)
@@ -108,6 +123,20 @@ class Predictor(Closing):
     def close(self) -> None:
         """Ends the worker threads."""
         self.runtime.close()
+
+
+def _of_integers(graphs: LoweredGraphs, loss: Loss) -> Loss:
+    """Returns a loss that reads a tensor of the integer graph.
+
+    It reads logits after their rounding, and probabilities instead of logits if lowering moves the
+    activation that the loss includes.
+    """
+    graph, output = graphs.graph, graphs.graph.outputs[loss.output]
+    if output in moved_outputs(graphs) and loss.tensor != output:
+        options = {n: v for n, v in loss.options.items() if n != "beta"}
+        return replace(loss, tensor=output, options={**options, "from_logits": False})
+    rounded = {n.inputs[0]: n.outputs[0] for n in graph.nodes if n.op == "FAKE_QUANT"}
+    return replace(loss, tensor=rounded.get(loss.tensor, loss.tensor))
 
 
 def _runtime(

@@ -12,11 +12,16 @@ import pytest
 from click.testing import CliRunner, Result
 from model_builder import ModelBuilder
 from PIL import Image
+from support.integer_files import full_range, litert_integers
+from support.paths import MODELS
 
 from odt.cli.main import main
 from odt.core.data.sidecar import Sidecar
+from odt.core.model.reader import read_model
+from odt.kernels.geometry.quantize import dequantize
 from odt.kernels.opdef import Array, TensorSpec
 
+METRIC = ("--metric", "sparse_categorical_accuracy")
 RNG = np.random.default_rng(3)
 SAMPLES = 21
 NAMES = ("cat", "dog", "bird")
@@ -276,3 +281,21 @@ def test_options_that_contradict_each_other_are_refused(
     classified: tuple[object, ...], words: tuple[object, ...], message: str
 ) -> None:
     assert message in evaluate(*classified, *words, status=1).stderr
+
+
+def test_a_quantized_file_is_evaluated_in_integers(tmp_path: Path) -> None:
+    path = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
+    file = read_model(path)
+    (inputs,) = full_range(file, 20)
+    labels = np.random.default_rng(1).integers(0, 12, 20).astype(np.int32)
+    options = save(tmp_path, inputs, labels)
+    loss = ("--loss", "sparse-categorical-crossentropy")
+    result = CliRunner().invoke(main, ["eval", str(path), *options, *loss, *METRIC])
+    assert result.exit_code == 0, result.output
+    i = file.graph.nodes[-1].inputs[0]
+    logits = litert_integers(path, [inputs])[i].reshape(20, 12)
+    real = dequantize(logits, file.quantization[i]).astype(np.float64)
+    losses = np.log(np.exp(real).sum(axis=1)) - real[np.arange(20), labels]
+    right = np.mean(logits.argmax(axis=1) == labels)
+    assert f"loss: [0] {losses.mean():.4f} " in result.output
+    assert f"sparse_categorical_accuracy: [0] {right:.4f}\n" in result.output

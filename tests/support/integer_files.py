@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -42,7 +43,7 @@ class QuantizedBuilder(ModelBuilder):
         scale: float,
         zero: int = 0,
         dtype: str = "int8",
-        **options: object,
+        **options: Any,
     ) -> int:
         """Adds an operator with one quantized output."""
         i = self.add_operator(op, inputs, shape, dtype=dtype, **options)
