@@ -5,10 +5,9 @@ from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.native import window_walk
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
-from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks
@@ -22,13 +21,10 @@ def panel_workspace(depth: int, units: int) -> Specs:
 
 
 def sums_workspace(units: int, taps: int, depth: int) -> Specs:
-    """Returns the workspace for the sums of the filter gradient, for every instruction set."""
-    lanes, gathered = limit("MAX_LANES"), 0
-    if depth < lanes:
-        gathered = limit("GATHER_PARTS") * limit("PIXELS") * (taps * depth + lanes)
-    in_place = depth % lanes == 0 and depth >= lanes
-    summed = 0 if in_place else units * taps * (depth + lanes)
-    return {"scratch": TensorSpec((gathered + summed,), FLOAT)}
+    """Returns the workspace for gathered windows and their sums, for every instruction set."""
+    lanes, rows = limit("MAX_LANES"), units + limit("GATHER_PARTS") * limit("PIXELS")
+    size = rows * (taps * depth + lanes) if depth < lanes else 0
+    return {"scratch": TensorSpec((size,), FLOAT)}
 
 
 def correlate(
@@ -49,8 +45,7 @@ def correlate(
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:
-    w = s["w"].shape
-    return window_walk.fits(s, max(w[0], w[3]), w[1] * w[2])
+    return is_float32(s)
 
 
 def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -74,10 +69,15 @@ def forward(
 
 
 def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
-    """Returns the workspace for packed weights, used if the channels of dx do not fill a vector."""
-    w = s["w"]
-    narrow = w.shape[3] < limit("MAX_LANES")
-    return panel_workspace(w.size // w.shape[3], w.shape[3]) if narrow else {}
+    """Returns the workspace for packed weights.
+
+    They are packed if windows have several taps and dx many pixels, or if its channels do not fill
+    a vector.
+    """
+    _, height, width, channels = s["w"].shape
+    many = height * width > 1 and s["dx"].size // channels >= limit("PIXELS")
+    packed = many or channels < limit("MAX_LANES")
+    return panel_workspace(s["w"].size // channels, channels) if packed else {}
 
 
 def grad_x(

@@ -48,11 +48,14 @@ INFO = OpInfo(
         filtered("even kernel, SAME", (1, 3, 3, 1), (1, 2, 4, 1), {}, 1),
         filtered("kernel above image, SAME", (1, 2, 2, 1), (1, 5, 5, 1), {}, 0),
         filtered("whole image", (2, 3, 3, 2), (4, 3, 3, 2), VALID, 4),
+        filtered("81 taps", (2, 7, 8, 3), (2, 9, 9, 3), {}, 2),
     ),
     large=filtered("rows", (2, 64, 64, 16), (8, 3, 3, 16), {}, 8),
     also_large=(
         filtered("images", (70, 14, 14, 8), (16, 3, 3, 8), strides(2, 1), 16),
         filtered("1×1", (8, 32, 32, 16), (32, 1, 1, 16), {}, 32),
+        filtered("deep", (96, 7, 6, 40), (24, 3, 3, 40), {}, 24),
+        filtered("one row", (8, 1, 2100, 5), (20, 1, 7, 5), {}, 20),
     ),
     refusals=(
         Refusal("with one C", {"x": (1, 4, 4, 2), "w": (3, 3, 3, 1)}),

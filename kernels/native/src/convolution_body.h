@@ -11,19 +11,6 @@ typedef struct {
   float lo, hi;
 } F(epilogue);
 
-static __attribute__((noinline)) void F(epilogue_narrow)(float part[MAX_MR][LANES], int m, float *y,
-                                                         const int64_t *out, int lanes,
-                                                         const F(epilogue) * e) {
-  for (int i = 0; i < m; i++)
-    for (int l = 0; l < lanes; l++) {
-      float s = part[i][l], mask = e->relu_mask ? e->relu_mask[out[i] + l] : 0;
-      if (e->bias) s += e->bias[l];
-      if (e->clamp) s = s < e->lo ? e->lo : s > e->hi ? e->hi : s;
-      if (e->relu_mask && !(mask > e->lo && mask < e->hi)) s = 0;
-      y[out[i] + l] = s;
-    }
-}
-
 INLINE void F(store_result)(float *y, int64_t at, int64_t unit, F(vec) v, const F(epilogue) * e) {
   if (e->bias) v += F(load)(e->bias + unit);
   if (e->clamp) v = F(clamp)(v, e->lo, e->hi);
@@ -31,38 +18,60 @@ INLINE void F(store_result)(float *y, int64_t at, int64_t unit, F(vec) v, const 
   F(store)(y + at, v);
 }
 
+/* Stores fewer results than lanes. */
+static __attribute__((noinline)) void F(store_narrow)(float *y, int64_t at, F(vec) v, int lanes,
+                                                      const F(epilogue) * e) {
+  float result[LANES], bias[LANES] = {0}, mask[LANES] = {0};
+  size_t size = sizeof(float) * (size_t)lanes;
+  F(epilogue) padded = *e;
+  if (e->bias) memcpy(bias, e->bias, size), padded.bias = bias;
+  if (e->relu_mask) memcpy(mask, e->relu_mask + at, size), padded.relu_mask = mask;
+  F(store_result)(result, 0, 0, v, &padded);
+  memcpy(y + at, result, size);
+}
+
+/* The number of vectors in the next group of `left`. The last vector, which may overlap the one
+   before it, is alone in a group only if it is the only one. */
+INLINE int64_t F(vector_group)(int64_t left) {
+  return left <= NR ? left : left == NR + 1 ? (NR + 1) / 2 : NR;
+}
+
 /* Computes the results of m pixels and n vectors of units. */
-INLINE void F(correlate_tile)(int taps, int64_t depth, const float *const *in,
-                              const float *const *w, int64_t depth_stride, const int64_t *at, int m,
-                              int n, float *y, const int64_t *out, const int64_t *unit, int lanes,
+INLINE void F(correlate_tile)(const tap_loops *t, const float *const *in, const float *w,
+                              int64_t w_step, const int64_t *at, int m, int n, float *y,
+                              const int64_t *out, const int64_t *unit, int lanes,
                               const F(epilogue) * e) {
   F(tile) sums;
   F(tile_clear)(sums, m, n);
-  for (int t = 0; t < taps; t++) {
-    const float *x[MAX_MR];
-    UNROLL(i, m, x[i] = in[t * PIXELS + i]);
-    F(tile_add_products)(sums, x, depth, w[t], depth_stride, at, m, n);
-  }
+  for (int64_t a = 0; a < t->rows; a++)
+    for (int64_t b = 0; b < t->cols; b++) {
+      const float *x[MAX_MR];
+      UNROLL(i, m, x[i] = in[i] + (a * t->x_row + b * t->x_col));
+      F(tile_add_products)(sums, x, t->depth, w + a * t->w_row + b * t->w_col, w_step, at, m, n);
+    }
   if (lanes < LANES) { /* fewer units than lanes */
-    float part[MAX_MR][LANES];
-    UNROLL(i, m, F(store)(part[i], sums[i][0]));
-    F(epilogue_narrow)(part, m, y, out, lanes, e);
+    UNROLL(i, m, F(store_narrow)(y, out[i], sums[i][0], lanes, e));
     return;
   }
   UNROLL(i, m, UNROLL(j, n, F(store_result)(y, out[i] + unit[j], unit[j], sums[i][j], e)));
 }
 
-#define CORRELATE_TILE(n, m)                                                                      \
-  static __attribute__((noinline)) void F(correlate_tile##n)(                                     \
-      int taps, int64_t depth, const float *const *in, const float *const *w,                     \
-      int64_t depth_stride, const int64_t *at, float *y, const int64_t *out, const int64_t *unit, \
-      int lanes, const F(epilogue) * e) {                                                         \
-    F(correlate_tile)(taps, depth, in, w, depth_stride, at, m, n, y, out, unit, lanes, e);        \
+#define CORRELATE_TILE(n, name, m)                                                     \
+  static __attribute__((noinline)) void F(correlate_##name##n)(                        \
+      const tap_loops *t, const float *const *in, const float *w, int64_t w_step,      \
+      const int64_t *at, float *y, const int64_t *out, const int64_t *unit, int lanes, \
+      const F(epilogue) * e) {                                                         \
+    F(correlate_tile)(t, in, w, w_step, at, m, n, y, out, unit, lanes, e);             \
   }
-CORRELATE_TILE(1, 2 * MR)
-CORRELATE_TILE(2, MR)
+#undef ROWS_OF
+#define ROWS_OF(n) ((n) == 1 && MR < 8 ? 2 * MR : MR) /* 8 accumulators hide a sum's latency */
+CORRELATE_TILE(1, tile, ROWS_OF(1))
+CORRELATE_TILE(1, half, ROWS_OF(1) / 2)
+CORRELATE_TILE(2, tile, ROWS_OF(2))
+CORRELATE_TILE(2, half, ROWS_OF(2) / 2)
 #if NR == 3
-CORRELATE_TILE(3, MR)
+CORRELATE_TILE(3, tile, ROWS_OF(3))
+CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
 #endif
 #undef CORRELATE_TILE
 
@@ -94,36 +103,32 @@ typedef struct {
 static void F(correlate_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[MAX_TAPS * PIXELS], *taps[MAX_TAPS];
-  int64_t out[PIXELS], at[MAX_NR], unit[MAX_NR];
-  int64_t count = g->taps_h * g->taps_w, vectors = (g->units + LANES - 1) / LANES;
-  int64_t begin_at = 0, end_at = vectors;
+  const float *in[PIXELS + MAX_MR];
+  int64_t out[PIXELS + MAX_MR], at[MAX_NR], unit[MAX_NR];
+  int64_t vectors = (g->units + LANES - 1) / LANES, begin_at = 0, end_at = vectors;
   int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0;
-  int64_t depth_stride = packed ? LANES : g->depth_stride;
-  walk_cursor cursor =
-      walk_begin(g, MANY_TILES(g, parts) ? part : 0, MANY_TILES(g, parts) ? parts : 1);
-  if (!MANY_TILES(g, parts))
+  int many = MANY_RESULTS(g, parts);
+  if (!many)
     begin_at = chunk_begin(vectors, part, parts), end_at = chunk_begin(vectors, part + 1, parts);
-  for (int64_t a = 0, t = 0; a < g->taps_h; a++)
-    for (int64_t b = 0; b < g->taps_w; b++, t++)
-      taps[t] =
-          packed ? c->panel + t * g->depth * LANES : c->w + g->row_weights[a] + g->col_weights[b];
-  for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 2 * MR, in, out));) {
+  walk_cursor cursor =
+      many ? walk_begin(g, WIDE_BAND, part, parts) : walk_begin(g, WIDE_BAND, 0, 1);
+  for (int pixels; (pixels = next_tile(g, &cursor, c->x, MAX_MR, in, out));) {
+    tap_loops taps = taps_inside(g, &cursor, packed ? LANES : 0);
+    const float *w = (packed ? c->panel : c->w) + taps.w_first;
+    int64_t w_step = packed ? LANES : g->depth_stride;
     for (int64_t j = begin_at, n; j < end_at; j += n) {
-      int64_t left = end_at - j;
-      n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
+      n = F(vector_group)(end_at - j);
       for (int i = 0; i < n; i++) {
         unit[i] = lanes < LANES ? 0 : F(vector_start)(j + i, g->units);
-        at[i] = packed ? (j + i) * count * g->depth * LANES : unit[i];
+        at[i] = packed ? (j + i) * g->taps_h * g->taps_w * g->depth * LANES : unit[i];
       }
-      for (int p = 0; p < pixels; p += n == 1 ? 2 * MR : MR) {
-#define RUN(n)                                                                                    \
-  F(correlate_tile##n)((int)count, g->depth, in + p, taps, depth_stride, at, c->y, out + p, unit, \
-                       lanes, &c->epilogue)
-        if (n == 1) RUN(1);
-        else if (n == 2) RUN(2);
+      for (int p = 0, full; p < pixels; p += full ? ROWS_OF(n) : ROWS_OF(n) / 2) {
+        full = pixels - p > ROWS_OF(n) / 2;
+#define RUN(name) F(name)(&taps, in + p, w, w_step, at, c->y, out + p, unit, lanes, &c->epilogue)
+        if (n == 1) full ? RUN(correlate_tile1) : RUN(correlate_half1);
+        else if (n == 2) full ? RUN(correlate_tile2) : RUN(correlate_half2);
 #if NR == 3
-        else RUN(3);
+        else full ? RUN(correlate_tile3) : RUN(correlate_half3);
 #endif
 #undef RUN
       }
@@ -133,30 +138,23 @@ static void F(correlate_part)(void *job, int part, int parts) {
 
 void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
-  int packed = g->unit_stride != 1 || g->units < LANES;
-  F(correlate_job) c = {x, w, packed ? panel : 0, y, g, {bias, relu_mask, clamp, lo, hi}};
-  if (packed) F(pack_panel)(g, w, panel);
+  F(correlate_job) c = {x, w, panel, y, g, {bias, relu_mask, clamp, lo, hi}};
+  if (panel) F(pack_panel)(g, w, panel);
   parallel_for(
       F(correlate_part), &c,
       parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES));
 }
 
-/* sums[o][vector] += Σ over pixels of dy[p][o] x[p][vector], for m values of o and n vectors. */
-INLINE void F(filter_tile)(int pixels, const float *const *in, const float *dy, int64_t units,
-                           const int64_t *at, int m, int n, float *sums, int64_t unit_step,
-                           const int64_t *to, int first) {
-  F(tile) acc;
-  if (first) F(tile_clear)(acc, m, n);
-  else F(tile_load)(acc, sums, unit_step, to, m, n);
-  F(tile_add_outer_products)(acc, dy, units, in, at, pixels, m, n);
-  F(tile_store)(acc, sums, unit_step, to, m, n);
-}
-
-#define FILTER_TILE(name, m, n)                                                              \
-  static __attribute__((noinline)) void F(name##n)(                                          \
-      int pixels, const float *const *in, const float *dy, int64_t units, const int64_t *at, \
-      float *sums, int64_t unit_step, const int64_t *to, int first) {                        \
-    F(filter_tile)(pixels, in, dy, units, at, m, n, sums, unit_step, to, first);             \
+/* sums[o][vector] += Σ over pixels of dy[out[p] + o] x[p][vector], for m values of o, n vectors. */
+#define FILTER_TILE(name, m, n)                                                                   \
+  static __attribute__((noinline)) void F(name##n)(                                               \
+      int pixels, const float *const *in, const float *dy, const int64_t *out, const int64_t *at, \
+      float *sums, int64_t step, const int64_t *to, int first) {                                  \
+    F(tile) acc;                                                                                  \
+    if (first) F(tile_clear)(acc, m, n);                                                          \
+    else F(tile_load)(acc, sums, step, to, m, n);                                                 \
+    F(tile_add_outer_products)(acc, dy, out, in, at, pixels, m, n);                               \
+    F(tile_store)(acc, sums, step, to, m, n);                                                     \
   }
 FILTER_TILE(filter_wide, 2 * MR, 1)
 FILTER_TILE(filter_rows, MR, 1)
@@ -169,22 +167,20 @@ FILTER_TILE(filter_row, 1, 3)
 #endif
 #undef FILTER_TILE
 
-/* Adds a tile of pixels to the sums of every unit from begin_at to end_at. */
-static void F(add_filter_tiles)(int pixels, const float *const *in, const float *dy, int64_t units,
-                                int64_t begin_at, int64_t end_at, int64_t size, float *sums,
-                                int64_t unit_step, int padded, int first) {
+/* Adds a tile of pixels to the sums of `size` values for every unit from begin_at to end_at. The
+   last two vectors may overlap: they are of one group, loaded before either is stored. */
+static void F(add_filter_tiles)(int pixels, const float *const *in, const float *dy,
+                                const int64_t *out, int64_t offset, int64_t begin_at,
+                                int64_t end_at, int64_t size, float *sums, int64_t step,
+                                int first) {
   int64_t vectors = (size + LANES - 1) / LANES;
   for (int64_t j = 0, n; j < vectors; j += n) {
-    int64_t left = vectors - j, at[MAX_NR], to[MAX_NR];
-    n = left > NR + 1 || left == NR ? NR : left > 2 ? 2 : left;
-    for (int i = 0; i < n; i++) {
-      at[i] = F(vector_start)(j + i, size);
-      to[i] = padded ? (j + i) * LANES : at[i];
-    }
+    int64_t at[MAX_NR], to[MAX_NR];
+    n = F(vector_group)(vectors - j);
+    for (int i = 0; i < n; i++) to[i] = F(vector_start)(j + i, size), at[i] = offset + to[i];
     for (int64_t o = begin_at; o < end_at;) {
-      float *here = sums + o * unit_step;
       int full = end_at - o >= MR, wide = n == 1 && end_at - o >= 2 * MR;
-#define RUN(name) F(name)(pixels, in, dy + o, units, at, here, unit_step, to, first)
+#define RUN(name) F(name)(pixels, in, dy + o, out, at, sums + o * step, step, to, first)
       if (wide) RUN(filter_wide1);
       else if (n == 1) full ? RUN(filter_rows1) : RUN(filter_row1);
       else if (n == 2) full ? RUN(filter_rows2) : RUN(filter_row2);
@@ -197,20 +193,35 @@ static void F(add_filter_tiles)(int pixels, const float *const *in, const float 
   }
 }
 
-static void F(add_bias_sums)(int pixels, const float *dy, int64_t units, int64_t begin_at,
-                             int64_t end_at, float *db, int first) {
+static void F(add_bias_sums)(int64_t pixels, const float *dy, int64_t units, int64_t begin_at,
+                             int64_t end_at, float *db) {
   for (int64_t o = begin_at; o < end_at;) {
     if (end_at - o >= LANES) {
-      F(vec) acc = first ? (F(vec)){0} : F(load)(db + o);
-      for (int p = 0; p < pixels; p++) acc += F(load)(dy + p * units + o);
+      F(vec) acc = F(load)(db + o);
+      for (int64_t p = 0; p < pixels; p++) acc += F(load)(dy + p * units + o);
       F(store)(db + o, acc);
       o += LANES;
     } else {
-      float acc = first ? 0 : db[o];
-      for (int p = 0; p < pixels; p++) acc += dy[p * units + o];
+      float acc = db[o];
+      for (int64_t p = 0; p < pixels; p++) acc += dy[p * units + o];
       db[o++] = acc;
     }
   }
+}
+
+/* Copies the taps of windows side by side: (pixels, size), with zeros for taps outside. */
+static void F(gather_windows)(int pixels, const float *const *in, const tap_loops *t, int complete,
+                              int64_t size, float *columns) {
+  if (!complete) memset(columns, 0, sizeof(float) * pixels * size);
+  for (int p = 0; p < pixels; p++)
+    for (int64_t a = 0; a < t->rows; a++)
+      for (int64_t b = 0; b < t->cols; b++) {
+        const float *from = in[p] + a * t->x_row + b * t->x_col;
+        float *to = columns + p * size + t->w_first + a * t->w_row + b * t->w_col;
+        int64_t k = 0;
+        for (; k + 4 <= t->depth; k += 4) memcpy(to + k, from + k, 4 * sizeof(float));
+        for (; k < t->depth; k++) to[k] = from[k];
+      }
 }
 
 typedef struct {
@@ -219,59 +230,60 @@ typedef struct {
   const window_walk *g;
 } F(filter_job);
 
-/* One part: a range of units. Each part gathers windows into its own scratch. */
+/* Adds the band's gradients of the taps of `g`: all, or one. */
+static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, walk_cursor at,
+                               int64_t begin_at, int64_t end_at, float *columns, int64_t size,
+                               float *sums, int64_t step, int first) {
+  const float *in[PIXELS];
+  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
+  at.next_row = at.end_row;
+  for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
+    tap_loops t = taps_inside(g, &at, 1);
+    if (columns) {
+      F(gather_windows)(pixels, in, &t, at.row.taps * at.col.taps == taps, size, columns);
+      for (int p = 0; p < pixels; p++) in[p] = columns + p * size;
+      t = (tap_loops){.rows = 1, .cols = 1, .depth = size};
+    }
+    for (int64_t a = 0; a < t.rows; a++)
+      for (int64_t b = 0; b < t.cols; b++)
+        F(add_filter_tiles)(pixels, in, c->dy, out, a * t.x_row + b * t.x_col, begin_at, end_at,
+                            t.depth, sums + t.w_first + a * t.w_row + b * t.w_col, step, first);
+  }
+}
+
+/* One part: a range of units. If the depth does not fill a vector, each part gathers windows into
+   its own scratch. If it fills several, the taps of a row need not be merged, and each tap has a
+   walk of its own, over all results whose window has it inside. */
 static void F(filter_sums_part)(void *job, int part, int parts) {
   const F(filter_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[MAX_TAPS * PIXELS], *row[PIXELS];
-  int64_t out[PIXELS], begin_at = chunk_begin(g->units, part, parts),
-                       end_at = chunk_begin(g->units, part + 1, parts);
-  int64_t taps = g->taps_h * g->taps_w, size = g->depth, count = taps;
-  int gather = g->depth < LANES; /* the gathered values of a window fill vectors */
-  if (gather) size = (taps * g->depth + LANES - 1) / LANES * LANES, count = 1;
-  int64_t padded = (size + LANES - 1) / LANES * LANES;
-  int direct = !gather && padded == size;
-  float *columns = c->scratch + part * PIXELS * size;
-  float *sums = direct ? c->dw : gather ? c->scratch + parts * PIXELS * size : c->scratch;
-  int64_t unit_step = direct ? g->unit_stride : count * padded;
-  if (gather) {
-    for (int p = 0; p < PIXELS; p++) {
-      row[p] = columns + p * size;
-      for (int64_t k = taps * g->depth; k < size; k++) columns[p * size + k] = 0;
-    }
-  }
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  int first = 1;
-  for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out)); first = 0) {
-    const float *here = c->dy + out[0];
-    if (c->db) F(add_bias_sums)(pixels, here, g->units, begin_at, end_at, c->db, first);
-    if (gather) {
-      for (int p = 0; p < pixels; p++)
-        for (int64_t t = 0; t < taps; t++)
-          for (int64_t k = 0; k < g->depth; k++)
-            columns[p * size + t * g->depth + k] = in[t * PIXELS + p][k];
-      F(add_filter_tiles)(pixels, row, here, g->units, begin_at, end_at, size, sums, unit_step, 1,
-                          first);
-      continue;
-    }
-    for (int64_t a = 0, t = 0; a < g->taps_h; a++)
-      for (int64_t b = 0; b < g->taps_w; b++, t++) {
-        int64_t to = direct ? g->row_weights[a] + g->col_weights[b] : t * padded;
-        F(add_filter_tiles)(pixels, in + t * PIXELS, here, g->units, begin_at, end_at, size,
-                            sums + to, unit_step, !direct, first);
+  int64_t begin_at = chunk_begin(g->units, part, parts),
+          end_at = chunk_begin(g->units, part + 1, parts);
+  int64_t filter_size = g->taps_h * g->taps_w * g->depth, gathers = g->depth < LANES;
+  int64_t size = (filter_size + LANES - 1) / LANES * LANES, step = gathers ? size : filter_size;
+  float *columns = gathers ? c->scratch + part * PIXELS * size : 0;
+  float *sums = gathers ? c->scratch + parts * PIXELS * size : c->dw;
+  int apart = g->depth >= 2 * LANES && g->units >= MR, first = filter_size == g->depth;
+  window_walk one = *g;
+  if (apart) one.taps_h = one.taps_w = 1;
+  if (!first) memset(sums + begin_at * step, 0, sizeof(float) * (end_at - begin_at) * step);
+  if (gathers) memset(columns, 0, sizeof(float) * PIXELS * size);
+  if (c->db) memset(c->db + begin_at, 0, sizeof(float) * (end_at - begin_at));
+  for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
+    if (c->db)
+      F(add_bias_sums)(at.images * (at.band_end - at.row.end) * g->cols,
+                       c->dy + at.image * g->out_image + at.row.end * g->out_row, g->units,
+                       begin_at, end_at, c->db);
+    for (int64_t a = 0; a < g->taps_h; a += one.taps_h)
+      for (int64_t b = 0; b < g->taps_w; b += one.taps_w) {
+        one.row_taps = g->row_taps + a, one.col_taps = g->col_taps + b;
+        F(add_filter_band)(c, &one, at, begin_at, end_at, columns, size,
+                           sums + (a * g->taps_w + b) * g->depth, step, first);
       }
+    first = 0;
   }
-  for (int64_t o = begin_at; o < end_at && !direct; o++)
-    for (int64_t a = 0, t = 0; a < g->taps_h; a++)
-      for (int64_t b = 0; b < g->taps_w; b++, t++) {
-        float *to = c->dw + o * g->unit_stride + g->row_weights[a] + g->col_weights[b];
-        const float *from = sums + o * unit_step + (gather ? t * g->depth : t * padded);
-        for (int64_t j = 0; j < size && !gather; j += LANES) {
-          int64_t at = F(vector_start)(j / LANES, size);
-          F(store)(to + at, F(load)(from + j));
-        }
-        for (int64_t k = 0; k < g->depth && gather; k++) to[k] = from[k];
-      }
+  for (int64_t o = begin_at; o < end_at && gathers; o++)
+    memcpy(c->dw + o * filter_size, sums + o * size, sizeof(float) * filter_size);
 }
 
 void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,

@@ -62,17 +62,20 @@ INLINE void F(tile_add_products)(F(tile) sums, const float *const *x, int64_t de
   for (; k < depth; k++, b += depth_stride) TILE_ADD_PRODUCT(sums, m, n, x[i][k], b, at);
 }
 
-/* sums[i][j] += Σ over p of a[p · stride + i] b[p][at[j]]. */
-INLINE void F(tile_add_outer_products)(F(tile) sums, const float *a, int64_t stride,
+/* sums[i][j] += Σ over p of a[a_at[p] + i] b[p][at[j]]. */
+INLINE void F(tile_add_outer_products)(F(tile) sums, const float *a, const int64_t *a_at,
                                        const float *const *b, const int64_t *at, int count, int m,
                                        int n) {
   int p = 0;
   if (BY_ELEMENT && m % LANES == 0)
-    for (; p + 3 <= count; p += 3, a += 3 * stride) {
+    for (; p + 3 <= count; p += 3) {
       F(vec) u[3][MAX_MR], v[3][MAX_MR];
-      UNROLL(q, 3, UNROLL(i, m / LANES, u[q][i] = F(load)(a + q * stride + i * LANES));
+      UNROLL(q, 3, UNROLL(i, m / LANES, u[q][i] = F(load)(a + a_at[p + q] + i * LANES));
              UNROLL(j, n, v[q][j] = F(load)(b[p + q] + at[j])));
       UNROLL(q, 3, UNROLL(i, m, UNROLL(j, n, sums[i][j] += u[q][i / LANES][i % LANES] * v[q][j])));
     }
-  for (; p < count; p++, a += stride) TILE_ADD_PRODUCT(sums, m, n, a[i], b[p], at);
+  for (; p < count; p++) {
+    const float *from = a + a_at[p];
+    TILE_ADD_PRODUCT(sums, m, n, from[i], b[p], at);
+  }
 }

@@ -1,0 +1,134 @@
+/* Iterates over the results of a window_walk, a tile of at most PIXELS results at a time, in blocks
+   whose windows have the same taps inside the image. Taps outside are never read. */
+
+#ifndef WINDOW_BLOCKS_H
+#define WINDOW_BLOCKS_H
+
+#include "team.h"
+
+/* Results first to end along one axis, and the taps that their windows have inside the image. */
+typedef struct {
+  int64_t first, end, tap, taps;
+} window_span;
+
+static inline window_span span_from(int64_t first, int64_t end, int64_t start, int64_t stride,
+                                    const int64_t *taps, int64_t count, int64_t size) {
+  int64_t at = start + first * stride, a = 0, b = count;
+  while (a < count && at + taps[a] < 0) a++;
+  while (b > a && at + taps[b - 1] >= size) b--;
+  window_span s = {first, first + 1, a < b ? a : 0, b - a};
+  for (at += stride; s.end < end; s.end++, at += stride)
+    if ((a && at + taps[a - 1] >= 0) || (b && at + taps[b - 1] >= size)) break;
+  return s;
+}
+
+/* The block at hand, and what is left of a part's rows of all images and of its columns. */
+typedef struct {
+  int64_t next_row, end_row, first_col, end_col, band_end;
+  int64_t image, images, index; /* of the next result of the block */
+  window_span row, col;
+  int64_t band; /* about so many results are a band: rows of one image, or whole images */
+} walk_cursor;
+
+static inline int64_t result_count(const window_walk *g) { return g->images * g->rows * g->cols; }
+
+/* Returns the iterator at the first results of a part: a range of rows, or of columns. */
+static inline walk_cursor walk_begin(const window_walk *g, int64_t band, int part, int parts) {
+  int64_t rows = g->images * g->rows;
+  walk_cursor at = {.end_row = rows, .end_col = g->cols, .band = band};
+  if (rows >= g->cols || rows >= 8 * parts)
+    at.next_row = chunk_begin(rows, part, parts), at.end_row = chunk_begin(rows, part + 1, parts);
+  else
+    at.first_col = chunk_begin(g->cols, part, parts),
+    at.end_col = chunk_begin(g->cols, part + 1, parts);
+  at.col.end = at.end_col;
+  return at;
+}
+
+/* Advances to the next band. What a band reads should fit into the cache. */
+static inline int next_band(const window_walk *g, walk_cursor *at) {
+  int64_t rows = at->end_row - at->next_row, cols = at->end_col - at->first_col;
+  if (rows <= 0 || cols <= 0) return 0;
+  int64_t many = cols < at->band ? at->band / cols : 1, first = at->next_row % g->rows;
+  int64_t left = g->rows - first < rows ? g->rows - first : rows;
+  if (many > rows) many = rows;
+  at->image = at->next_row / g->rows;
+  at->images = left == g->rows && many >= left ? many / left : 1;
+  at->row.end = first, at->band_end = first + (many < left ? many : left);
+  at->next_row += at->images * (at->band_end - first);
+  at->col.first = at->col.end = at->end_col, at->index = 0; /* no block yet */
+  return 1;
+}
+
+/* Advances to the next block of the band, or of the next band. */
+static inline int next_block(const window_walk *g, walk_cursor *at) {
+  if (at->col.end == at->end_col) {
+    if (at->row.end == at->band_end && !next_band(g, at)) return 0;
+    at->row = span_from(at->row.end, at->band_end, g->start_h, g->stride_h, g->row_taps, g->taps_h,
+                        g->height);
+    at->col.end = at->first_col;
+  }
+  at->col = span_from(at->col.end, at->end_col, g->start_w, g->stride_w, g->col_taps, g->taps_w,
+                      g->width);
+  at->index = 0;
+  return 1;
+}
+
+/* Advances by a tile and returns its number of results. in[p] is the first tap inside the image,
+   out[p] the offset of the result. `fill` more entries repeat the last one. */
+static inline int next_tile(const window_walk *g, walk_cursor *at, const float *x, int fill,
+                            const float **in, int64_t *out) {
+  int64_t rows = at->row.end - at->row.first, cols = at->col.end - at->col.first;
+  if (at->index == at->images * rows * cols) {
+    if (!next_block(g, at)) return 0;
+    rows = at->row.end - at->row.first, cols = at->col.end - at->col.first;
+  }
+  int64_t image = at->image + at->index / cols / rows,
+          row = at->row.first + at->index / cols % rows, col = at->col.first + at->index % cols,
+          end = at->image + at->images;
+  int64_t down = at->row.taps ? g->row_taps[at->row.tap] : 0,
+          across = at->col.taps ? g->col_taps[at->col.tap] : 0;
+  int count = 0;
+  while (count < PIXELS && image < end) {
+    int64_t h = g->start_h + row * g->stride_h + down, w = g->start_w + col * g->stride_w + across;
+    const float *from = x + image * g->image_stride + h * g->row_stride + w * g->col_stride;
+    int64_t to = g->out_start + image * g->out_image + row * g->out_row + col * g->out_col;
+    for (; count < PIXELS && col < at->col.end; count++, col++) {
+      in[count] = from, out[count] = to;
+      from += g->stride_w * g->col_stride, to += g->out_col;
+    }
+    if (col == at->col.end) {
+      col = at->col.first;
+      if (++row == at->row.end) row = at->row.first, image++;
+    }
+  }
+  at->index += count;
+  for (int p = count; p < count + fill; p++) in[p] = in[count - 1], out[p] = out[count - 1];
+  return count;
+}
+
+/* The taps of a block as loops, with offsets in floats. Taps of a row that lie side by side in x
+   and in the weights are one tap of more depth. */
+typedef struct {
+  int64_t rows, cols, depth, x_row, x_col, w_first, w_row, w_col;
+} tap_loops;
+
+static inline int64_t pitch(const int64_t *offsets, int64_t count) {
+  return count > 1 ? offsets[1] - offsets[0] : 0;
+}
+
+/* step: floats from one value of the depth to the next in packed weights, (taps, depth) in the
+   order of the walk; 0 if weights are not packed. */
+static inline tap_loops taps_inside(const window_walk *g, const walk_cursor *at, int64_t step) {
+  tap_loops t = {.rows = at->row.taps, .cols = at->col.taps, .depth = g->depth};
+  t.x_row = pitch(g->row_taps, g->taps_h) * g->row_stride;
+  t.x_col = pitch(g->col_taps, g->taps_w) * g->col_stride;
+  t.w_row = step ? g->taps_w * g->depth * step : pitch(g->row_weights, g->taps_h);
+  t.w_col = step ? g->depth * step : pitch(g->col_weights, g->taps_w);
+  t.w_first = at->row.tap * t.w_row + at->col.tap * t.w_col;
+  if (!step && t.rows && t.cols) t.w_first += g->row_weights[0] + g->col_weights[0];
+  if (step && t.x_col == t.depth) t.depth *= t.cols, t.cols = t.cols > 0;
+  return t;
+}
+
+#endif
