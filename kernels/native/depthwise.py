@@ -9,10 +9,10 @@ from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.native import elementwise, window_walk
+from odt.kernels.native import elementwise
 from odt.kernels.native.binding import bind, in_order
 from odt.kernels.native.epilogue import Clamp, ReluMask
-from odt.kernels.native.float32 import FLOAT
+from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import forward_walk, phase_walks
@@ -20,8 +20,7 @@ from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
 def fits(attrs: ConvAttrs, s: Specs) -> bool:
-    _, height, width, channels = s["w"].shape
-    return window_walk.fits(s, channels, height * width)
+    return is_float32(s)
 
 
 def repeated(s: Specs, of: str) -> Specs:
@@ -103,7 +102,7 @@ def grad_x(
 def filter_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
     _, height, width, channels = s["w"].shape
     row = channels + limit("MAX_LANES")
-    scratch = TensorSpec(((height * width + 9) * row,), FLOAT)
+    scratch = TensorSpec((height * width * row,), FLOAT)
     return {"scratch": scratch, **repeated(s, "x")}
 
 

@@ -1,7 +1,6 @@
 /* One instruction set's version of convolution.c. */
 
-#include "vectors.h"
-
+#include "column_sums.h"
 #include "tile.h"
 
 /* Computations applied to a result before it is stored. */
@@ -193,22 +192,6 @@ static void F(add_filter_tiles)(int pixels, const float *const *in, const float 
   }
 }
 
-static void F(add_bias_sums)(int64_t pixels, const float *dy, int64_t units, int64_t begin_at,
-                             int64_t end_at, float *db) {
-  for (int64_t o = begin_at; o < end_at;) {
-    if (end_at - o >= LANES) {
-      F(vec) acc = F(load)(db + o);
-      for (int64_t p = 0; p < pixels; p++) acc += F(load)(dy + p * units + o);
-      F(store)(db + o, acc);
-      o += LANES;
-    } else {
-      float acc = db[o];
-      for (int64_t p = 0; p < pixels; p++) acc += dy[p * units + o];
-      db[o++] = acc;
-    }
-  }
-}
-
 /* Copies the taps of windows side by side: (pixels, size), with zeros for taps outside. */
 static void F(gather_windows)(int pixels, const float *const *in, const tap_loops *t, int complete,
                               int64_t size, float *columns) {
@@ -236,7 +219,6 @@ static void F(add_filter_band)(const F(filter_job) * c, const window_walk *g, wa
                                float *sums, int64_t step, int first) {
   const float *in[PIXELS];
   int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  at.next_row = at.end_row;
   for (int pixels; (pixels = next_tile(g, &at, c->x, 0, in, out)); first = 0) {
     tap_loops t = taps_inside(g, &at, 1);
     if (columns) {
@@ -271,13 +253,12 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
   if (c->db) memset(c->db + begin_at, 0, sizeof(float) * (end_at - begin_at));
   for (walk_cursor at = walk_begin(g, apart ? PIXELS : WIDE_BAND, 0, 1); next_band(g, &at);) {
     if (c->db)
-      F(add_bias_sums)(at.images * (at.band_end - at.row.end) * g->cols,
-                       c->dy + at.image * g->out_image + at.row.end * g->out_row, g->units,
-                       begin_at, end_at, c->db);
+      F(add_column_sums)(c->dy + band_start(g, &at), band_count(g, &at), g->units, begin_at, end_at,
+                         c->db);
     for (int64_t a = 0; a < g->taps_h; a += one.taps_h)
       for (int64_t b = 0; b < g->taps_w; b += one.taps_w) {
         one.row_taps = g->row_taps + a, one.col_taps = g->col_taps + b;
-        F(add_filter_band)(c, &one, at, begin_at, end_at, columns, size,
+        F(add_filter_band)(c, &one, band_blocks(&at), begin_at, end_at, columns, size,
                            sums + (a * g->taps_w + b) * g->depth, step, first);
       }
     first = 0;

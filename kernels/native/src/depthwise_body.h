@@ -1,143 +1,211 @@
 /* One instruction set's version of depthwise.c. */
 
-#include "vectors.h"
+#include "column_sums.h"
 
-INLINE void F(depthwise_pixel)(int64_t count, int64_t depth, const float *const *in,
-                               const int64_t *taps, const float *w, const float *bias,
-                               const float *relu_mask, float *y, int clamp, float lo, float hi) {
-  int64_t vectors = (depth + LANES - 1) / LANES;
-  for (int64_t j = 0; j < vectors; j++) {
-    int64_t at = F(vector_start)(j, depth);
-    F(vec) v = bias ? F(load)(bias + at) : (F(vec)){0};
-#pragma GCC unroll 9
-    for (int64_t t = 0; t < count; t++)
-      v += F(load)(in[t * PIXELS] + at) * F(load)(w + taps[t] + at);
-    if (clamp) v = F(clamp)(v, lo, hi);
-    if (relu_mask) v = F(relu_masked)(v, F(load)(relu_mask + at), lo, hi);
-    F(store)(y + at, v);
-  }
-}
-
-static void F(depthwise_narrow_pixel)(int64_t count, int64_t depth, const float *const *in,
-                                      const int64_t *taps, const float *w, const float *bias,
-                                      const float *relu_mask, float *y, int64_t clamp, float lo,
-                                      float hi) {
-  for (int64_t k = 0; k < depth; k++) {
-    float v = bias ? bias[k] : 0;
-    for (int64_t t = 0; t < count; t++) v += in[t * PIXELS][k] * w[taps[t] + k];
-    if (clamp) v = v < lo ? lo : v > hi ? hi : v;
-    if (relu_mask && !(relu_mask[k] > lo && relu_mask[k] < hi)) v = 0;
-    y[k] = v;
-  }
-}
-
+/* With sums, dy is read and sums and db are computed; else y is computed. */
 typedef struct {
-  const float *x, *w, *bias, *relu_mask;
-  float *y;
+  const float *x, *w, *bias, *relu_mask, *dy;
+  float *y, *sums, *db;
   const window_walk *g;
   int64_t clamp;
   float lo, hi;
 } F(depthwise_job);
 
+/* Adds the products of a grid's taps for n pixels. Two at a time hide some of a sum's latency, also
+   where loads wait for stores to addresses that are equal modulo 4096. */
+INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, int p, int64_t at,
+                                const F(vec) * w, F(vec) bias, int n, int rows, int cols) {
+  const float *x[2];
+  int64_t out[2];
+  F(vec) v[2];
+  UNROLL(i, n, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at;
+         v[i] = t->begins ? bias : F(load)(c->y + out[i]));
+  UNROLL(a, rows,
+         UNROLL(b, cols, int64_t tap = a * t->x_row + b * t->x_col;
+                UNROLL(i, n, v[i] += w[a * 3 + b] * F(load)(x[i] + tap))));
+  UNROLL(i, n, F(store)(c->y + out[i], v[i]));
+  for (int i = 0; i < n && t->ends && (c->clamp || c->relu_mask); i++) {
+    int64_t to = t->out[p + i] + at;
+    F(vec) result = F(load)(c->y + to);
+    if (c->clamp) result = F(clamp)(result, c->lo, c->hi);
+    if (c->relu_mask) result = F(relu_masked)(result, F(load)(c->relu_mask + to), c->lo, c->hi);
+    F(store)(c->y + to, result);
+  }
+}
+
+/* Computes a grid for the vectors from `begin` to `end`. The weights are loaded once for all
+   pixels, or, if these are few, for each. */
+INLINE void F(depthwise_grid)(const F(depthwise_job) * c, const tap_grid *grid, int64_t begin,
+                              int64_t end, int rows, int cols) {
+  tap_grid t = *grid;
+  F(vec) w[9], none = {0};
+  for (int first = 0, next; first < t.pixels; first = next) {
+    next = t.pixels < FEW ? first + 1 : t.pixels;
+    for (int64_t j = begin; j < end; j++) {
+      int64_t at = F(vector_start)(j, c->g->depth);
+      const float *from = c->w + t.w_first + at;
+      F(vec) bias = c->bias ? F(load)(c->bias + at) : none;
+      UNROLL(a, rows, UNROLL(b, cols, w[a * 3 + b] = F(load)(from + a * t.w_row + b * t.w_col)));
+      int p = first;
+      for (; p + 2 <= next; p += 2) F(depthwise_pixels)(c, &t, p, at, w, bias, 2, rows, cols);
+      for (; p < next; p++) F(depthwise_pixels)(c, &t, p, at, w, bias, 1, rows, cols);
+    }
+  }
+}
+
+/* Adds a tile's gradients of a grid's taps to the sums, for the vectors from `begin` to `end`. */
+INLINE void F(depthwise_filter_grid)(const F(depthwise_job) * c, const tap_grid *grid,
+                                     int64_t begin, int64_t end, int rows, int cols) {
+  tap_grid t = *grid;
+  for (int64_t j = begin; j < end; j++) {
+    int64_t at = F(vector_start)(j, c->g->depth);
+    float *to = c->sums + t.w_first + j * LANES;
+    F(vec) sums[9];
+    UNROLL(a, rows, UNROLL(b, cols, sums[a * 3 + b] = F(load)(to + a * t.w_row + b * t.w_col)));
+    for (int p = 0; p < t.pixels; p++) {
+      const float *x = t.in[p] + t.x_first + at;
+      F(vec) d = F(load)(c->dy + t.out[p] + at);
+      UNROLL(a, rows,
+             UNROLL(b, cols, sums[a * 3 + b] += d * F(load)(x + a * t.x_row + b * t.x_col)));
+    }
+    UNROLL(a, rows, UNROLL(b, cols, F(store)(to + a * t.w_row + b * t.w_col, sums[a * 3 + b])));
+  }
+}
+
+#define GRID(name, rows, cols)             \
+  case rows * 4 + cols:                    \
+    F(name)(c, t, begin, end, rows, cols); \
+    break;
+#define GRIDS(name)                                                                               \
+  static __attribute__((noinline)) void F(name##s)(const F(depthwise_job) * c, const tap_grid *t, \
+                                                   int64_t begin, int64_t end, int which) {       \
+    switch (which) {                                                                              \
+      GRID(name, 0, 0)                                                                            \
+      GRID(name, 1, 1)                                                                            \
+      GRID(name, 1, 2)                                                                            \
+      GRID(name, 1, 3)                                                                            \
+      GRID(name, 2, 1)                                                                            \
+      GRID(name, 2, 2) GRID(name, 2, 3) GRID(name, 3, 1) GRID(name, 3, 2) GRID(name, 3, 3)        \
+    }                                                                                             \
+  }
+GRIDS(depthwise_grid)
+GRIDS(depthwise_filter_grid)
+#undef GRIDS
+#undef GRID
+
+#ifndef NARROWER
+/* A grid where the channels do not fill a vector. */
+static void F(depthwise_narrow_grid)(const F(depthwise_job) * c, const tap_grid *t, int rows,
+                                     int cols) {
+  for (int p = 0; p < t->pixels; p++)
+    for (int64_t k = 0; k < c->g->depth; k++) {
+      const float *x = t->in[p] + t->x_first + k;
+      int64_t out = t->out[p] + k;
+      float v = c->sums ? c->dy[out] : !t->begins ? c->y[out] : c->bias ? c->bias[k] : 0;
+      for (int a = 0; a < rows; a++)
+        for (int b = 0; b < cols; b++) {
+          int64_t tap = t->w_first + a * t->w_row + b * t->w_col + k;
+          if (c->sums) c->sums[tap] += v * x[a * t->x_row + b * t->x_col];
+          else v += c->w[tap] * x[a * t->x_row + b * t->x_col];
+        }
+      if (c->sums) continue;
+      if (t->ends && c->clamp) v = v < c->lo ? c->lo : v > c->hi ? c->hi : v;
+      if (t->ends && c->relu_mask && !(c->relu_mask[out] > c->lo && c->relu_mask[out] < c->hi))
+        v = 0;
+      c->y[out] = v;
+    }
+}
+#endif
+
+/* Computes all grids of a tile for the vectors from `begin` to `end`. */
+static void F(depthwise_tile)(const F(depthwise_job) * c, const tap_loops *taps, tap_grid t,
+                              int64_t begin, int64_t end) {
+  for (int64_t a = 0, b, rows, cols; a < taps->rows || !a; a += rows ? rows : 1)
+    for (b = 0, rows = grid_taps(taps->rows - a); b < taps->cols || !b; b += cols ? cols : 1) {
+      cols = grid_taps(taps->cols - b);
+      t.begins = !a && !b, t.ends = a + rows == taps->rows && b + cols == taps->cols;
+      t.x_first = a * t.x_row + b * t.x_col;
+      t.w_first = taps->w_first + a * t.w_row + b * t.w_col;
+#ifndef NARROWER
+      if (c->g->depth < LANES) {
+        F(depthwise_narrow_grid)(c, &t, (int)rows, (int)cols);
+        continue;
+      }
+#endif
+      int which = (int)(rows * 4 + cols);
+      if (c->sums) F(depthwise_filter_grids)(c, &t, begin, end, which);
+      else F(depthwise_grids)(c, &t, begin, end, which);
+    }
+}
+
+/* One part: of the results, or of the channels. */
 static void F(depthwise_part)(void *job, int part, int parts) {
   const F(depthwise_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps[MAX_TAPS], count = g->taps_h * g->taps_w;
-  for (int64_t a = 0, t = 0; a < g->taps_h; a++)
-    for (int64_t b = 0; b < g->taps_w; b++, t++) taps[t] = g->row_weights[a] + g->col_weights[b];
-  walk_cursor cursor = walk_begin(g, part, parts);
-  for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out));)
-    for (int p = 0; p < pixels; p++) {
-      const float *mask = c->relu_mask ? c->relu_mask + out[p] : 0;
-#define RUN(name, n) \
-  F(name)(n, g->depth, in + p, taps, c->w, c->bias, mask, c->y + out[p], c->clamp, c->lo, c->hi)
-      if (g->depth < LANES) RUN(depthwise_narrow_pixel, count);
-      else if (count == 9) RUN(depthwise_pixel, 9);
-      else RUN(depthwise_pixel, count);
-#undef RUN
+  const float *in[PIXELS];
+  int64_t out[PIXELS], vectors = (g->depth + LANES - 1) / LANES, padded = vectors * LANES;
+  int by_results = !c->sums && MANY_RESULTS(g, parts);
+  int64_t begin = by_results ? 0 : chunk_begin(vectors, part, parts);
+  int64_t end = by_results ? vectors : chunk_begin(vectors, part + 1, parts);
+  walk_cursor at = walk_begin(g, BAND, by_results ? part : 0, by_results ? parts : 1);
+  while (next_band(g, &at)) {
+    walk_cursor block = band_blocks(&at);
+    if (c->db)
+      F(add_column_sums)(c->dy + band_start(g, &at), band_count(g, &at), g->depth, begin * LANES,
+                         end == vectors ? g->depth : end * LANES, c->db);
+    for (int pixels; (pixels = next_tile(g, &block, c->x, 0, in, out));) {
+      tap_loops taps = taps_inside(g, &block, 0);
+      if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
+      if (c->sums) {
+        taps.w_row = g->taps_w * padded, taps.w_col = padded;
+        taps.w_first = block.row.tap * taps.w_row + block.col.tap * padded;
+      }
+      tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
+      t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col;
+      /* The last vector may overlap the one before: all grids of one, then of the other. */
+      int64_t step = taps.rows > 3 || taps.cols > 3 ? 1 : vectors;
+      for (int64_t j = begin; j < end; j += step)
+        F(depthwise_tile)(c, &taps, t, j, j + step < end ? j + step : end);
     }
+  }
 }
 
 void F(depthwise)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, const window_walk *g, int64_t clamp, float lo, float hi) {
-  F(depthwise_job) c = {x, w, bias, relu_mask, y, g, clamp, lo, hi};
-  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES);
-  parallel_for(F(depthwise_part), &c, MANY_TILES(g, parts) ? parts : 1);
-}
-
-/* dw of n taps for one vector of channels. */
-INLINE void F(depthwise_filter_taps)(int pixels, int n, const float *const *in, const float *dy,
-                                     int64_t depth, int64_t at, float *const *dw, int first) {
-  F(vec) acc[16];
-  UNROLL(t, n, acc[t] = first ? (F(vec)){0} : F(load)(dw[t]));
-  for (int p = 0; p < pixels; p++) {
-    F(vec) d = F(load)(dy + p * depth + at);
-    UNROLL(t, n, acc[t] += d * F(load)(in[t * PIXELS + p] + at));
+#ifdef NARROWER
+  if (g->depth < LANES) {
+    NARROWER(depthwise)(x, w, bias, relu_mask, y, g, clamp, lo, hi);
+    return;
   }
-  UNROLL(t, n, F(store)(dw[t], acc[t]));
+#endif
+  F(depthwise_job) c = {x, w, bias, relu_mask, 0, y, 0, 0, g, clamp, lo, hi};
+  parallel_for(F(depthwise_part), &c,
+               parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES));
 }
 
-typedef struct {
-  const float *dy, *x;
-  float *scratch;
-  const window_walk *g;
-} F(depthwise_filter_job);
-
-/* One part: a range of channels. */
-static void F(depthwise_filter_part)(void *job, int part, int parts) {
-  const F(depthwise_filter_job) *c = job;
-  const window_walk *g = c->g;
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], count = g->taps_h * g->taps_w, depth = g->depth;
-  int64_t vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  float *scratch = c->scratch;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  int first = 1;
-  for (int pixels; (pixels = next_tile(g, &cursor, c->x, zero_border, 1, in, out)); first = 0) {
-    const float *here = c->dy + out[0];
-    if (depth < LANES) {
-      for (int64_t t = 0; t <= count; t++)
-        for (int64_t k = 0; k < depth; k++) {
-          float acc = first ? 0 : scratch[t * padded + k];
-          for (int p = 0; p < pixels; p++)
-            acc += here[p * depth + k] * (t < count ? in[t * PIXELS + p][k] : 1);
-          scratch[t * padded + k] = acc;
-        }
-      continue;
-    }
-    for (int64_t j = chunk_begin(vectors, part, parts); j < chunk_begin(vectors, part + 1, parts);
-         j++) {
-      int64_t at = F(vector_start)(j, depth), t = 0;
-      float *to[9];
-      for (; t < count; t += count - t >= 9 ? 9 : 1) {
-        for (int i = 0; i < 9; i++) to[i] = scratch + (t + i) * padded + j * LANES;
-        const float *const *rows = in + t * PIXELS;
-        if (count - t >= 9) F(depthwise_filter_taps)(pixels, 9, rows, here, depth, at, to, first);
-        else F(depthwise_filter_taps)(pixels, 1, rows, here, depth, at, to, first);
-      }
-      float *last = scratch + count * padded + j * LANES;
-      F(vec) acc = first ? (F(vec)){0} : F(load)(last);
-      for (int p = 0; p < pixels; p++) acc += F(load)(here + p * depth + at);
-      F(store)(last, acc);
-    }
-  }
-}
-
-/* Computes dw, and db if it is not null; sums are collected in scratch first. */
+/* Computes dw, and db if it is not null; sums of whole vectors are in scratch. */
 void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                               const window_walk *g) {
-  F(depthwise_filter_job) c = {dy, x, scratch, g};
+#ifdef NARROWER
+  if (g->depth < LANES) {
+    NARROWER(depthwise_filter_sums)(dy, x, dw, db, scratch, g);
+    return;
+  }
+#endif
+  F(depthwise_job) c = {.x = x, .dy = dy, .sums = scratch, .db = db, .g = g};
   int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
-  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * depth / LANES);
-  parallel_for(F(depthwise_filter_part), &c, parts < vectors ? parts : (int)vectors);
-  for (int64_t a = 0, t = 0; a <= g->taps_h; a++)
-    for (int64_t b = 0; b < (a < g->taps_h ? g->taps_w : 1); b++, t++) {
-      float *to = a < g->taps_h ? dw + g->row_weights[a] + g->col_weights[b] : db;
-      for (int64_t k = 0; k < depth && to && depth < LANES; k++) to[k] = scratch[t * padded + k];
-      for (int64_t j = 0; j < vectors && to && depth >= LANES; j++)
-        F(store)(to + F(vector_start)(j, depth), F(load)(scratch + t * padded + j * LANES));
-    }
+  int64_t taps = g->taps_h * g->taps_w;
+  int parts = parallel_parts(result_count(g) * taps * depth / LANES);
+  memset(scratch, 0, sizeof(float) * taps * padded);
+  if (db) memset(db, 0, sizeof(float) * depth);
+  parallel_for(F(depthwise_part), &c, parts < vectors ? parts : (int)vectors);
+  for (int64_t t = 0; t < taps; t++) {
+    const float *from = scratch + t * padded;
+    float *to = dw + t * depth;
+    for (int64_t j = 0; j < vectors && depth >= LANES; j++)
+      F(store)(to + F(vector_start)(j, depth), F(load)(from + j * LANES));
+    if (depth < LANES) memcpy(to, from, sizeof(float) * depth);
+  }
 }
 
 /* Each value `times` times, side by side: a depth multiplier as channels of their own. */

@@ -2,58 +2,13 @@
    end in the name of the instruction set; Python selects those that the processor supports, see
    instruction_sets.c.
 
-   For the body: F(name) is the name with that suffix, LANES the number of floats in a vector
-   register. MR × NR and ROWS × UNITS are the accumulators of a product, which must fit into
-   registers together with NR or ROWS vectors of one operand and one of the other. */
+   For the body: F(name) is the name with that suffix, NARROWER(name) that of the set before, if
+   there is one, and LANES the number of floats in a vector register. MR × NR and ROWS × UNITS are
+   the accumulators of a product, which must fit into registers together with NR or ROWS vectors of
+   one operand and one of the other. */
 
 #include "abi.h"
 #include "target.h"
-
-#ifdef __x86_64__
-
-#ifdef __clang__ /* it uses the widest vectors without being told */
-BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")
-#else
-BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
-#endif
-#define F(name) name##_avx512
-#define LANES 16
-#define MR 8
-#define NR 3
-#define ROWS 4
-#define UNITS 6
-#include "each_isa_begin.h"
-#include BODY
-#include "each_isa_end.h"
-END_TARGET
-
-BEGIN_TARGET("avx2,fma")
-#define F(name) name##_avx2
-#define LANES 8
-#define MR 4
-#define NR 3
-#define ROWS 3
-#define UNITS 4
-#include "each_isa_begin.h"
-#include BODY
-#include "each_isa_end.h"
-END_TARGET
-
-#elif HAS_NEON_BESIDE_BASE
-
-BEGIN_TARGET("neon")
-#define F(name) name##_neon
-#define LANES 4
-#define MR 4
-#define NR 2
-#define ROWS 2
-#define UNITS 4
-#include "each_isa_begin.h"
-#include BODY
-#include "each_isa_end.h"
-END_TARGET
-
-#endif
 
 #define F(name) name##_base
 #define LANES 4
@@ -76,3 +31,52 @@ END_TARGET
 #include "each_isa_begin.h"
 #include BODY
 #include "each_isa_end.h"
+
+#ifdef __x86_64__
+
+BEGIN_TARGET("avx2,fma")
+#define F(name) name##_avx2
+#define NARROWER(name) name##_base
+#define LANES 8
+#define MR 4
+#define NR 3
+#define ROWS 3
+#define UNITS 4
+#include "each_isa_begin.h"
+#include BODY
+#include "each_isa_end.h"
+END_TARGET
+
+#ifdef __clang__ /* it uses the widest vectors without being told */
+BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma")
+#else
+BEGIN_TARGET("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,prefer-vector-width=512")
+#endif
+#define F(name) name##_avx512
+#define NARROWER(name) name##_avx2
+#define LANES 16
+#define MR 8
+#define NR 3
+#define ROWS 4
+#define UNITS 6
+#include "each_isa_begin.h"
+#include BODY
+#include "each_isa_end.h"
+END_TARGET
+
+#elif HAS_NEON_BESIDE_BASE
+
+BEGIN_TARGET("neon")
+#define F(name) name##_neon
+#define NARROWER(name) name##_base
+#define LANES 4
+#define MR 4
+#define NR 2
+#define ROWS 2
+#define UNITS 4
+#include "each_isa_begin.h"
+#include BODY
+#include "each_isa_end.h"
+END_TARGET
+
+#endif

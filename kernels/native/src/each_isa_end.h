@@ -1,6 +1,7 @@
 /* Undefines the macros of one instruction set. */
 
 #undef F
+#undef NARROWER
 #undef LANES
 #undef MR
 #undef NR

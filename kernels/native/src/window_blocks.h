@@ -4,6 +4,8 @@
 #ifndef WINDOW_BLOCKS_H
 #define WINDOW_BLOCKS_H
 
+#include <string.h>
+
 #include "team.h"
 
 /* Results first to end along one axis, and the taps that their windows have inside the image. */
@@ -32,6 +34,9 @@ typedef struct {
 
 static inline int64_t result_count(const window_walk *g) { return g->images * g->rows * g->cols; }
 
+/* Whether there are enough results for the parts. */
+#define MANY_RESULTS(g, parts) (result_count(g) >= 2 * PIXELS * (parts))
+
 /* Returns the iterator at the first results of a part: a range of rows, or of columns. */
 static inline walk_cursor walk_begin(const window_walk *g, int64_t band, int part, int parts) {
   int64_t rows = g->images * g->rows;
@@ -58,6 +63,21 @@ static inline int next_band(const window_walk *g, walk_cursor *at) {
   at->next_row += at->images * (at->band_end - first);
   at->col.first = at->col.end = at->end_col, at->index = 0; /* no block yet */
   return 1;
+}
+
+/* The blocks of the band at hand alone. */
+static inline walk_cursor band_blocks(const walk_cursor *at) {
+  walk_cursor blocks = *at;
+  blocks.next_row = blocks.end_row;
+  return blocks;
+}
+
+/* The offset of the first result of the band at hand, of whole rows, and the number of results. */
+static inline int64_t band_start(const window_walk *g, const walk_cursor *at) {
+  return at->image * g->out_image + at->row.end * g->out_row;
+}
+static inline int64_t band_count(const window_walk *g, const walk_cursor *at) {
+  return at->images * (at->band_end - at->row.end) * g->cols;
 }
 
 /* Advances to the next block of the band, or of the next band. */
