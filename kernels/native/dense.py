@@ -11,7 +11,7 @@ from odt.kernels.native.structs import WindowWalk
 from odt.kernels.opdef import Array, Attrs, Compiled, Specs
 
 ONE_TAP = [(0, 0)]
-SHALLOW, FEW, MANY = 128, 16, 256  # depth, rows: as measured
+FEW, DEEP = 8, 24  # rows, and depth for each row: as measured
 
 
 def fits(attrs: Attrs, s: Specs) -> bool:
@@ -40,9 +40,9 @@ def walk(rows: int, depth: int, units: int, **weights: int) -> WindowWalk:
 
 
 def forward_workspace(attrs: Attrs, s: Specs) -> Specs:
-    """Returns the workspace for packed weights, used if rows are many or short."""
+    """Returns the workspace for packed weights, used if rows are many for their depth."""
     units, depth = s["w"].shape
-    enough = s["x"].size // depth >= (FEW if depth <= SHALLOW else MANY)
+    enough = s["x"].size // depth >= max(FEW, depth / DEEP)
     return panel_workspace(depth, units) if enough and units >= limit("MAX_LANES") else {}
 
 

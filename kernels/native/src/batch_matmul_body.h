@@ -1,8 +1,9 @@
 /* One instruction set's version of batch_matmul.c. */
 
-#include "transpose_tile.h"
+#include "vectors.h"
 
 #include "tile.h"
+#include "transpose_tile.h"
 
 /* n vectors of columns of `right`: vector j begins at b + at[j] and continues in steps of
    `depth_stride`; in y it begins at column to[j]. `lanes` of each vector are stored. */
@@ -49,11 +50,7 @@ static void F(pack_columns)(const matmul_shape *g, const float *right, float *pa
                             int64_t depth_stride) {
   int64_t lanes = g->columns < LANES ? g->columns : LANES;
   if (lanes == LANES && g->depth >= LANES) {
-    for (int64_t j = 0; j * LANES < g->depth; j++) {
-      int64_t k = F(vector_start)(j, g->depth);
-      F(transpose_tile)((const int32_t *)right + k, g->right_column_stride,
-                        (int32_t *)panel + k * depth_stride, depth_stride, 0);
-    }
+    F(pack_rows)(right, g->right_column_stride, g->depth, panel, depth_stride);
     return;
   }
   for (int64_t k = 0; k < g->depth; k++)

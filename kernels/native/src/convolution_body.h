@@ -1,7 +1,9 @@
 /* One instruction set's version of convolution.c. */
 
 #include "column_sums.h"
+
 #include "tile.h"
+#include "transpose_tile.h"
 
 /* Computations applied to a result before it is stored. */
 typedef struct {
@@ -83,6 +85,11 @@ static void F(pack_panel)(const window_walk *g, const float *w, float *panel) {
     for (int64_t a = 0; a < g->taps_h; a++)
       for (int64_t b = 0; b < g->taps_w; b++) {
         const float *from = w + g->row_weights[a] + g->col_weights[b] + first * g->unit_stride;
+        if (g->depth_stride == 1 && lanes == LANES && g->depth >= LANES) {
+          F(pack_rows)(from, g->unit_stride, g->depth, panel, LANES);
+          panel += g->depth * LANES;
+          continue;
+        }
         for (int64_t k = 0; k < g->depth; k++, panel += LANES) {
           for (int64_t l = 0; l < lanes; l++)
             panel[l] = from[l * g->unit_stride + k * g->depth_stride];

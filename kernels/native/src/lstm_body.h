@@ -1,9 +1,10 @@
 /* One instruction set's version of lstm.c; the compiler makes the vectors. */
 
 #include "exponential.h"
-#include "transpose_tile.h"
+#include "vectors.h"
 
 #include "tile.h"
+#include "transpose_tile.h"
 
 #define HALF (MR / 2) /* rows of a low tile; blocks have whole low tiles */
 
@@ -101,11 +102,7 @@ static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64
   int64_t columns = GATES * units;
   for (int64_t first = 0; first < columns; first += LANES, to += depth * LANES) {
     if (units % LANES == 0 && depth >= LANES) {
-      const int32_t *from = (const int32_t *)w[first / units] + first % units * depth;
-      for (int64_t j = 0; j * LANES < depth; j++) {
-        int64_t d = F(vector_start)(j, depth);
-        F(transpose_tile)(from + d, depth, (int32_t *)to + d * LANES, LANES, 0);
-      }
+      F(pack_rows)(w[first / units] + first % units * depth, depth, depth, to, LANES);
       continue;
     }
     for (int64_t l = 0; l < LANES; l++) {

@@ -1,5 +1,7 @@
 /* One instruction set's version of transpose.c. */
 
+#include "vectors.h"
+
 #include "transpose_tile.h"
 
 /* Transposes up to LANES lines of y, from line `line`. */

@@ -1,6 +1,4 @@
-/* Transposes a LANES × LANES block of four-byte elements in registers. */
-
-#include "vectors.h"
+/* Transposes a LANES × LANES block of four-byte elements in registers. Needs vectors.h. */
 
 /* Lanes of the vectors a and b (lines i and i + h of a block) in the new lines i and i + h. */
 #define UPPER(l, h) ((l) & (h) ? LANES + (l) - (h) : (l))
@@ -28,6 +26,16 @@ INLINE void F(transpose_tile)(const int32_t *x, int64_t x_stride, int32_t *y, in
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++)
     if (i >= known) *(F(bits) *)(y + i * y_line_stride) = v[i];
+}
+
+/* Packs LANES rows of x, each of `length` ≥ LANES floats, as columns: to[k][l] = x[l][k]. */
+static inline void F(pack_rows)(const float *x, int64_t x_stride, int64_t length, float *to,
+                                int64_t to_stride) {
+  for (int64_t j = 0; j * LANES < length; j++) {
+    int64_t k = F(vector_start)(j, length);
+    F(transpose_tile)((const int32_t *)x + k, x_stride, (int32_t *)to + k * to_stride, to_stride,
+                      0);
+  }
 }
 
 #undef UPPER
