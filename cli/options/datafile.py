@@ -90,6 +90,8 @@ reading_options = combine(
            help="Length in seconds to which clips are trimmed or padded."),
     option(SOUNDS, "--mel", type=click.IntRange(0), default=0,
            help="Number of log-mel bands; 0 for the waveform."),
+    option(SOUNDS, "--mfcc", type=click.IntRange(0), default=0,
+           help="Number of MFCCs of the --mel bands, as in MLPerf Tiny; 0 for the bands."),
     option(SOUNDS, "--frame", type=click.IntRange(1), default=512, show_default=True,
            help="Frame length in samples."),
     option(SOUNDS, "--hop", type=click.IntRange(1), default=256, show_default=True,

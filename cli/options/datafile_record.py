@@ -19,7 +19,7 @@ from odt.errors import OdtError
 DECIDED = (
     "augment", "classes", "color", "fit", "flatten", "fold", "frame", "frames", "group_by",
     "hop", "horizon", "label_column", "label_map", "label_pattern", "leave_out", "like",
-    "masks", "mean", "mel", "mel_range", "model", "name", "one_hot", "rate", "regression",
+    "masks", "mean", "mel", "mel_range", "mfcc", "model", "name", "one_hot", "rate", "regression",
     "resize", "scale", "seconds", "size", "std", "stride", "test_source", "unlabelled",
     "window",
 )  # fmt: skip

@@ -68,7 +68,17 @@ def opening(o: dict[str, Any], resize: Resize | None) -> Opening:
     rate = o["rate"]
     usual = min(8000.0, rate / 2) if rate else 8000.0
     low, high = (*numbers(o["mel_range"], "mel_range"), 300.0, usual)[:2]
-    sound = Sound(rate, o["seconds"], o["mel"], o["frame"], o["hop"], o["frames"], low, high)
+    sound = Sound(
+        rate,
+        o["seconds"],
+        o["mel"],
+        o["frame"],
+        o["hop"],
+        o["frames"],
+        low,
+        high,
+        mfcc=o["mfcc"],
+    )
     classes = tuple(o["classes"].split(",")) if o["classes"] else ()
     table = TableOptions(
         label="none" if o["unlabelled"] else o["label_column"], header=o["header"],

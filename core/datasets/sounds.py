@@ -1,9 +1,14 @@
-"""Reads WAV files as samples of one length, or as log-mel spectrograms.
+"""Reads WAV files as samples of one length, as log-mel spectrograms, or as MFCCs.
 
 Log-mel: frames of `frame` samples every `hop`, window 0.54 − 0.46 cos, magnitude of the spectrum,
 triangular bands that are equally wide in mel = 1125 ln(1 + f / 700), squared, in dB below the
 loudest value of the clip, not below −floor. Source: the recipe of the keyword models of
 TensorFlow's and ONE's examples, see docs/data.md.
+
+MFCC (mel-frequency cepstral coefficients): the clip divided by its largest value, frames with a
+Hann window padded to a power of two, magnitude of the spectrum, bands that are triangles over
+mel = 1127 ln(1 + f / 700), ln(bands + 1e-6), and the first coefficients of its discrete cosine
+transform. Source: MLPerf Tiny's keyword spotting, which computes them with tf.signal.
 """
 
 import io
@@ -32,7 +37,8 @@ class Sound:
         rate: required sample rate in Hz; 0 for any.
         seconds: length to which clips are cropped or padded with silence; 0 keeps their length.
         mel: number of bands; 0 for the samples themselves, −1 … 1.
-        frame, hop: samples in a frame, a power of two, and distance of the frames in samples.
+        mfcc: number of MFCCs of these bands; 0 for the bands themselves.
+        frame, hop: samples in a frame, and distance of the frames in samples.
         frames: maximum number of frames; 0 for all that fit.
         low, high: frequency range of the bands in Hz.
         floor: smallest value, in dB below the loudest one.
@@ -47,6 +53,7 @@ class Sound:
     low: float = 300.0
     high: float = 8000.0
     floor: float = 80.0
+    mfcc: int = 0
 
     def __post_init__(self) -> None:
         if self.mel and not (self.rate and 0 <= self.low < self.high <= self.rate / 2):
@@ -55,13 +62,16 @@ class Sound:
                 "must be between 0 and half of `rate=`",
                 f"{self.low:g} … {self.high:g} Hz at {self.rate}",
             )
+        if self.mfcc > self.mel:
+            rule = "must be at most `mel=`, the number of bands"
+            raise OptionError("mfcc", rule, f"{self.mfcc} of {self.mel} bands")
         if min(self.frame, self.hop) < 1:
             raise OptionError("frame, hop", "must be above 0", f"{self.frame} and {self.hop}")
         if not 0 <= self.seconds <= MOST_SECONDS:
             raise OptionError("seconds", f"must be 0 … {MOST_SECONDS}", f"{self.seconds:g}")
 
     def decode(self, data: bytes) -> Array:
-        """Decodes a file to float32 (samples,) or (frames, bands).
+        """Decodes a file to float32 (samples,), (frames, bands) or (frames, MFCCs).
 
         Raises:
             DataError: if the file is damaged or has another sample rate.
@@ -75,20 +85,51 @@ class Sound:
         if self.seconds:
             length = round(self.seconds * rate)
             x = np.asarray(np.pad(x[:length], (0, max(0, length - len(x)))), np.float32)
+        if self.mfcc:
+            return self.mfccs(x)
         return self.log_mel(x) if self.mel else x
 
     def log_mel(self, x: Array) -> Array:
         """Computes the log-mel spectrogram in dB (frames, bands); the loudest value is 0."""
-        if len(x) < self.frame:
-            raise DataError(f"must have {self.frame} samples for one frame, but has {len(x)}")
-        frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
-        if self.frames:
-            frames = frames[: self.frames]
-        spectrum = np.abs(np.fft.rfft(frames * self._window, axis=1))
+        spectrum = np.abs(np.fft.rfft(self._frames(x) * self._window, axis=1))
         power = (spectrum @ self._bands) ** 2
         decibel = 10 * np.log10(np.maximum(power, 1e-10))
         decibel -= decibel.max()
         return np.asarray(np.maximum(decibel, -self.floor), np.float32)
+
+    def mfccs(self, x: Array) -> Array:
+        """Computes MFCCs (frames, coefficients)."""
+        largest = x.max(initial=0)
+        frames = self._frames(x / largest if largest > 0 else x)
+        window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(self.frame) / self.frame)
+        size = 1 << (self.frame - 1).bit_length()
+        spectrum = np.abs(np.fft.rfft(frames * window, size, axis=1))
+        logs = np.log(spectrum @ self._bands_in_mel(size) + 1e-6)
+        angles = np.outer(np.arange(self.mel) + 0.5, np.arange(self.mfcc)) * (np.pi / self.mel)
+        return np.asarray(logs @ np.cos(angles) * math.sqrt(2 / self.mel), np.float32)
+
+    def _frames(self, x: Array) -> Array:
+        """Returns the frames of a clip (frames, samples)."""
+        if len(x) < self.frame:
+            raise DataError(f"must have {self.frame} samples for one frame, but has {len(x)}")
+        frames = np.lib.stride_tricks.sliding_window_view(x, self.frame)[:: self.hop]
+        return frames[: self.frames] if self.frames else frames
+
+    def _bands_in_mel(self, size: int) -> Array:
+        """Returns the weights of the frequencies in bands that are triangles over mel.
+
+        Args:
+            size: samples of the Fourier transform; the weights are (size / 2 + 1, mel).
+        """
+        hz = np.fft.rfftfreq(size, 1 / self.rate)
+        mel = 1127 * np.log1p(hz / 700)[:, None]
+        first, last = (1127 * math.log1p(f / 700) for f in (self.low, self.high))
+        edges = np.linspace(first, last, self.mel + 2)
+        low, middle, high = edges[:-2], edges[1:-1], edges[2:]
+        up, down = (mel - low) / (middle - low), (high - mel) / (high - middle)
+        bands = np.maximum(0, np.minimum(up, down))
+        bands[0] = 0  # the mean of the clip is in no band
+        return np.asarray(bands)
 
     @cached_property
     def _window(self) -> Array:
@@ -110,6 +151,8 @@ class Sound:
         names = ["rate", "seconds"]
         if self.mel:
             names += ["mel", "frame", "hop", "frames", "low", "high", "floor"]
+        if self.mfcc:
+            names += ["mfcc"]
         return {name: getattr(self, name) for name in names}
 
 

@@ -24,10 +24,14 @@ from support.datafiles import (
     sidecar,
     wav,
 )
+from support.paths import MODELS, ROOT
 
+from odt import Trainer
 from odt.core.datasets.sounds import Sound, read_wav
 from odt.errors import DataError
 
+KWS = MODELS / "mlperf-tiny-kws-dscnn-int8.tflite"
+EXAMPLES = ROOT / "examples" / "data"
 RAW = ("--scale", "none", "--no-shuffle", "--no-stratify")
 
 
@@ -232,6 +236,35 @@ def test_log_mel_finds_the_band_of_a_tone(tmp_path: Path) -> None:
     assert abs(x[-1].argmax(axis=1) - band).max() <= 1
     assert (x.max(axis=(1, 2)) == 0).all()
     assert x.min() >= -80
+
+
+def test_mfccs_are_those_of_the_formula() -> None:
+    """Each coefficient of a frame, summed up by its definition."""
+    sound = Sound(seconds=0, mel=8, mfcc=3, frame=480, hop=320, low=20, high=4000)
+    x = np.random.default_rng(0).uniform(-0.3, 0.4, 900)
+    got = sound.mfccs(x)
+    assert got.shape == (2, 3)
+    frame = x[320:800] / x.max() * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(480) / 480))
+    spectrum = abs(np.fft.fft(frame, 512)[:257])
+    mels = [1127 * np.log(1 + k * 16000 / 512 / 700) for k in range(257)]
+    first, last = (1127 * np.log(1 + f / 700) for f in (20, 4000))
+    edges = np.linspace(first, last, 10)
+    logs = []
+    for low, middle, high in zip(edges, edges[1:], edges[2:], strict=False):
+        weights = [np.interp(m, [low, middle, high], [0, 1, 0]) for m in mels[1:]]
+        logs.append(np.log(spectrum[1:] @ weights + 1e-6))
+    for k in range(3):
+        wanted = sum(a * np.cos(np.pi / 8 * (b + 0.5) * k) for b, a in enumerate(logs)) / 2
+        assert got[1, k] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_shipped_keyword_spotter_understands_mfccs_of_gen_datafile(tmp_path: Path) -> None:
+    """Of the words that the model knows, it hears yes (9) and no (3) in most recordings."""
+    made("--source", EXAMPLES / "yes-no-sounds.zip", "--rate", 8000, "--mel", 40, "--mfcc", 10,
+         "--frame", 240, "--hop", 160, "--mel-range", "20,4000", *RAW, "-o", tmp_path)  # fmt: skip
+    x, y = samples(tmp_path / "test.input.bin"), samples(tmp_path / "test.output.bin")
+    found = Trainer(KWS).predict(x[..., np.newaxis])[:, [3, 9]].argmax(axis=1)
+    assert (found == y.argmax(axis=1)).mean() > 0.9
 
 
 def test_wav_files_of_other_widths_and_channels() -> None:
