@@ -14,7 +14,8 @@ from odt.errors import ShapeError
 from odt.kernels.families.binary import BINARY, mixes_samples
 from odt.kernels.families.requantize import Rounding, Tensors, quantized, rounding
 from odt.kernels.geometry.axes import same
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
+from odt.kernels.native import integer
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Options, Specs, TensorSpec
 
 BITS = {1: 21, 2: 31}  # of the larger factor, by bytes of the integers
 LARGEST_SHIFT = 62
@@ -97,7 +98,13 @@ def sum_row(name: str, sign: int) -> OpDef:
         name,
         inputs=BINARY,
         infer=broadcast(lambda attrs: attrs.to.dtype),
-        forward=Kernel(forward, reads=BINARY, writes=("y",), workspace=workspace),
+        forward=Kernel(
+            forward,
+            reads=BINARY,
+            writes=("y",),
+            workspace=workspace,
+            compiled=Compiled(integer.sums, integer.sum_fits),
+        ),
         grads={},
         stops=BINARY,
         attrs=sum_attrs(sign),

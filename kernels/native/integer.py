@@ -19,11 +19,14 @@ BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 def fits(attrs: Attrs, s: Specs) -> bool:
     x, w = s["x"], s["w"]
     deep = w.shape[1] * w.shape[3] > limit("TILE_BYTES")  # of a panel
-    return x.dtype in BYTES and s["y"].dtype in BYTES and w.dtype == np.int8 and not deep
+    types = x.dtype in BYTES and s["y"].dtype in BYTES and w.dtype == np.int8
+    return types and not deep and s["y"].size < 2**31
 
 
 def depthwise_fits(attrs: Attrs, s: Specs) -> bool:
-    return fits(attrs, s) and s["w"].shape[3] == s["x"].shape[3]
+    _, height, width, units = s["w"].shape
+    few = height * width <= limit("MAX_TAPS")
+    return fits(attrs, s) and few and units == s["x"].shape[3]
 
 
 def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
@@ -86,3 +89,23 @@ def dense(
     pixels = x.reshape(-1, 1, 1, source.channels, copy=False)
     outputs = y.reshape(-1, 1, 1, len(b), copy=False)
     return call("integer_products", pixels, w, start, m, outputs, axes, 0, attrs.to)
+
+
+MOST_SUM = 2**31 - 1
+
+
+def sum_fits(attrs: Attrs, s: Specs) -> bool:
+    """Whether all sums fit into 32 bits, and nothing is broadcast."""
+    half = 1 << (attrs.shift - 1)
+    most = 255 * sum(map(abs, attrs.factors)) + half
+    same = s["a"] == s["b"] and s["a"].shape == s["y"].shape
+    return same and {s["a"].dtype, s["y"].dtype} <= {*BYTES} and max(most, half) <= MOST_SUM
+
+
+def sums(attrs: Attrs, *, a: Array, b: Array, y: Array) -> Callable[[], None]:
+    flip = 0x80 if a.dtype == np.int8 else 0
+    start = 1 << (attrs.shift - 1)
+    for zero, factor in zip(attrs.zeros, attrs.factors, strict=True):
+        start -= (zero + flip) * factor
+    to, factors = attrs.to, (n % 2**32 for n in (start, *attrs.factors))
+    return bind("integer_sum", a, b, y, y.size, flip, *factors, attrs.shift, to.zero, to.lo, to.hi)

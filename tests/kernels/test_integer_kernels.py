@@ -113,3 +113,36 @@ def test_products_have_the_bits_of_the_formula(
     expected = formula(shape, model, inputs[0])
     assert np.array_equal(ours.reshape(expected.shape), expected)
     assert len(np.unique(expected)) > 3
+
+
+@pytest.mark.parametrize("kernels", SETS)
+@pytest.mark.parametrize("op", ["ADD", "SUB"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scales", [(0.1, 0.03, 0.12), (0.02, 0.02, 0.02), (1e-6, 3.0, 0.05)])
+def test_sums_have_the_bits_of_the_formula(
+    op: str,
+    dtype: str,
+    scales: tuple[float, float, float],
+    kernels: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ODT_KERNELS", kernels)
+    b, path = QuantizedBuilder(), tmp_path / "m.tflite"
+    zeros = (130, 90, 128) if dtype == "uint8" else (-100, 127, -128)
+    inputs = [b.activation((1, 3, 57), scales[k], zeros[k], dtype) for k in range(2)]
+    b.write(path, b.operator(op, inputs, (1, 3, 57), scales[2], zeros[2], dtype))
+    model = read_model(path)
+    first, second = full_range(model, 40)
+    (ours,) = odt_integers(path, [first, second]).values()
+    ratios = [float(np.float32(s)) / float(np.float32(scales[2])) for s in scales[:2]]
+    shift = 21 - int(np.frexp(max(ratios))[1])
+    factors = [round(r * 2**shift) for r in ratios]
+    terms = [
+        (x.astype(np.int64) - z) * f
+        for x, z, f in zip((first, second), zeros, factors, strict=False)
+    ]
+    total = terms[0] + terms[1] * (1 if op == "ADD" else -1)
+    info = np.iinfo(dtype)
+    expected = np.clip(((total + 2 ** (shift - 1)) >> shift) + zeros[2], info.min, info.max)
+    assert np.array_equal(ours, expected)

@@ -68,9 +68,10 @@ END_TARGET
 /* The first input row and column of a window, which may be outside the image. */
 static const uint8_t *window_at(const product_job *c, int64_t pixel, int64_t *h, int64_t *w) {
   const window_walk *g = c->g;
-  *h = g->start_h + pixel / g->cols % g->rows * g->stride_h;
-  *w = g->start_w + pixel % g->cols * g->stride_w;
-  return c->x + pixel / (g->rows * g->cols) * g->image_stride;
+  uint32_t line = (uint32_t)pixel / (uint32_t)g->cols, image = line / (uint32_t)g->rows;
+  *h = g->start_h + (line - image * g->rows) * g->stride_h;
+  *w = g->start_w + (pixel - line * g->cols) * g->stride_w;
+  return c->x + image * g->image_stride;
 }
 
 /* The channels that a tap reads, or null outside the image. */
@@ -95,9 +96,10 @@ static void gather_window(const product_job *c, int64_t pixel, uint8_t *to) {
   while (to < end) *to++ = 0;
 }
 
-#ifdef __x86_64__ /* AVX-512 without VNNI */
+#ifdef __x86_64__ /* what AVX-512 has no form of its own for */
 static void product_part_avx2(void *job, int part, int parts);
 static void integer_depthwise_part_avx2(void *job, int part, int parts);
+static void integer_sum_part_avx2(void *job, int part, int parts);
 #endif
 
 #define BODY "integer_body.h"

@@ -21,6 +21,16 @@ typedef struct {
   int is_whole; /* whether the windows are the pixels of x in order */
 } product_job;
 
+/* y = clip(((start + a of_a + b of_b) >> shift) + zero), modulo 2³² until the shift. */
+typedef struct {
+  const uint8_t *a, *b;
+  uint8_t *y;
+  int64_t size;
+  uint8_t flip;
+  uint32_t start, of_a, of_b;
+  int32_t shift, zero, lo, hi;
+} sum_job;
+
 /* Whether the processor multiplies bytes and adds four products to a sum (AVX-512 VNNI). */
 int has_vnni(void);
 

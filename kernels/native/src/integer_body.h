@@ -202,43 +202,83 @@ void F(integer_products)(const uint8_t *x, const int8_t *w, const int32_t *start
 
 #if LANES < 16
 
+/* sums[u] = Σ over taps of x[t][u] w[t][u] for 16 units; w[t] is at w + t · stride. */
+#if LANES == 8
+
+INLINE __m256i F(shorts)(const void *bytes, __m128i flip, int is_signed) {
+  __m128i v = _mm_xor_si128(_mm_loadu_si128(bytes), flip);
+  return is_signed ? _mm256_cvtepi8_epi16(v) : _mm256_cvtepu8_epi16(v);
+}
+
+INLINE void F(tap_sums)(const uint8_t *const *x, const int8_t *w, int64_t stride, int64_t taps,
+                        uint8_t flip, int32_t *sums) {
+  __m256i acc[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, none = acc[0];
+  __m128i flips = _mm_set1_epi8((char)flip), no_flip = _mm_setzero_si128();
+  for (int64_t t = 0; t < taps; t += 2) { /* products of two taps side by side */
+    int is_pair = t + 1 < taps;
+    __m256i x0 = F(shorts)(x[t], flips, 0), w0 = F(shorts)(w + t * stride, no_flip, 1);
+    __m256i x1 = is_pair ? F(shorts)(x[t + 1], flips, 0) : none;
+    __m256i w1 = is_pair ? F(shorts)(w + (t + 1) * stride, no_flip, 1) : none;
+    acc[0] = _mm256_add_epi32(
+        acc[0], _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), _mm256_unpacklo_epi16(w0, w1)));
+    acc[1] = _mm256_add_epi32(
+        acc[1], _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), _mm256_unpackhi_epi16(w0, w1)));
+  }
+  _mm256_storeu_si256((void *)sums, _mm256_permute2x128_si256(acc[0], acc[1], 0x20));
+  _mm256_storeu_si256((void *)(sums + 8), _mm256_permute2x128_si256(acc[0], acc[1], 0x31));
+}
+
+#else
+
 typedef uint8_t F(byte_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef int8_t F(signed_vec) __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef int16_t F(short_vec) __attribute__((vector_size(LANES * 2)));
 
+INLINE void F(tap_sums)(const uint8_t *const *x, const int8_t *w, int64_t stride, int64_t taps,
+                        uint8_t flip, int32_t *sums) {
+  F(bits) acc[GROUP] = {0};
+  for (int64_t t = 0; t < taps; t++, w += stride) {
+    UNROLL(j, GROUP / LANES, F(byte_vec) read = *(const F(byte_vec) *)(x[t] + j * LANES) ^ flip;
+           F(signed_vec) weights = *(const F(signed_vec) *)(w + j * LANES);
+           F(short_vec) products = __builtin_convertvector(read, F(short_vec)) *
+                                   __builtin_convertvector(weights, F(short_vec));
+           acc[j] += __builtin_convertvector(products, F(bits)));
+  }
+  memcpy(sums, acc, GROUP * sizeof *sums);
+}
+
+#endif
+
 static void F(integer_depthwise_part)(void *job, int part, int parts) {
   const product_job *c = job;
   const window_walk *g = c->g;
-  int64_t depth = g->depth, all = g->images * g->rows * g->cols;
+  int64_t depth = g->depth, all = g->images * g->rows * g->cols, taps = g->taps_h * g->taps_w;
   int64_t count = depth < GROUP ? depth : GROUP, end = chunk_begin(all, part + 1, parts);
-  const uint8_t flip = (uint8_t)c->flip;
-  uint8_t outside[GROUP], values[GROUP] = {0};
-  int8_t weights[GROUP] = {0};
+  const uint8_t *in[MAX_TAPS], *here[MAX_TAPS];
+  uint8_t outside[GROUP], values[MAX_TAPS][GROUP] = {0};
+  int8_t weights[MAX_TAPS][GROUP] = {0};
+  int is_narrow = depth < GROUP;
   memset(outside, (uint8_t)c->border, GROUP);
+  for (int64_t t = 0; t < taps && is_narrow; t++) memcpy(weights[t], c->w + t * depth, depth);
   for (int64_t pixel = chunk_begin(all, part, parts); pixel < end; pixel++) {
     int64_t h, v;
     const uint8_t *x = window_at(c, pixel, &h, &v);
+    for (int64_t a = 0, t = 0; a < g->taps_h; a++)
+      for (int64_t b = 0; b < g->taps_w; b++)
+        in[t++] = tap_at(g, x, h + g->row_taps[a], v + g->col_taps[b]);
     for (int64_t first = 0; first < depth; first += GROUP) { /* the last group may overlap */
       int64_t unit = first + GROUP > depth ? depth - count : first;
-      F(bits) acc[GROUP / LANES] = {0};
-      const int8_t *w = c->w + unit;
-      for (int64_t a = 0; a < g->taps_h; a++)
-        for (int64_t b = 0; b < g->taps_w; b++, w += depth) {
-          const uint8_t *from = tap_at(g, x, h + g->row_taps[a], v + g->col_taps[b]);
-          const int8_t *of = w;
-          from = from ? from + unit : outside;
-          if (count < GROUP) {
-            from = memcpy(values, from, count);
-            of = memcpy(weights, w, count);
-          }
-          UNROLL(j, GROUP / LANES,
-                 F(byte_vec) read = *(const F(byte_vec) *)(from + j * LANES) ^ flip;
-                 F(signed_vec) taps = *(const F(signed_vec) *)(of + j * LANES);
-                 F(short_vec) products = __builtin_convertvector(read, F(short_vec)) *
-                                         __builtin_convertvector(taps, F(short_vec));
-                 acc[j] += __builtin_convertvector(products, F(bits)));
-        }
-      F(round_sums)(c, (const int32_t *)acc, 1, unit, c->y + pixel * depth + unit, 0, count);
+      int32_t sums[GROUP];
+      for (int64_t t = 0; t < taps; t++) {
+        here[t] = in[t] ? in[t] + unit : outside;
+        if (!is_narrow) continue;
+        if (depth == 8) memcpy(values[t], here[t], 8);
+        else memcpy(values[t], here[t], depth);
+        here[t] = values[t];
+      }
+      const int8_t *w = is_narrow ? weights[0] : c->w + unit;
+      F(tap_sums)(here, w, is_narrow ? GROUP : depth, taps, (uint8_t)c->flip, sums);
+      F(round_sums)(c, sums, 1, unit, c->y + pixel * depth + unit, 0, count);
     }
   }
 }
@@ -258,4 +298,44 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
       F(integer_depthwise_part);
 #endif
   parallel_for(run, &c, all < parts ? (int)all : parts);
+}
+
+#if LANES < 16
+
+static void F(integer_sum_part)(void *job, int part, int parts) {
+  const sum_job c = *(const sum_job *)job;
+  int64_t begin = chunk_begin(c.size, part, parts), end = chunk_begin(c.size, part + 1, parts);
+  const uint8_t *a = c.a, *b = c.b;
+  uint8_t *restrict y = c.y;
+  IVDEP
+  for (int64_t i = begin; i < end; i++) {
+    uint32_t s = c.start + c.of_a * (uint8_t)(a[i] ^ c.flip) + c.of_b * (uint8_t)(b[i] ^ c.flip);
+    int32_t v = ((int32_t)s >> c.shift) + c.zero;
+    v = v < c.lo ? c.lo : v;
+    y[i] = (uint8_t)(v > c.hi ? c.hi : v);
+  }
+}
+
+#endif
+
+void F(integer_sum)(const uint8_t *a, const uint8_t *b, uint8_t *y, int64_t size, int64_t flip,
+                    int64_t start, int64_t of_a, int64_t of_b, int64_t shift, int64_t zero,
+                    int64_t lo, int64_t hi) {
+  sum_job c = {a,
+               b,
+               y,
+               size,
+               (uint8_t)flip,
+               (uint32_t)start,
+               (uint32_t)of_a,
+               (uint32_t)of_b,
+               (int32_t)shift,
+               (int32_t)zero,
+               (int32_t)lo,
+               (int32_t)hi};
+#if LANES == 16
+  parallel_for(integer_sum_part_avx2, &c, parallel_parts(size / LANES));
+#else
+  parallel_for(F(integer_sum_part), &c, parallel_parts(size / LANES));
+#endif
 }
