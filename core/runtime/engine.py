@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,8 +12,10 @@ from odt.core.runtime.arena import make_arena, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.dropout_masks import fill_masks
 from odt.core.runtime.parameters import Parameters
-from odt.core.runtime.program import Deliver, Program
+from odt.core.runtime.program import Deliver, Program, Run
 from odt.core.runtime.workers import Team
+from odt.kernels.native.library import is_available
+from odt.kernels.native.updates import bind_accumulate
 from odt.kernels.opdef import Array
 
 # Fills a program's inputs and targets with samples [first, first + count) of the batch, and
@@ -55,7 +58,7 @@ def bind(
         batch: number of samples.
         arena: memory to use; if it is too small, a new arena is allocated.
         tensors: parameters by tensor index.
-        deliver: receives the gradients.
+        deliver: returns the calls that take the gradients.
     """
     plan, memory = plans.verified(computation, batch)
     if memory.nbytes > arena.nbytes:
@@ -201,7 +204,7 @@ class Engine:
         parts = self.schedule.parts(samples)
         self._summing = active = self._workers[: len(parts)]
         for worker in active:
-            worker.adds = keep and worker is active[0]  # which holds the sums of earlier batches
+            worker.adds[0] = keep and worker is active[0]  # which holds the sums of earlier batches
         self.team.run(
             [
                 _task(worker, part, scales, fill, look)
@@ -253,14 +256,14 @@ class _Worker:
     Attributes:
         sums: tensor index → sum of the gradients of the worker's micro-batches; empty if each
             weight is updated as soon as its gradient is complete.
-        adds: whether the next gradient is added to the sum, or begins a new one.
+        adds: (1,), whether the next gradients are added to the sums, or begin new ones.
     """
 
     def __init__(self, engine: Engine, arena: Array) -> None:
         self.engine = engine
         self.arena = arena
         self.scratch = engine.parameters.scratch()
-        self.adds = False
+        self.adds = np.zeros(1, np.int64)
         self.losses: list[float] = []
         specs = {} if engine.at_once else engine.plan.trained_specs
         self.sums = make_arrays({engine.tensor(name): spec for name, spec in specs.items()})
@@ -275,15 +278,22 @@ class _Worker:
             self._programs[samples] = self.engine.bind(samples, self.arena, deliver)
         return self._programs[samples]
 
-    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> None:
-        self.engine.parameters.update(self.engine.tensor(name), gradient, owned, self.scratch)
+    def _update_at_once(self, name: str, gradient: Array, owned: bool) -> Run:
+        update, i = self.engine.parameters.update, self.engine.tensor(name)
+        return partial(update, i, gradient, owned, self.scratch)
 
-    def _add_up(self, name: str, gradient: Array, owned: bool) -> None:
+    def _add_up(self, name: str, gradient: Array, owned: bool) -> Run:
         total = self.sums[self.engine.tensor(name)]
-        if self.adds:
-            np.add(total, gradient, out=total)
-        else:
-            np.copyto(total, gradient)
+        if is_available() and total.dtype == gradient.dtype == np.float32:
+            return bind_accumulate(total, gradient, self.adds)
+
+        def add() -> None:
+            if self.adds[0]:
+                np.add(total, gradient, out=total)
+            else:
+                np.copyto(total, gradient)
+
+        return add
 
 
 def _task(
@@ -317,7 +327,7 @@ def _task(
                 look(program, at, count)
             if worker.engine.computation.backward:
                 program.backward()
-                worker.adds = True
+                worker.adds[0] = True
 
     return run
 

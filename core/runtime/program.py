@@ -9,11 +9,13 @@ from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Delivery, Plan, Region
 from odt.core.runtime.arena import view
 from odt.core.runtime.fuse_calls import merged
+from odt.kernels.native.binding import joined
 from odt.kernels.opdef import Array
 
-# Takes a complete gradient: (name of the parameter's value, gradient, whether the gradient may be
-# destroyed because nothing reads its memory later).
-Deliver = Callable[[str, Array, bool], None]
+Run = Callable[[], None]
+# Returns the call that takes a complete gradient: (name of the parameter's value, gradient, whether
+# the gradient may be destroyed because nothing reads its memory later).
+Deliver = Callable[[str, Array, bool], Run]
 
 
 class Program:
@@ -40,7 +42,7 @@ class Program:
             memory: memory plan of the plan.
             arena: memory.nbytes bytes, aligned.
             tensors: parameters by tensor index; other constants come from the graph.
-            deliver: receives the gradients; required if the plan has any.
+            deliver: returns the calls that take the gradients; required if the plan has any.
         """
         self.plan = plan
         self._memory = memory
@@ -59,8 +61,9 @@ class Program:
             None if k in done else self._run_of(k, entry, deliver)
             for k, entry in enumerate(plan.entries)
         ]
-        self._forward = [r for r in runs[: plan.forward_entries] if r is not None]
-        self._backward = [r for r in runs[plan.forward_entries :] if r is not None]
+        self._forward_runs = [r for r in runs[: plan.forward_entries] if r is not None]
+        self._forward = joined(self._forward_runs)
+        self._backward = joined(r for r in runs[plan.forward_entries :] if r is not None)
 
     def __str__(self) -> str:
         """Formats a line per call: compiled or NumPy, the arrays and their offsets in the arena."""
@@ -101,7 +104,7 @@ class Program:
         done = {after for after, _ in self._fused.values()}
         forward = enumerate(self.plan.entries[: self.plan.forward_entries])
         calls = [entry for k, entry in forward if k not in done]
-        for entry, run in zip(calls, self._forward, strict=True):
+        for entry, run in zip(calls, self._forward_runs, strict=True):
             assert isinstance(entry, Call)
             for name in entry.values(entry.reads):
                 if self.plan.values[name].region is not Region.ARENA and not self._is_finite(name):
@@ -131,13 +134,11 @@ class Program:
             return np.empty(value.spec.shape, value.spec.dtype)
         return view(arena, memory.offsets[root], value.spec)
 
-    def _run_of(
-        self, k: int, entry: Call | Delivery, deliver: Deliver | None
-    ) -> Callable[[], None]:
+    def _run_of(self, k: int, entry: Call | Delivery, deliver: Deliver | None) -> Run:
         if isinstance(entry, Delivery):
             assert deliver is not None, "a plan with gradients needs `deliver`"
             gradient = self._arrays[entry.gradient]
-            return partial(deliver, entry.parameter, gradient, self.plan.owns(k))
+            return deliver(entry.parameter, gradient, self.plan.owns(k))
         arrays = {n: self._arrays[v] for n, v in entry.arrays.items()}
         if entry.compiled is not None:
             prepared = entry.compiled.prepare(entry.attrs, entry.specs)

@@ -2,15 +2,17 @@
 
 import ctypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from odt.kernels.native.library import LibraryError, exports, kernels_in_use, load
-from odt.kernels.native.structs import STRUCTS
+from odt.kernels.native.structs import STRUCTS, BoundCall
 
+SLOT = 8  # bytes of an argument
 NUMBERS = {"int64_t": ctypes.c_int64, "float": ctypes.c_float}
 
 
@@ -64,6 +66,30 @@ def function(name: str) -> Callable[..., None]:
     return kernel  # type: ignore[no-any-return]  # ctypes' own
 
 
+@cache
+def _run_calls() -> Callable[..., None]:
+    run: Any = load()
+    run.run_calls.argtypes, run.run_calls.restype = (ctypes.c_void_p, ctypes.c_int64), None
+    return run.run_calls  # type: ignore[no-any-return]  # ctypes' own
+
+
+class Calls:
+    """Calls of compiled kernels in order: a loop in C, without the interpreter lock."""
+
+    def __init__(self, calls: Sequence[BoundCall], owners: object) -> None:
+        """Makes the table of the loop.
+
+        Args:
+            calls: kernels and the addresses of their arguments.
+            owners: what keeps the arguments alive.
+        """
+        self.calls, self._owners = calls, owners
+        self._run = partial(_run_calls(), (BoundCall * len(calls))(*calls), len(calls))
+
+    def __call__(self) -> None:
+        self._run()
+
+
 def bind(name: str, *arguments: Any) -> Callable[[], None]:
     """Returns a call of a compiled kernel with its arguments already converted.
 
@@ -72,13 +98,36 @@ def bind(name: str, *arguments: Any) -> Callable[[], None]:
         arguments: contiguous arrays, None, numbers, or a structure.
     """
     types = argument_types(name)
-    return partial(
-        function(name), *(argument(a, kind) for a, kind in zip(arguments, types, strict=True))
-    )
+    converted = [argument(a, kind) for a, kind in zip(arguments, types, strict=True)]
+    kernel, caller = address(name)
+    if not caller:
+        return partial(function(name), *converted)
+    content = b"".join(bytes(a).ljust(SLOT, b"\0") for a in converted)
+    slots = (ctypes.c_int64 * len(types)).from_buffer_copy(content)
+    return Calls([BoundCall(caller, kernel, ctypes.addressof(slots))], (converted, slots))
+
+
+def address(name: str) -> tuple[int, int]:
+    """Returns the addresses of a kernel and of the function that calls it, or 0."""
+    kernel = ctypes.cast(function(name), ctypes.c_void_p).value  # type: ignore[arg-type]
+    callers = exports().callers
+    return kernel or 0, callers.get("map" if name.startswith("map_") else name, 0)
+
+
+def joined(calls: Iterable[Callable[[], None]]) -> list[Callable[[], None]]:
+    """Makes one loop in C of each run of consecutive compiled calls."""
+    made: list[Callable[[], None]] = []
+    for compiled, group in groupby(calls, lambda call: isinstance(call, Calls)):
+        members: list[Any] = list(group)
+        if compiled and len(members) > 1:
+            members = [Calls([c for m in members for c in m.calls], members)]
+        made += members
+    return made
 
 
 def in_order(calls: Sequence[Callable[[], None]]) -> Callable[[], None]:
     """Returns one call that makes several calls in order."""
+    calls = joined(calls)
     if len(calls) == 1:
         return calls[0]
 

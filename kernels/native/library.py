@@ -32,16 +32,25 @@ class _Entry(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_char_p) for name in ("kind", "name", "arguments")),
         ("value", ctypes.c_int64),
+        ("call", ctypes.c_void_p),
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class Exports:
-    """The library's table: limits, sizes of structs in bytes, and arguments of kernels, by name."""
+    """The library's table, by name.
+
+    Attributes:
+        limits: values.
+        structs: sizes in bytes.
+        kernels: arguments.
+        callers: addresses of the functions that call kernels.
+    """
 
     limits: Mapping[str, int]
     structs: Mapping[str, int]
     kernels: Mapping[str, str]
+    callers: Mapping[str, int]
 
 
 @cache
@@ -72,11 +81,11 @@ def read_exports(library: ctypes.CDLL) -> Exports:
     """Reads the table in src/module.c."""
     library.exports.restype = ctypes.POINTER(_Entry)
     entries = library.exports()
-    table: dict[str, dict[str, int | str]] = {"limit": {}, "struct": {}, "kernel": {}}
+    table: dict[str, dict[str, int | str]] = {"limit": {}, "struct": {}, "kernel": {}, "caller": {}}
     k = 0
     while entries[k].name:
         entry = entries[k]
-        value = entry.arguments.decode() if entry.arguments else entry.value
+        value = entry.arguments.decode() if entry.arguments else entry.call or entry.value
         table[entry.kind.decode()][entry.name.decode()] = value
         k += 1
     return Exports(*(MappingProxyType(d) for d in table.values()))  # type: ignore[arg-type]

@@ -62,10 +62,15 @@ class LstmShape(ctypes.Structure):
     ]
 
 
+class BoundCall(ctypes.Structure):
+    _fields_ = [(name, c_void_p) for name in ("call", "kernel", "slots")]
+
+
 STRUCTS: dict[str, type[ctypes.Structure]] = {
     "window_walk": WindowWalk,
     "elementwise_shape": ElementwiseShape,
     "matmul_shape": MatmulShape,
     "transpose_shape": TransposeShape,
     "lstm_shape": LstmShape,
+    "bound_call": BoundCall,
 }

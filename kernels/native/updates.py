@@ -3,8 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from odt.kernels.native.binding import argument, function
+from odt.kernels.native.binding import argument, bind, function
 from odt.kernels.opdef import Array
+
+
+def bind_accumulate(total: Array, gradient: Array, adds: Array) -> Callable[[], None]:
+    """Returns a compiled call of total += gradient if adds[0], else total = gradient.
+
+    Args:
+        total, gradient: arrays of the same size.
+        adds: one int64, read in each call.
+    """
+    return bind("accumulate", total, gradient, total.size, adds)
 
 
 def bind_update(name: str, numbers: int, *arrays: Array) -> Callable[..., None]:

@@ -10,8 +10,9 @@ import pytest
 from support.paths import ROOT
 
 from odt.kernels.native import library, structs
-from odt.kernels.native.binding import argument_types, bind
+from odt.kernels.native.binding import argument_types, bind, in_order, joined
 from odt.kernels.native.library import LibraryError
+from odt.kernels.native.updates import bind_accumulate
 
 pytestmark = pytest.mark.skipif(not library.instruction_sets(), reason="nothing is compiled")
 
@@ -40,6 +41,28 @@ def test_every_kernel_of_the_table_is_called_and_every_limit_is_read() -> None:
     assert limits | {n for n in vars(structs) if n.startswith("MAX_")} == {
         *library.exports().limits
     }
+
+
+def test_a_loop_in_c_can_call_every_kernel_of_a_program() -> None:
+    kernels = {re.sub("^map_.*", "map", n) for n in library.exports().kernels}
+    updates = {"adam", "momentum", "sgd"}  # their numbers change from call to call
+    missing = kernels - updates - library.exports().callers.keys()
+    assert not missing, f"add a line to callers.h for {missing}"
+
+
+def test_joined_calls_run_in_order_around_those_in_python() -> None:
+    x, seen = np.ones(3, np.float32), []
+    double, adds = np.full(3, 2, np.float32), np.ones(1, np.int64)
+    scaled = [bind_accumulate(x, double, adds) for _ in range(2)]
+    calls = joined([*scaled, lambda: seen.append(x.copy()), scaled[0]])
+    assert len(calls) == 3
+    for call in calls:
+        call()
+    np.testing.assert_array_equal(seen, [[5, 5, 5]])
+    np.testing.assert_array_equal(x, [7, 7, 7])
+    adds[0] = 0
+    in_order(scaled)()
+    np.testing.assert_array_equal(x, double)
 
 
 def test_limits_of_structs_are_those_of_c() -> None:

@@ -64,6 +64,20 @@ typedef struct {
   float clip; /* the cell is limited to ± clip */
 } lstm_shape;
 
+/* A call of a kernel with its arguments, one in each slot; `caller` takes them out. */
+typedef union {
+  void *p;
+  int64_t i;
+  float f;
+} slot;
+typedef void (*any_kernel)(void);
+typedef void (*caller)(any_kernel kernel, const slot *slots);
+typedef struct {
+  caller call;
+  any_kernel kernel;
+  const slot *slots;
+} bound_call;
+
 /* Arguments of every elementwise kernel; a, b and c may be null. */
 #define MAP_ARGUMENTS                                                                             \
   (const elementwise_shape *m, float *y, const float *a, const float *b, const float *c, float p, \
@@ -72,6 +86,9 @@ typedef struct {
 /* Functions that concern the whole process. */
 const char *instruction_sets(void);
 void set_threads(int count);
+
+/* Runs calls in order. */
+void run_calls(const bound_call *calls, int64_t count);
 
 /* Functions that concern the calling thread. The first returns the mode that the other restores. */
 int flush_subnormals(void);

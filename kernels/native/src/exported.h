@@ -152,7 +152,9 @@ KERNEL(gather, (const float *x /* (N, …, K) */, float *y /* (N, R, K) */,
 KERNEL(scatter_add, (const float *rows /* (R, K) */, const int64_t *at /* (R) */,
                      float *table /* (T) */, int64_t count, int64_t width, int64_t size))
 
-/* updates_body.h */
+/* updates_body.h; total += gradient if *adds, else total = gradient. */
+KERNEL(accumulate, (float *total /* (n) */, const float *gradient /* (n) */, int64_t n,
+                    const int64_t *adds /* (1) */))
 KERNEL(sgd,
        (float *p /* (n) */, const float *g /* (n) */, int64_t n, float learning_rate, float decay))
 KERNEL(momentum, (float *p /* (n) */, const float *g /* (n) */, float *m /* (n) */, int64_t n,

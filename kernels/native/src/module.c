@@ -7,16 +7,37 @@
 
 void *PyInit__kernels(void) { return 0; } /* for the linker; never called */
 
+void run_calls(const bound_call *calls, int64_t count) {
+  for (const bound_call *c = calls; c < calls + count; c++) c->call(c->kernel, c->slots);
+}
+
+#define KERNEL(name, arguments) typedef void name##_kernel arguments;
+KERNEL(map, MAP_ARGUMENTS)
+#include "exported.h"
+#undef KERNEL
+
+#define P(k) slots[k].p
+#define I(k) slots[k].i
+#define F(k) slots[k].f
+#define CALLER(name, ...)                                         \
+  static void call_##name(any_kernel kernel, const slot *slots) { \
+    ((name##_kernel *)kernel)(__VA_ARGS__);                       \
+  }
+#include "callers.h"
+#undef CALLER
+
 typedef struct {
   const char *kind, *name, *arguments; /* arguments of a kernel, as in C */
   int64_t value;                       /* value of a limit, or size of a struct in bytes */
+  caller call;                         /* of a kernel */
 } export_entry;
 
-#define LIMIT(name) {"limit", #name, 0, name}
-#define STRUCT(name) {"struct", #name, 0, sizeof(name)}
-#define KERNEL(name, arguments) {"kernel", #name, #arguments, 0},
+#define LIMIT(name) {"limit", #name, 0, name, 0}
+#define STRUCT(name) {"struct", #name, 0, sizeof(name), 0}
+#define CALLER(name, ...) {"caller", #name, 0, 0, call_##name},
+#define KERNEL(name, arguments) {"kernel", #name, #arguments, 0, 0},
 #define TEXT(arguments) #arguments
-#define MAP_ENTRY(name, arguments) {"kernel", "map_" #name, TEXT(arguments), 0},
+#define MAP_ENTRY(name, arguments) {"kernel", "map_" #name, TEXT(arguments), 0, 0},
 #define MAP(name, value) MAP_ENTRY(name, MAP_ARGUMENTS)
 
 static const export_entry table[] = {LIMIT(MAX_LANES),
@@ -37,6 +58,8 @@ static const export_entry table[] = {LIMIT(MAX_LANES),
                                      STRUCT(matmul_shape),
                                      STRUCT(transpose_shape),
                                      STRUCT(lstm_shape),
+                                     STRUCT(bound_call),
+#include "callers.h"
 #include "elementwise_maps.h"
 #include "exported.h"
                                      {0}};

@@ -1,6 +1,7 @@
-/* Optimizer updates of a parameter. */
+/* Sums of gradients, and optimizer updates of a parameter. */
 
 #include <math.h>
+#include <string.h>
 
 #include "team.h"
 

@@ -1,5 +1,11 @@
 /* One instruction set's version of updates.c; the compiler makes the vectors. */
 
+void F(accumulate)(float *total, const float *gradient, int64_t n, const int64_t *adds) {
+  if (*adds)
+    for (int64_t i = 0; i < n; i++) total[i] += gradient[i];
+  else memcpy(total, gradient, (size_t)n * sizeof *total);
+}
+
 typedef struct {
   float *p, *m, *v;
   const float *g;
