@@ -22,6 +22,7 @@ from odt.core.planning.plan import Call, Region
 from odt.core.runtime import arena as arenas
 from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
+from odt.dataclass import MANY
 from odt.errors import TrainingError
 from odt.kernels.opdef import Array
 
@@ -119,8 +120,8 @@ def test_a_step_allocates_next_to_nothing(options: dict[str, int]) -> None:
         seen[0] += 1
 
     with Trainer(network(), info(16), **options) as trainer:  # type: ignore[arg-type]
-        fit = trainer.fit(samples, InOrder(16), epochs=110, watch=Watch(step=step))
-        for _ in range(5):
+        fit = trainer.fit(samples, InOrder(16), epochs=170, watch=Watch(step=step))
+        for _ in range(MANY):  # then results have their own __init__
             next(fit)
         gc.collect()
         tracemalloc.start()
