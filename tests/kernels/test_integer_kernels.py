@@ -52,10 +52,11 @@ SHAPES = [
 SAMPLES = 14  # more than the rows of a register tile, and a rest
 
 
-def build(shape: Shape, path: Path) -> Model:
+def build(shape: Shape, path: Path, weights_type: str = "int8", zeros: bool = False) -> Model:
+    """Writes a file of one layer, as Circle for weights of other types than int8."""
     op, (h, w, c), (kh, kw), units, stride, dilation, padding, dtype = shape
-    b = QuantizedBuilder(seed=3)
-    zero = 140 if dtype == "uint8" else 12
+    b = QuantizedBuilder(3, "tflite" if weights_type == "int8" else "circle")
+    zero = {"int8": 12, "uint8": 140, "int16": 0}[dtype]
     x = b.activation((1, c) if op == DENSE else (1, h, w, c), 0.02, zero, dtype)
     filters = (1, kh, kw, units) if op == DEPTHWISE else (units, kh, kw, c)
     scales = b.rng.uniform(0.0002, 0.003, units).astype(np.float32).tolist()
@@ -66,7 +67,8 @@ def build(shape: Shape, path: Path) -> Model:
     if op != DENSE:
         windows |= {"dilation_h_factor": dilation, "dilation_w_factor": dilation}
     made = (1, units) if op == DENSE else (1, *(a.out for a in axes), units)
-    y = b.operator(op, (x, weights, bias), made, 0.05, zero - 20, dtype, **windows)
+    step, middle = (40.0, 0) if dtype == "int16" else (0.05, zero - 20)
+    y = b.operator(op, (x, weights, bias), made, step, middle, dtype, **windows)
     b.write(path, y)
     return read_model(path)
 
@@ -84,7 +86,8 @@ def formula(shape: Shape, model: Model, x: Array) -> Array:
     images = x.astype(np.int64).reshape(-1, h, w, c) - zero
     images = np.pad(images, ((0, 0), (a.lo, a.hi), (v.lo, v.hi), (0, 0)))
     sums = np.zeros((len(x), a.out, v.out, units), np.int64) + bias
-    taps = filters.reshape(-1, kh, kw, filters.shape[-1]).astype(np.int64)
+    taps = (filters - model.quantization[second].along_axis(filters.ndim)[1]).astype(np.int64)
+    taps = taps.reshape(-1, kh, kw, filters.shape[-1])
     for i in range(kh):
         for j in range(kw):
             rows, cols = (slice(k * dilation, None, stride) for k in (i, j))
@@ -110,6 +113,22 @@ def test_products_have_the_bits_of_the_formula(
     model = build(shape, tmp_path / "m.tflite")
     inputs = full_range(model, SAMPLES)
     (ours,) = odt_integers(tmp_path / "m.tflite", inputs).values()
+    expected = formula(shape, model, inputs[0])
+    assert np.array_equal(ours.reshape(expected.shape), expected)
+    assert len(np.unique(expected)) > 3
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s.units > 2], ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_circle_files_of_one_have_the_bits_of_the_formula(
+    shape: Shape, dtype: str, tmp_path: Path
+) -> None:
+    """Samsung ONE quantizes to uint8 with a zero point for each channel of weights, or int16."""
+    shape = shape._replace(dtype=dtype)
+    model = build(shape, tmp_path / "m.circle", dtype, zeros=dtype == "uint8")
+    assert model.format == "circle"
+    inputs = full_range(model, SAMPLES)
+    (ours,) = odt_integers(tmp_path / "m.circle", inputs).values()
     expected = formula(shape, model, inputs[0])
     assert np.array_equal(ours.reshape(expected.shape), expected)
     assert len(np.unique(expected)) > 3

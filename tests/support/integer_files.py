@@ -22,10 +22,10 @@ StrPath = str | os.PathLike[str]
 
 
 class QuantizedBuilder(ModelBuilder):
-    """Builds a TFLite file with quantized tensors."""
+    """Builds a file with quantized tensors."""
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__("tflite", seed)
+    def __init__(self, seed: int = 0, file_format: str = "tflite") -> None:
+        super().__init__(file_format, seed)
 
     def activation(
         self, shape: Sequence[int], scale: float, zero: int = 0, dtype: str = "int8"
