@@ -49,6 +49,7 @@ INFO = OpInfo(
         filtered("kernel above image, SAME", (1, 2, 2, 1), (1, 5, 5, 1), {}, 0),
         filtered("whole image", (2, 3, 3, 2), (4, 3, 3, 2), VALID, 4),
         filtered("81 taps", (2, 7, 8, 3), (2, 9, 9, 3), {}, 2),
+        filtered("few filters", (1, 5, 6, 35), (2, 3, 3, 35), {}, 2),
     ),
     large=filtered("rows", (2, 64, 64, 16), (8, 3, 3, 16), {}, 8),
     also_large=(

@@ -4,7 +4,7 @@
 #include "vectors.h"
 
 INLINE void F(add_columns)(const float *rows, int64_t count, int64_t stride, float *sums, int n) {
-  F(vec) acc[4];
+  F(vec) acc[16];
   UNROLL(i, n, acc[i] = F(load)(sums + i * LANES));
   for (int64_t p = 0; p < count; p++, rows += stride) {
     UNROLL(i, n, acc[i] += F(load)(rows + i * LANES));

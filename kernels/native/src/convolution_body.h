@@ -76,6 +76,41 @@ CORRELATE_TILE(3, half, ROWS_OF(3) / 2)
 #endif
 #undef CORRELATE_TILE
 
+/* Computes the results of four pixels by dot products along the depth, for at most three units. */
+static void F(correlate_dots)(const tap_loops *t, const float *const *in, const float *w,
+                              int64_t unit_step, int units, float *y, const int64_t *out,
+                              const F(epilogue) * e) {
+  F(tile) sums;
+  F(bits) lane;
+  int64_t unit[MAX_MR];
+  for (int l = 0; l < LANES; l++) lane[l] = l;
+  for (int j = 0; j < 3; j++) unit[j] = (j < units ? j : units - 1) * unit_step;
+  F(tile_clear)(sums, 4, 3);
+  for (int64_t a = 0; a < t->rows; a++)
+    for (int64_t b = 0; b < t->cols; b++) {
+      int64_t offset = a * t->x_row + b * t->x_col;
+      const float *from = w + a * t->w_row + b * t->w_col;
+      for (int64_t k = 0; k < t->depth; k += LANES) {
+        int64_t at = F(vector_start)(k / LANES, t->depth);
+        F(vec) v[MAX_MR];
+        UNROLL(j, 3, v[j] = F(load)(from + unit[j] + at));
+        if (at < k) {
+          UNROLL(j, 3, v[j] = F(masked)(lane >= (int32_t)(k - at), v[j]));
+        }
+        UNROLL(i, 4, F(vec) x = F(load)(in[i] + offset + at);
+               UNROLL(j, 3, sums[i][j] += x * v[j]; KEEP(sums[i][j])));
+      }
+    }
+  UNROLL(i, 4, float result[MAX_LANES] = {0}; UNROLL(j, 3, result[j] = F(reduce_add)(sums[i][j]));
+         F(store_narrow)(y, out[i], F(load)(result), units, e));
+}
+
+/* Whether units are so few that vectors are better filled along the depth of the weights. */
+static int F(uses_dots)(const window_walk *g) {
+  return g->units <= 3 && g->depth_stride == 1 && g->depth >= LANES &&
+         g->taps_w * g->depth >= 4 * LANES && g->unit_stride == g->taps_h * g->taps_w * g->depth;
+}
+
 /* Packs the weights as (vector, tap, depth, LANES): the units of a vector side by side. */
 static void F(pack_panel)(const window_walk *g, const float *w, float *panel) {
   int64_t vectors = (g->units + LANES - 1) / LANES;
@@ -112,16 +147,20 @@ static void F(correlate_part)(void *job, int part, int parts) {
   const float *in[PIXELS + MAX_MR];
   int64_t out[PIXELS + MAX_MR], at[MAX_NR], unit[MAX_NR];
   int64_t vectors = (g->units + LANES - 1) / LANES, begin_at = 0, end_at = vectors;
-  int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0;
+  int lanes = g->units < LANES ? (int)g->units : LANES, packed = c->panel != 0,
+      dots = !packed && F(uses_dots)(g);
   int many = MANY_RESULTS(g, parts);
   if (!many)
     begin_at = chunk_begin(vectors, part, parts), end_at = chunk_begin(vectors, part + 1, parts);
   walk_cursor cursor =
       many ? walk_begin(g, WIDE_BAND, part, parts) : walk_begin(g, WIDE_BAND, 0, 1);
   for (int pixels; (pixels = next_tile(g, &cursor, c->x, MAX_MR, in, out));) {
-    tap_loops taps = taps_inside(g, &cursor, packed ? LANES : 0);
+    tap_loops taps = taps_inside(g, &cursor, packed ? LANES : dots ? 1 : 0);
     const float *w = (packed ? c->panel : c->w) + taps.w_first;
     int64_t w_step = packed ? LANES : g->depth_stride;
+    for (int p = 0; dots && begin_at < end_at && p < pixels; p += 4)
+      F(correlate_dots)(&taps, in + p, w, g->unit_stride, lanes, c->y, out + p, &c->epilogue);
+    if (dots) continue;
     for (int64_t j = begin_at, n; j < end_at; j += n) {
       n = F(vector_group)(end_at - j);
       for (int i = 0; i < n; i++) {
@@ -144,6 +183,7 @@ static void F(correlate_part)(void *job, int part, int parts) {
 
 void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
+  if (F(uses_dots)(g)) panel = 0;
   F(correlate_job) c = {x, w, panel, y, g, {bias, relu_mask, clamp, lo, hi}};
   if (panel) F(pack_panel)(g, w, panel);
   parallel_for(

@@ -2,6 +2,8 @@
 
 #include "column_sums.h"
 
+#include "tile.h"
+
 /* With sums, dy is read and sums and db are computed; else y is computed. */
 typedef struct {
   const float *x, *w, *bias, *relu_mask, *dy;
@@ -14,15 +16,15 @@ typedef struct {
 /* Adds the products of a grid's taps for n pixels. Two at a time hide some of a sum's latency, also
    where loads wait for stores to addresses that are equal modulo 4096. */
 INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, int p, int64_t at,
-                                const F(vec) * w, F(vec) bias, int n, int rows, int cols) {
-  const float *x[2];
-  int64_t out[2];
-  F(vec) v[2];
+                                F(tile) w, F(vec) bias, int n, int rows, int cols) {
+  const float *x[MAX_MR];
+  int64_t out[MAX_MR];
+  F(vec) v[MAX_MR];
   UNROLL(i, n, x[i] = t->in[p + i] + t->x_first + at; out[i] = t->out[p + i] + at;
          v[i] = t->begins ? bias : F(load)(c->y + out[i]));
   UNROLL(a, rows,
          UNROLL(b, cols, int64_t tap = a * t->x_row + b * t->x_col;
-                UNROLL(i, n, v[i] += w[a * 3 + b] * F(load)(x[i] + tap))));
+                UNROLL(i, n, v[i] += w[a][b] * F(load)(x[i] + tap))));
   UNROLL(i, n, F(store)(c->y + out[i], v[i]));
   for (int i = 0; i < n && t->ends && (c->clamp || c->relu_mask); i++) {
     int64_t to = t->out[p + i] + at;
@@ -38,14 +40,15 @@ INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, i
 INLINE void F(depthwise_grid)(const F(depthwise_job) * c, const tap_grid *grid, int64_t begin,
                               int64_t end, int rows, int cols) {
   tap_grid t = *grid;
-  F(vec) w[9], none = {0};
+  F(tile) w;
+  F(vec) none = {0};
   for (int first = 0, next; first < t.pixels; first = next) {
     next = t.pixels < FEW ? first + 1 : t.pixels;
     for (int64_t j = begin; j < end; j++) {
       int64_t at = F(vector_start)(j, c->g->depth);
       const float *from = c->w + t.w_first + at;
       F(vec) bias = c->bias ? F(load)(c->bias + at) : none;
-      UNROLL(a, rows, UNROLL(b, cols, w[a * 3 + b] = F(load)(from + a * t.w_row + b * t.w_col)));
+      UNROLL(a, rows, UNROLL(b, cols, w[a][b] = F(load)(from + a * t.w_row + b * t.w_col)));
       int p = first;
       for (; p + 2 <= next; p += 2) F(depthwise_pixels)(c, &t, p, at, w, bias, 2, rows, cols);
       for (; p < next; p++) F(depthwise_pixels)(c, &t, p, at, w, bias, 1, rows, cols);
@@ -60,15 +63,14 @@ INLINE void F(depthwise_filter_grid)(const F(depthwise_job) * c, const tap_grid 
   for (int64_t j = begin; j < end; j++) {
     int64_t at = F(vector_start)(j, c->g->depth);
     float *to = c->sums + t.w_first + j * LANES;
-    F(vec) sums[9];
-    UNROLL(a, rows, UNROLL(b, cols, sums[a * 3 + b] = F(load)(to + a * t.w_row + b * t.w_col)));
+    F(tile) sums;
+    UNROLL(a, rows, UNROLL(b, cols, sums[a][b] = F(load)(to + a * t.w_row + b * t.w_col)));
     for (int p = 0; p < t.pixels; p++) {
       const float *x = t.in[p] + t.x_first + at;
       F(vec) d = F(load)(c->dy + t.out[p] + at);
-      UNROLL(a, rows,
-             UNROLL(b, cols, sums[a * 3 + b] += d * F(load)(x + a * t.x_row + b * t.x_col)));
+      UNROLL(a, rows, UNROLL(b, cols, sums[a][b] += d * F(load)(x + a * t.x_row + b * t.x_col)));
     }
-    UNROLL(a, rows, UNROLL(b, cols, F(store)(to + a * t.w_row + b * t.w_col, sums[a * 3 + b])));
+    UNROLL(a, rows, UNROLL(b, cols, F(store)(to + a * t.w_row + b * t.w_col, sums[a][b])));
   }
 }
 
