@@ -140,6 +140,9 @@ def _layer_faults(model: Model, node: Node) -> Iterator[str]:
         return
     scale = first.scale[0].astype(np.float64) * weights.scale
     off = np.abs(found.scale - scale)
+    if off.size not in (1, bias.data.size):
+        yield f"{graph.label(b)}: a bias must have {count} values, but got {bias.data.size}."
+        return
     # What is less than half a step of y changes nothing: converters clip the scales of such units.
     effect = off * np.abs(bias.data.astype(np.float64)).reshape(-1)
     bad = (off > BIAS_TOLERANCE * scale) & np.broadcast_to(effect > y.scale[0] / 2, effect.shape)
