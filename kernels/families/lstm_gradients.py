@@ -42,13 +42,16 @@ from odt.kernels.families.recurrent import (
     by_time,
     inside,
     rows,
+    shifted,
     state_before,
     times_sigmoid_slope,
     times_slope,
 )
 from odt.kernels.geometry.lstm_geometry import CELL, FORGET, GATES, INPUT, OUTPUT, LstmAttrs
 from odt.kernels.native import lstm as compiled
-from odt.kernels.opdef import Array, Attrs, Kernel, OpDef, Specs, TensorSpec, no_specs
+from odt.kernels.native.binding import in_order
+from odt.kernels.native.copies import copy
+from odt.kernels.opdef import Array, Attrs, Compiled, Kernel, OpDef, Specs, TensorSpec, no_specs
 
 Workspace = Callable[[Attrs, Specs], Specs]
 
@@ -191,12 +194,50 @@ def grad_bp(attrs: LstmAttrs, *, dp: Array, dbp: Array) -> None:
     np.sum(rows(dp), axis=0, out=dbp)
 
 
+def call_grad_w(
+    gate: int, attrs: LstmAttrs, *, dz: Array, x: Array, panel: Array | None = None, **dw: Array
+) -> Callable[[], None]:
+    (out,) = dw.values()
+    return compiled.weight_gradient(dz, gate, x, out, panel)
+
+
+def call_grad_r(
+    gate: int,
+    attrs: LstmAttrs,
+    *,
+    dz: Array,
+    y: Array,
+    before: Array,
+    panel: Array | None = None,
+    **dr: Array,
+) -> Callable[[], None]:
+    copies = [copy(a, b) for a, b in shifted(attrs.time_axis, y, before) if b.size]
+    (out,) = dr.values()
+    return in_order([*copies, compiled.weight_gradient(dz, gate, before, out, panel)])
+
+
+def call_grad_b(gate: int, attrs: LstmAttrs, *, dz: Array, **db: Array) -> Callable[[], None]:
+    return compiled.bias_gradient(dz, gate, *db.values())
+
+
 def by_gate(
-    kind: str, run: Callable[..., None], *reads: str, workspace: Workspace = no_specs
+    kind: str,
+    run: Callable[..., None],
+    *reads: str,
+    workspace: Workspace = no_specs,
+    call: Callable[..., Callable[[], None]] | None = None,
+    compiled_workspace: Workspace = no_specs,
 ) -> dict[str, Kernel]:
     """Makes the kernels of the gradients by one kind of weights, one for each gate."""
+
+    def of(k: int) -> Compiled | None:
+        fits = compiled.fits_gradient
+        return Compiled(partial(call, k), fits, compiled_workspace) if call else None
+
     return {
-        f"{kind}{gate}": Kernel(partial(run, k), ("dz", *reads), (f"d{kind}{gate}",), workspace)
+        f"{kind}{gate}": Kernel(
+            partial(run, k), ("dz", *reads), (f"d{kind}{gate}",), workspace, compiled=of(k)
+        )
         for k, gate in enumerate(GATES)
         if f"{kind}{gate}?" in INPUTS
     }
@@ -208,6 +249,14 @@ def one_per_row(attrs: LstmAttrs, s: Specs) -> Specs:
 
 def before_each_step(attrs: LstmAttrs, s: Specs) -> Specs:
     return {"before": s["y"]}
+
+
+def panel_of_x(attrs: LstmAttrs, s: Specs) -> Specs:
+    return compiled.panel(s["x"])
+
+
+def before_and_panel(attrs: LstmAttrs, s: Specs) -> Specs:
+    return {"before": s["y"], **compiled.panel(s["y"])}
 
 
 def hidden_like_cells(attrs: LstmAttrs, s: Specs) -> Specs:
@@ -239,10 +288,17 @@ def lstm_row(name: str, attrs: Callable[..., Attrs]) -> OpDef:
         shared=shared,
         grads={
             "x": Kernel(grad_x, reads=("dz", *W), writes=("dx",), workspace=stacked_w),
-            **by_gate("w", grad_w, "x"),
-            **by_gate("r", grad_r, "y", workspace=before_each_step),
+            **by_gate("w", grad_w, "x", call=call_grad_w, compiled_workspace=panel_of_x),
+            **by_gate(
+                "r",
+                grad_r,
+                "y",
+                workspace=before_each_step,
+                call=call_grad_r,
+                compiled_workspace=before_and_panel,
+            ),
             **by_gate("p", grad_peephole, "cells"),
-            **by_gate("b", grad_b, workspace=one_per_row),
+            **by_gate("b", grad_b, workspace=one_per_row, call=call_grad_b),
             "wp": Kernel(
                 grad_wp,
                 reads=("dp", "gates", "cells"),

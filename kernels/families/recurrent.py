@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from odt.errors import ShapeError
+from odt.kernels.families.copies import Moves, zeros
 from odt.kernels.geometry.lstm_geometry import TANH
 from odt.kernels.opdef import Array, Attrs, Names, Options, Specs, TensorSpec
 
@@ -57,9 +58,15 @@ def rows(a: Array) -> Array:
 
 def state_before(time_axis: int | None, state: Array, out: Array) -> None:
     """Computes the state before each step: that of the last step, zero for the first."""
+    for source, target in shifted(time_axis, state, out):
+        np.copyto(target, source)
+
+
+def shifted(time_axis: int | None, state: Array, out: Array) -> Moves:
+    """Yields the copies of `state_before`."""
     after, before = by_time(time_axis, state), by_time(time_axis, out)
-    before[:1] = 0
-    before[1:] = after[:-1]
+    yield zeros(before[:1])
+    yield after[:-1], before[1:]
 
 
 def activate(code: int, a: Array) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from odt.kernels.geometry.lstm_geometry import GATES, TANH, LstmAttrs
+from odt.kernels.native.batch_matmul import DEEPEST
 from odt.kernels.native.binding import bind
+from odt.kernels.native.elementwise import elementwise_shape
 from odt.kernels.native.float32 import FLOAT
 from odt.kernels.native.library import limit
-from odt.kernels.native.structs import LstmShape
+from odt.kernels.native.structs import LstmShape, MatmulShape
 from odt.kernels.opdef import Array, Compiled, Specs, TensorSpec
 
 
@@ -85,6 +87,49 @@ def backward(
     weights = [given[f"r{gate}"] for gate in GATES]
     shape = lstm_shape(attrs, cells.shape[:-1], 0, cells.shape[-1])
     return bind("lstm_back", dy, gates, cells, dz, scratch, *weights, shape)
+
+
+def fits_gradient(attrs: LstmAttrs, s: Specs) -> bool:
+    gates = s["gates"]
+    return gates.dtype == FLOAT and 0 < gates.size <= DEEPEST * gates.shape[-1]
+
+
+def part_of(dz: Array, gate: int, units: int) -> Array:
+    """Returns the elements of dz from those of a gate on; rows are dz.shape[-1] apart."""
+    return dz.reshape(-1, copy=False)[gate * units :]
+
+
+def panel(rows: TensorSpec) -> Specs:
+    """Returns the workspace of `weight_gradient` for its second factor."""
+    lanes = limit("MAX_LANES")
+    if rows.shape[-1] >= lanes:
+        return {}
+    return {"panel": TensorSpec((limit("PANEL_PARTS"), rows.size // rows.shape[-1], lanes), FLOAT)}
+
+
+def weight_gradient(
+    dz: Array, gate: int, x: Array, dw: Array, panel: Array | None = None
+) -> Callable[[], None]:
+    """Computes dw = dzᵀ x of a gate, over all rows."""
+    units, width = dw.shape
+    shape = MatmulShape(
+        count=1,
+        rows=units,
+        depth=x.size // width,
+        columns=width,
+        left_row_stride=1,
+        left_depth_stride=dz.shape[-1],
+        right_depth_stride=width,
+        right_column_stride=1,
+    )
+    return bind("matmul", shape, part_of(dz, gate, units), x, dw, panel)
+
+
+def bias_gradient(dz: Array, gate: int, db: Array) -> Callable[[], None]:
+    """Computes the sums of a gate's columns of dz."""
+    wide = dz.shape[-1]
+    shape = elementwise_shape([(dz.size // wide, [0, wide]), (db.size, [1, 1])])
+    return bind("map_scale", shape, db, part_of(dz, gate, db.size), None, None, 1.0, 1.0)
 
 
 FORWARD = Compiled(forward, fits, forward_workspace)
