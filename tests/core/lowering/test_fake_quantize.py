@@ -1,6 +1,7 @@
 """The fake-quantized graph, trained and exported; LiteRT judges."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,3 +173,53 @@ def test_a_float_export_has_no_integers_left(tmp_path: Path) -> None:
         weights = odt.load_model(out).parameters
         for name, values in odt.load_model(path).parameters.items():
             np.testing.assert_array_equal(weights[name], values)
+
+
+def options(path: Path, **more: Any) -> odt.Trainer:
+    loss = "sparse_categorical_crossentropy"
+    return odt.Trainer(path, loss=loss, optimizer="adam", learning_rate=1e-3, batch_size=8, **more)
+
+
+def test_a_resumed_training_gives_the_same_file(tmp_path: Path) -> None:
+    """The checkpoint holds the float weights, not their rounded copies."""
+    path = tmp_path / "m.tflite"
+    data = samples(small_net(path), 24)
+    whole = options(path)
+    whole.fit(*data, epochs=4, seed=1)
+    whole.export(tmp_path / "whole.tflite")
+    first = options(path)
+    first.fit(*data, epochs=2, seed=1)
+    first.save_checkpoint(tmp_path / "c.odt")
+    second = options(path, checkpoint=tmp_path / "c.odt")
+    second.fit(*data, epochs=4, seed=1)
+    second.export(tmp_path / "second.tflite")
+    assert (tmp_path / "second.tflite").read_bytes() == (tmp_path / "whole.tflite").read_bytes()
+
+
+def test_cached_frozen_layers_give_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    data = samples(small_net(path), 24)
+    files = []
+    for cache in (None, "ram"):
+        trainer = options(path, trainable=odt.last(2), cache_frozen=cache, workers=1)
+        trainer.fit(*data, epochs=3, seed=1)
+        trainer.export(tmp_path / "out.tflite")
+        files.append((tmp_path / "out.tflite").read_bytes())
+    assert files[0] == files[1] != path.read_bytes()
+
+
+def test_the_memory_report_counts_the_rounded_copies(tmp_path: Path) -> None:
+    small_net(tmp_path / "m.tflite")
+    report = options(tmp_path / "m.tflite").build().memory()
+    weights, biases = 4 * 3 * 3 * 2 + 3 * 36, 4 + 3
+    assert report.parameters == 4 * (2 * weights + biases)
+
+
+def test_low_rank_adapters_are_merged_into_the_integers(tmp_path: Path) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    x, labels = samples(small_net(path), 24)
+    trainer = odt.Trainer(odt.lora(path, rank=2), learning_rate=1e-2, optimizer="adam")
+    trainer.fit(x, np.eye(3, dtype=np.float32)[labels], epochs=20, seed=1)
+    trainer.export(out)
+    assert len(out.read_bytes()) == len(path.read_bytes())
+    check_litert(trainer, out, x, 24)
