@@ -31,6 +31,7 @@ from odt.core.data.array_files import (
     npz_arrays,
 )
 from odt.core.data.file_kinds import START, file_kind
+from odt.core.data.quantized_range import range_notes
 from odt.core.data.sidecar import read_sidecar, rescale
 from odt.core.storage.mapped_files import MappedFile, mapped_file
 from odt.core.storage.mapped_pages import Pages
@@ -305,6 +306,8 @@ def _column(
         scaled = f", scaled to {scale}," if scale else ""
         verb = "converted" if quantization is None else "quantized"
         notes = (f"{name}: {rows.dtype} is {verb} to {spec.dtype}{scaled} as it is read.",)
+    if quantization is not None:
+        notes += range_notes(name, rows, spec, scale, quantization)
     pages = Pages(rows) if isinstance(rows, np.ndarray) and rows.shape[0] else None
     file = mapped_file(rows)
     return Column(name, spec, rows.shape[0], rows, notes, file, pages, scale, quantization)

@@ -1,5 +1,6 @@
 """The fake-quantized graph, trained and exported; LiteRT judges."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,18 @@ def test_low_rank_adapters_are_merged_into_the_integers(tmp_path: Path) -> None:
     trainer.export(out)
     assert len(out.read_bytes()) == len(path.read_bytes())
     check_litert(trainer, out, x, 24)
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [(1.0, ""), (100.0, r"9\d% of the values are outside the range"), (0.01, "values use 1.0% of")],
+)
+def test_a_note_warns_of_data_of_another_range(factor: float, words: str, tmp_path: Path) -> None:
+    x, labels = samples(small_net(tmp_path / "m.tflite"), 24)
+    real = (x.astype(np.float32) - 3) * np.float32(0.02 * factor)
+    np.save(tmp_path / "x.npy", real)
+    np.save(tmp_path / "y.npy", labels)
+    trainer = options(tmp_path / "m.tflite")
+    notes = trainer.open(tmp_path / "x.npy", tmp_path / "y.npy").notes
+    assert len(notes) == (2 if words else 1)
+    assert re.search(words, notes[-1])
