@@ -33,7 +33,7 @@ EXAMPLES |= tomllib.loads((ROOT / "docs/api_examples.toml").read_text(encoding="
 GROUPS = {
     "Models": (
         *("load_model", "Model", "TensorInfo", "NodeInfo"),
-        *("new_model", "replace_head", "cut", "join", "lora"),
+        *("new_model", "replace_head", "cut", "join", "lora", "quantize", "QuantizedModel"),
         *("read_training_info", "write_circle_plus", "TrainingInfo"),
     ),
     "Training": (

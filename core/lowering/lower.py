@@ -86,7 +86,7 @@ class LoweredGraphs:
         Raises:
             UnsupportedError: if operators are unsupported, with a list of all of them.
         """
-        return self._with_last_passes(self._whole)
+        return self._with_last_passes(self.as_in_file)
 
     def check(self) -> None:
         """Raises UnsupportedError, as `at_file_batch` does."""
@@ -109,7 +109,7 @@ class LoweredGraphs:
 
     def _for_samples(self, batch: int) -> LoweredGraph:
         try:
-            batched = batch_samples(self._whole, batch)
+            batched = batch_samples(self.as_in_file, batch)
         except UnsupportedError:
             if batch > 1:
                 raise
@@ -126,7 +126,7 @@ class LoweredGraphs:
         if not mixing:
             return self._with_last_passes(lowered)
         if batch % size == 0:
-            return self._with_last_passes(batch_samples(self._whole, batch // size))
+            return self._with_last_passes(batch_samples(self.as_in_file, batch // size))
         raise UnsupportedError(
             f"{self.graph.name}: node {mixing[0].origin} ({mixing[0].op}): the samples of a batch "
             f"depend on each other, so the batch must be a multiple of the file's, {size}, "
@@ -134,8 +134,8 @@ class LoweredGraphs:
         )
 
     @cached_property
-    def _whole(self) -> LoweredGraph:
-        """Returns the graph for the file's batch size, before the last passes."""
+    def as_in_file(self) -> LoweredGraph:
+        """The graph for the file's batch size, before passes that move operators."""
         return self._lower(self.file_batch, self.file_batch)
 
     def _with_last_passes(self, lowered: LoweredGraph) -> LoweredGraph:

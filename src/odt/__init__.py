@@ -59,6 +59,8 @@ if TYPE_CHECKING:  # the tables below, for type checkers
     from odt.planning import MemoryForecast as MemoryForecast
     from odt.planning import check as check
     from odt.planning import plan as plan
+    from odt.quantization import QuantizedModel as QuantizedModel
+    from odt.quantization import quantize as quantize
     from odt.rate_test import RateTest as RateTest
     from odt.teacher import Teacher as Teacher
     from odt.trainable import Trainable as Trainable
@@ -89,6 +91,8 @@ PUBLIC = {
     "new_model": "odt.creation",
     "replace_head": "odt.transfer",
     "lora": "odt.transfer",
+    "quantize": "odt.quantization",
+    "QuantizedModel": "odt.quantization",
     "cut": "odt.cutting",
     "join": "odt.cutting",
     "write_circle_plus": "odt.model",

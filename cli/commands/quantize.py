@@ -1,0 +1,137 @@
+"""Quantize a float model after training: integers, or weights in fewer bits."""
+
+from functools import partial
+
+import click
+
+from odt.cli.options.shared import given, model_argument
+from odt.cli.output.output_paths import FORMATS, check_outputs, extension_of
+from odt.core.export.exporter import export_model
+from odt.core.model.reader import read_model
+from odt.core.quantization.quantize_model import (
+    FLOAT,
+    Quantized,
+    Settings,
+    quantize_model,
+    store_weights,
+)
+from odt.core.quantization.rules import SCHEMES
+from odt.core.quantization.write_weights import STORED
+from odt.core.training.ranges import METHODS
+from odt.data import samples_of
+from odt.errors import MOST, one_line
+
+SHOWN = 5  # layers with most noise
+
+
+@click.command()
+@model_argument
+@click.option(
+    "--calibrate",
+    type=click.Path(),
+    metavar="DATA",
+    help="Data file of model inputs from which the ranges of activations are measured, in the "
+    "formats of odt train --load-input. Not needed if only weights are quantized.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="File of the quantized model; its extension, .circle or .tflite, selects the format.",
+)
+@click.option(
+    "--scheme",
+    type=click.Choice([*SCHEMES, *STORED]),
+    default="int8",
+    show_default=True,
+    help="int8: activations and weights. int16x8: activations of 16 bits, weights of 8. "
+    "int8-weights, float16: weights alone; operators compute real numbers.",
+)
+@click.option(
+    "--input-type",
+    type=click.Choice([FLOAT, "int8", "uint8", "int16"]),
+    default=FLOAT,
+    show_default=True,
+    help="Type of the model's inputs.",
+)
+@click.option(
+    "--output-type",
+    type=click.Choice([FLOAT, "int8", "uint8", "int16"]),
+    default=FLOAT,
+    show_default=True,
+    help="Type of the model's outputs.",
+)
+@click.option(
+    "--ranges",
+    type=click.Choice(METHODS),
+    default="minmax",
+    show_default=True,
+    help="Range of an activation: from the smallest to the largest value, without 0.01 % of the "
+    "values on each side, or with the least mean squared error.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Number of samples, evenly spaced in DATA, that are used at most.",
+)
+@click.option(
+    "--keep-float",
+    multiple=True,
+    metavar="GLOB",
+    help="Operators that keep float32, by operator, such as SOFTMAX, or by the name of their "
+    "output. Repeatable.",
+)
+def command(
+    model: str,
+    calibrate: str | None,
+    output: str | None,
+    scheme: str,
+    input_type: str,
+    output_type: str,
+    ranges: str,
+    samples: int,
+    keep_float: tuple[str, ...],
+) -> None:
+    """Quantize MODEL, which has float activations, after training.
+
+    Operators that LiteRT computes with integers get integers; the others keep float32, between
+    conversions. Signatures and metadata stay; training info is left out. Prints the layers with the
+    lowest signal-to-noise ratio: --keep-float, another --ranges or int16x8 may help there.
+    """
+    path = given("--output", output, "the file that is written")
+    extension = extension_of("--output", path, FORMATS)
+    settings = Settings(scheme, input_type, output_type, ranges, samples, keep_float)
+    source = read_model(model)
+    check_outputs({"--output": path}, {"MODEL": source.path, "--calibrate": calibrate})
+    if scheme in STORED:
+        found = store_weights(source, settings)
+    else:
+        data = given("--calibrate", calibrate, "the data from which ranges are measured")
+        found = quantize_model(source, partial(samples_of, data, None), settings)
+    export_model(found.model, {}, path, FORMATS[extension])
+    before, after = len(source.data), len(found.model.data)
+    click.echo(f"{path}: {before / 1000:,.0f} kB → {after / 1000:,.0f} kB")
+    for line in describe(found, scheme):
+        click.echo(line)
+
+
+def describe(found: Quantized, scheme: str) -> list[str]:
+    """Describes which operators are quantized, and the noise of the layers."""
+    count = found.integer + len(found.real)
+    what = "store weights as" if scheme in STORED else "compute"
+    lines = [f"{found.integer} of {count} operators {what} {scheme.removesuffix('-weights')}"]
+    if found.real:
+        lines[0] += f"; float32: {one_line(', '.join(found.real), MOST)}"
+    if found.noise:
+        last = found.noise[-1]
+        lines.append(f"signal-to-noise ratio: {last.decibels:.1f} dB at the last layer; lowest:")
+        lowest = sorted(found.noise, key=lambda layer: layer.decibels)[:SHOWN]
+        lines += [
+            f"  {layer.decibels:5.1f} dB  {layer.operator} {layer.op}  "
+            f"{one_line(layer.tensor, MOST // 4)}"
+            for layer in lowest
+        ]
+    return lines

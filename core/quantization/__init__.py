@@ -1,0 +1,1 @@
+"""Post-training quantization: from a float model and sample data to a model of integers."""

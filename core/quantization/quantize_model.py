@@ -1,0 +1,290 @@
+"""Post-training quantization: a float model and samples → a model of integers."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from odt.core.export.float_weights import with_float_weights
+from odt.core.export.kept_tables import KeptTables, packed_model
+from odt.core.lowering.integer_graph import integer_graph
+from odt.core.model.dequantize import dequantize_weights
+from odt.core.model.graph import Graph, Node
+from odt.core.model.quantization_rules import has_quantized_activations
+from odt.core.model.reader import Model, parse_model
+from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
+from odt.core.quantization.assign import assign, float_activations, quantized_nodes
+from odt.core.quantization.rules import SCHEMES
+from odt.core.quantization.write_integers import IntegerModel
+from odt.core.quantization.write_weights import STORED, has_weights, with_stored_weights
+from odt.core.recipe.option_values import check_whole, check_word
+from odt.core.training.ranges import METHODS, evenly_spaced, measure_ranges
+from odt.core.training.trace import OpenSamples, Trace
+from odt.dataclass import dataclass
+from odt.errors import OptionError, UnsupportedError
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.opdef import Array
+
+FLOAT = "float32"
+COMPARED = 32  # samples at most with which the models are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a model is quantized.
+
+    Attributes:
+        scheme: a word of SCHEMES, whose operators compute integers, or of STORED, which only stores
+            weights in fewer bits.
+        inputs, outputs: types of the model's inputs and outputs: float32, the type of the
+            activations, or uint8 with int8.
+        ranges: minmax, percentile or mse.
+        samples: number of samples of which ranges are measured, at most.
+        keep_float: patterns of operators, or of names of their outputs, that keep float32.
+
+    Raises OptionError if a word is unknown or the types do not fit.
+    """
+
+    scheme: str = "int8"
+    inputs: str = FLOAT
+    outputs: str = FLOAT
+    ranges: str = "minmax"
+    samples: int = 100
+    keep_float: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_word("scheme", self.scheme, (*SCHEMES, *STORED))
+        check_word("ranges", self.ranges, METHODS)
+        check_whole("samples", self.samples, 1)
+        check_word("input_type", self.inputs, self._types)
+        check_word("output_type", self.outputs, self._types)
+
+    @property
+    def _types(self) -> tuple[str, ...]:
+        if self.scheme not in SCHEMES:
+            return (FLOAT,)
+        activations = SCHEMES[self.scheme].activations
+        return (FLOAT, activations, *(["uint8"] if activations == "int8" else []))
+
+
+@dataclass(frozen=True, slots=True)
+class LayerNoise:
+    """Signal-to-noise ratio of a tensor of the quantized model.
+
+    Attributes:
+        operator: position of the operator in the float model.
+        op: its name.
+        tensor: name of its output.
+        decibels: 10 log₁₀ of the power of the values over that of the difference.
+    """
+
+    operator: int
+    op: str
+    tensor: str
+    decibels: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A quantized model.
+
+    Attributes:
+        model: the model.
+        integer: number of operators that compute integers, or whose weights are stored in fewer
+            bits.
+        real: the other operators: position and name.
+        noise: signal-to-noise ratio of each layer, in the order of the model; empty if only
+            weights are quantized.
+    """
+
+    model: Model
+    integer: int
+    real: tuple[str, ...]
+    noise: tuple[LayerNoise, ...]
+
+
+def store_weights(model: Model, settings: Settings) -> Quantized:
+    """Stores the weights of a model in fewer bits; its operators compute real numbers.
+
+    Args:
+        model: a model with float activations.
+        settings: a scheme of STORED, and what stays.
+
+    Raises:
+        UnsupportedError: if the model is quantized.
+        OptionError: if a pattern matches no operator, or no operator has such weights.
+        LostFileError: if the model's file became shorter.
+    """
+    source = _float_model(model)
+    kept = _matching(source.graph, settings.keep_float)
+    nodes = [n for n in source.graph.nodes if n.origin not in kept and has_weights(source.graph, n)]
+    _check_any(nodes)
+    packed = with_stored_weights(source, nodes, settings.scheme)
+    found, _ = _without_unused(source, packed)
+    return _quantized(source, found, nodes, ())
+
+
+def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) -> Quantized:
+    """Makes a model whose operators compute integers.
+
+    Ranges are measured over samples that are evenly spaced in the data.
+
+    Args:
+        model: a model with float activations; weights stored as float16 or int8 count as float32.
+        open_samples: opens samples of the model's inputs.
+        settings: a scheme of SCHEMES, ranges, and what stays.
+
+    Raises:
+        UnsupportedError: if the model is quantized, or odt does not support an operator.
+        OptionError: if a pattern matches no operator, no operator can compute integers, or an
+            output of real numbers must be of another type.
+        DataError: if a sample cannot be read.
+        LostFileError: if the model's file became shorter.
+    """
+    source, scheme = _float_model(model), SCHEMES[settings.scheme]
+    graph = source.graph
+    kept = _matching(graph, settings.keep_float)
+    trace = Trace(graph, len(graph.tensors))
+    data = open_samples(trace.samples)
+    order = evenly_spaced(data, settings.samples)
+    levels = 2 ** (8 * np.dtype(scheme.activations).itemsize)
+    ranges = measure_ranges(trace, data, order, settings.ranges, levels)
+    nodes = [
+        node
+        for node in quantized_nodes(graph, scheme, kept)
+        if all(i in ranges for i in (*float_activations(graph, node), *node.outputs))
+    ]
+    _check_any(nodes)
+    activations = assign(graph, nodes, ranges, scheme)
+    _check_ends(graph, activations, settings)
+
+    def written(inputs: str, outputs: str) -> tuple[Model, Mapping[int, int]]:
+        converted = IntegerModel(source, graph, scheme, activations)
+        return _without_unused(source, converted.convert(nodes, inputs, outputs))
+
+    found, _ = written(settings.inputs, settings.outputs)
+    compared, number = written(FLOAT, FLOAT)
+    pairs = zip(
+        trace.run(data, order[:COMPARED]),
+        Trace(integer_graph(compared), len(compared.graph.tensors)).run(data, order[:COMPARED]),
+        strict=True,
+    )
+    noise = _noise(graph, nodes, number, pairs)
+    return _quantized(source, found, nodes, noise)
+
+
+def _float_model(model: Model) -> Model:
+    """The model with all weights stored as float32."""
+    if has_quantized_activations(model):
+        raise UnsupportedError(
+            f"{model.path}: activations must be float32, but got integers: the model is quantized."
+        )
+    dequantized = dequantize_weights(model)
+    return with_float_weights(model, dequantized) if dequantized.stored else model
+
+
+def _quantized(
+    source: Model, found: Model, nodes: Collection[Node], noise: Sequence[LayerNoise]
+) -> Quantized:
+    chosen = {node.origin for node in nodes}
+    real = (f"{n.origin} {n.op}" for n in source.graph.nodes if n.origin not in chosen)
+    source.check_file()
+    return Quantized(found, len(nodes), tuple(real), tuple(noise))
+
+
+def _check_any(nodes: Collection[Node]) -> None:
+    if not nodes:
+        raise OptionError("keep_float", "must leave operators that can be quantized", "none")
+
+
+def _matching(graph: Graph, patterns: Sequence[str]) -> set[int]:
+    """Positions of the operators that patterns name: by operator, or by the name of an output."""
+    kept: set[int] = set()
+    for pattern in patterns:
+        found = {
+            node.origin
+            for node in graph.nodes
+            for name in (node.op, *(graph.tensors[i].name for i in node.outputs))
+            if fnmatchcase(name, pattern)
+        }
+        if not found:
+            raise OptionError("keep_float", "must match operators or names of outputs", pattern)
+        kept |= found
+    return kept
+
+
+def _check_ends(graph: Graph, activations: Mapping[int, Quantization], settings: Settings) -> None:
+    for field, ends, dtype in (
+        ("input_type", graph.inputs, settings.inputs),
+        ("output_type", graph.outputs, settings.outputs),
+    ):
+        for i in ends:
+            real = graph.tensors[i].spec.dtype == np.float32
+            if dtype != FLOAT and real and i not in activations:
+                raise OptionError(
+                    field,
+                    f"must be float32 where operators on real numbers read or compute "
+                    f"{graph.label(i)}",
+                    dtype,
+                )
+
+
+def _without_unused(source: Model, packed: bytes) -> tuple[Model, Mapping[int, int]]:
+    """Parses a file and drops tensors, buffers and operator codes that nothing uses.
+
+    Returns:
+        The model, and the old number of each tensor → its new number.
+    """
+    whole = parse_model(memoryview(packed), source.path)
+    ends = (*whole.graph.inputs, *whole.graph.outputs)
+    tables = KeptTables(whole, range(len(whole.graph.nodes)), ends)
+    tables.graph["outputs"] = [tables.number[i] for i in whole.graph.outputs]
+    signatures = tables.model.get("signature_defs", ())
+    tables.model["signature_defs"] = [s for s in signatures if not s.get("subgraph_index", 0)]
+    for signature in tables.model["signature_defs"]:
+        for field in ("inputs", "outputs"):
+            for entry in signature.get(field, ()):
+                entry["tensor_index"] = tables.number[entry.get("tensor_index", 0)]
+    tables.metadata(
+        {
+            name: bytes(source.buffer(buffer))
+            for name, buffer in source.metadata.items()
+            if name != TRAINING_INFO
+        }
+    )
+    packed = packed_model(source, tables.model)
+    return parse_model(memoryview(packed), source.path), tables.number
+
+
+def _noise(
+    graph: Graph,
+    nodes: Collection[Node],
+    number: Mapping[int, int],
+    values: Iterable[tuple[Mapping[int, Array], Mapping[int, Array]]],
+) -> tuple[LayerNoise, ...]:
+    """Compares the real numbers that integers represent with those of the float model.
+
+    Args:
+        graph: the float model's graph.
+        nodes: its nodes that were quantized.
+        number: tensor of the float model → tensor of the quantized one.
+        values: for each sample the values of the tensors of both graphs.
+    """
+    pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
+    power = dict.fromkeys(pairs, 0.0)
+    error = dict.fromkeys(pairs, 0.0)
+    for real, rounded in values:
+        for i, j in pairs.items():
+            power[i] += float(np.square(real[i], dtype=np.float64).sum())
+            error[i] += float(np.square(real[i] - rounded[j], dtype=np.float64).sum())
+    return tuple(
+        LayerNoise(node.origin, node.op, graph.tensors[i].name, _decibels(power[i], error[i]))
+        for node in nodes
+        for i in node.outputs[:1]
+    )
+
+
+def _decibels(power: float, error: float) -> float:
+    if not error or not power:
+        return np.inf
+    return 10 * float(np.log10(power / error))

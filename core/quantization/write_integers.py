@@ -1,0 +1,257 @@
+"""Writes a model that computes integers: new tensors, QUANTIZE and DEQUANTIZE between types."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.core.export.kept_tables import packed_model
+from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.reader import Model
+from odt.core.model.schema_tables import code_of, unpack
+from odt.core.quantization.assign import range_of, range_quantization
+from odt.core.quantization.rules import ALL_SAME, SAME, WEIGHTS, Scheme
+from odt.core.quantization.weights import LARGEST, bias_steps, weight_quantization
+from odt.kernels.geometry.quantize import Quantization, quantize
+from odt.kernels.opdef import Array
+
+INT8 = np.dtype(np.int8)
+UNSIGNED = 128  # what uint8 adds to int8
+
+
+class IntegerModel:
+    """The tables of a model while its operators get integer types, in the order of the file."""
+
+    def __init__(
+        self,
+        model: Model,
+        graph: Graph,
+        scheme: Scheme,
+        activations: Mapping[int, Quantization],
+    ) -> None:
+        """Reads the tables.
+
+        Args:
+            model: the float model.
+            graph: its graph.
+            scheme: types and operators.
+            activations: quantization of activations by tensor.
+        """
+        self.model, self.graph, self.scheme, self.activations = model, graph, scheme, activations
+        self.tables: dict[str, Any] = unpack(FlatBuffer(model.path, model.data).root(), "Model")
+        self.tables["buffers"] = [
+            _buffer(np.frombuffer(model.data[at : at + n], np.uint8)) for at, n in model.spans
+        ] or [{}]
+        self.table = self.tables["subgraphs"][0]
+        self.tensors: list[dict[str, Any]] = self.table["tensors"]
+        self.operators: list[dict[str, Any]] = []
+        self.integers: dict[int, int] = {}  # activation of the file → tensor of its integers
+        self.reals: dict[int, int] = {}  # activation of the file → tensor of its real numbers
+        self.constants: dict[tuple[Any, ...], int] = {}
+
+    def convert(self, nodes: Collection[Node], inputs: str, outputs: str) -> bytes:
+        """Converts the operators; returns the file.
+
+        Args:
+            nodes: nodes that compute integers.
+            inputs, outputs: types of the model's inputs and outputs: float32, or the type of
+                activations, or uint8.
+        """
+        chosen = {node.origin: node for node in nodes}
+        for i in self.graph.inputs:
+            self._add_input(i, inputs)
+        for k, operator in enumerate(self.table["operators"]):
+            if k in chosen:
+                self._add_integer(chosen[k], operator)
+            else:
+                self._add_real(operator)
+        ends = {i: self._output(i, outputs) for i in self.graph.outputs}
+        self.table["operators"] = self.operators
+        self.table["outputs"] = [ends[i] for i in self.graph.outputs]
+        for signature in self.tables.get("signature_defs", ()):
+            if not signature.get("subgraph_index", 0):
+                for entry in signature.get("outputs", ()):
+                    i = entry.get("tensor_index", 0)
+                    entry["tensor_index"] = ends.get(i, i)
+        return packed_model(self.model, self.tables)
+
+    def _add_input(self, i: int, dtype: str) -> None:
+        if i not in self.activations or dtype == "float32":
+            self.reals[i] = i
+            return
+        if dtype == "uint8":
+            quantization = self.activations[i]
+            zero = quantization.zero_point + UNSIGNED
+            self._set_type(i, "uint8", Quantization(quantization.scale, zero, 0))
+            self.integers[i] = self._copy(i, "int8", self.scheme.activations, quantization)
+            self._convert_type("QUANTIZE", i, self.integers[i])
+        else:
+            self._set_type(i, dtype, self.activations[i])
+            self.integers[i] = i
+
+    def _output(self, i: int, dtype: str) -> int:
+        """The tensor of an output of the model in the type that was asked for."""
+        if i not in self.activations or (i in self.reals and dtype == "float32"):
+            return self._real(i)
+        integers = self._integer(i)
+        if dtype == self.scheme.activations:
+            return integers
+        name = self.tensors[integers].get("name", b"")
+        made = self._copy(i, "", dtype, None)
+        if dtype == "uint8":
+            quantization = self.activations[i]
+            zero = quantization.zero_point + UNSIGNED
+            self._set_type(made, "uint8", Quantization(quantization.scale, zero, 0))
+        if integers == i:  # the name is that of the output
+            self.tensors[integers]["name"] = _named(name, self.scheme.activations)
+        self._convert_type("QUANTIZE" if dtype == "uint8" else "DEQUANTIZE", integers, made)
+        return made
+
+    def _add_real(self, operator: dict[str, Any]) -> None:
+        operator["inputs"] = [self._real(int(i)) for i in operator.get("inputs", ())]
+        self.reals.update({int(i): int(i) for i in operator.get("outputs", ())})
+        self.operators.append(operator)
+
+    def _add_integer(self, node: Node, operator: dict[str, Any]) -> None:
+        operator["inputs"] = self._operands(node)
+        self.operators.append(operator)
+        operator["opcode_index"] = self._code(node.op, operator.get("opcode_index", 0))
+        for i in node.outputs:
+            self._set_type(i, self.scheme.activations, self.activations[i])
+            self.integers[i] = i
+
+    def _operands(self, node: Node) -> list[int]:
+        """The inputs of a node in integers; constants that are no floats stay."""
+        x = next(i for i in node.inputs if i in self.activations)
+        operands = []
+        for position, i in enumerate(node.inputs):
+            data = self.graph.tensors[i].data if i != ABSENT else None
+            if i in self.activations:
+                wanted = self.activations[node.outputs[0]] if node.op in ALL_SAME else None
+                operands.append(self._requantized(i, wanted))
+            elif data is None or data.dtype.kind != "f":
+                operands.append(i)
+            elif node.op in WEIGHTS:
+                operands.append(self._weights(node, position, self.activations[x]))
+            elif node.op in SAME | ALL_SAME:
+                operands.append(self._constant(i, data, self.activations[node.outputs[0]]))
+            else:
+                found = range_quantization(range_of(data), self.scheme)
+                operands.append(self._constant(i, data, found))
+        return operands
+
+    def _requantized(self, i: int, wanted: Quantization | None) -> int:
+        """The integers of an activation, in another quantization if one is wanted."""
+        integers, own = self._integer(i), self.activations[i]
+        if wanted is None or (own.scale, own.zero_point) == (wanted.scale, wanted.zero_point):
+            return integers
+        made = self._copy(i, "requantized", self.scheme.activations, wanted)
+        self._convert_type("QUANTIZE", integers, made)
+        return made
+
+    def _weights(self, node: Node, position: int, x: Quantization) -> int:
+        """Weights or bias of a layer, whose scale is that of x times that of the weights."""
+        w, b, axis = WEIGHTS[node.op]
+        weights = self.graph.tensors[node.inputs[w]].data
+        assert weights is not None
+        bias = self.graph.tensors[node.inputs[b]].data if len(node.inputs) > b else None
+        found = weight_quantization(weights, axis, bias, x)
+        if position == w:
+            return self._new_constant(
+                node.inputs[w], quantize(weights, found, INT8, (-LARGEST, LARGEST)), found
+            )
+        assert bias is not None
+        scale = (x.scale * found.scale).astype(np.float32)
+        steps = bias_steps(bias, scale, np.dtype(self.scheme.bias))
+        zero = np.zeros(scale.size, np.int64)
+        return self._new_constant(node.inputs[b], steps, Quantization(scale, zero, 0))
+
+    def _constant(self, i: int, values: Array, found: Quantization) -> int:
+        integers = quantize(values, found, np.dtype(self.scheme.activations))
+        return self._new_constant(i, integers, found)
+
+    def _new_constant(self, i: int, values: Array, found: Quantization) -> int:
+        """Adds a constant in place of one of the file; the same integers are added once."""
+        key = (i, values.dtype, values.tobytes(), found.scale.tobytes())
+        if key not in self.constants:
+            self.constants[key] = self._copy(i, "", values.dtype.name, found)
+            self.tensors[-1]["buffer"] = len(self.tables["buffers"])
+            little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+            self.tables["buffers"].append(_buffer(little.reshape(-1).view(np.uint8)))
+        return self.constants[key]
+
+    def _integer(self, i: int) -> int:
+        """The integers of an activation; adds QUANTIZE after real numbers."""
+        if i not in self.integers:
+            self.integers[i] = self._copy(
+                i, self.scheme.activations, self.scheme.activations, self.activations[i]
+            )
+            self._convert_type("QUANTIZE", i, self.integers[i])
+        return self.integers[i]
+
+    def _real(self, i: int) -> int:
+        """The real numbers of an activation; adds DEQUANTIZE after integers."""
+        if i in self.integers and i not in self.reals:
+            self.reals[i] = self._copy(i, "float32", "float32", None)
+            self._convert_type("DEQUANTIZE", self.integers[i], self.reals[i])
+        return self.reals.get(i, i)
+
+    def _convert_type(self, op: str, x: int, y: int) -> None:
+        options = f"{op.capitalize()}Options"
+        self.operators.append(
+            {
+                "opcode_index": self._code(op),
+                "inputs": [x],
+                "outputs": [y],
+                "builtin_options_type": code_of("BuiltinOptions", options),
+                "builtin_options": {},
+            }
+        )
+
+    def _code(self, op: str, old: int | None = None) -> int:
+        """The operator code of an operator on integers; adds it if it is new."""
+        codes: list[dict[str, Any]] = self.tables["operator_codes"]
+        number = code_of("BuiltinOperator", op)
+        before = 1 if old is None else codes[old].get("version", 1)
+        version = max(self.scheme.version(op), before)
+        code = {
+            "builtin_code": number,
+            "deprecated_builtin_code": min(number, 127),
+            "version": version,
+        }
+        if code not in codes:
+            codes.append(code)
+        return codes.index(code)
+
+    def _copy(self, i: int, suffix: str, dtype: str, found: Quantization | None) -> int:
+        """Adds a tensor in the shape and with the name of another one; returns its index."""
+        old = self.tensors[i]
+        kept: dict[str, Any] = {
+            n: old[n] for n in ("shape", "shape_signature", "has_rank", "name") if n in old
+        }
+        self.tensors.append(kept)
+        if suffix:
+            kept["name"] = _named(kept.get("name", b""), suffix)
+        kept["buffer"] = 0
+        self._set_type(len(self.tensors) - 1, dtype, found)
+        return len(self.tensors) - 1
+
+    def _set_type(self, i: int, dtype: str, found: Quantization | None) -> None:
+        tensor = self.tensors[i]
+        tensor["type"] = code_of("TensorType", dtype.upper())
+        tensor.pop("quantization", None)
+        if found is not None:
+            tensor["quantization"] = {
+                "scale": found.scale,
+                "zero_point": found.zero_point,
+                "quantized_dimension": found.axis,
+            }
+
+
+def _named(name: Any, suffix: str) -> bytes:
+    return bytes(name) + b"_" + suffix.encode()
+
+
+def _buffer(data: Array) -> dict[str, Any]:
+    return {"data": data} if len(data) else {}

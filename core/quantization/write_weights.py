@@ -1,0 +1,124 @@
+"""Stores weights in fewer bits, for operators that compute real numbers.
+
+int8-weights: constants of integers, which hybrid operators of LiteRT read. float16: constants
+behind a DEQUANTIZE.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from odt.core.export.kept_tables import packed_model
+from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.reader import Model
+from odt.core.model.schema_tables import code_of, unpack
+from odt.core.quantization.rules import WEIGHTS
+from odt.core.quantization.weights import LARGEST, channel_scales
+from odt.kernels.geometry.quantize import Quantization, quantize
+from odt.kernels.opdef import Array
+
+STORED = ("int8-weights", "float16")
+# Version of an operator that reads weights of int8 with a scale for each unit.
+HYBRID = {"CONV_2D": 5, "DEPTHWISE_CONV_2D": 6, "FULLY_CONNECTED": 9}
+
+
+def has_weights(graph: Graph, node: Node) -> bool:
+    """Whether a node is a layer with constant float weights that hybrid operators can read."""
+    if node.op not in HYBRID:
+        return False
+    data = graph.tensors[node.inputs[WEIGHTS[node.op][0]]].data
+    return data is not None and data.dtype == np.float32
+
+
+def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> bytes:
+    """Returns the file with the weights of layers in another type; biases stay with int8."""
+    tables = unpack(FlatBuffer(model.path, model.data).root(), "Model")
+    tables["buffers"] = [
+        _buffer(np.frombuffer(model.data[at : at + n], np.uint8)) for at, n in model.spans
+    ] or [{}]
+    graph = tables["subgraphs"][0]
+    operators = graph["operators"]
+    stored: dict[tuple[int, int], int] = {}
+    conversions: list[dict[str, Any]] = []
+    for node in nodes:
+        w, b, axis = WEIGHTS[node.op]
+        operator = operators[node.origin]
+        inputs = [int(i) for i in operator["inputs"]]
+        for position in (w, b) if scheme == "float16" else (w,):
+            if position >= len(inputs) or node.inputs[position] == ABSENT:
+                continue
+            i = inputs[position]
+            values = model.graph.tensors[i].data
+            if values is None or values.dtype != np.float32:
+                continue
+            if (i, axis) not in stored:
+                stored[i, axis] = _store(tables, i, values, scheme, axis)
+                if scheme == "float16":
+                    stored[i, axis] = _dequantized(tables, conversions, stored[i, axis])
+            inputs[position] = stored[i, axis]
+        operator["inputs"] = inputs
+        if scheme != "float16":
+            operator["opcode_index"] = _hybrid_code(
+                tables, operator.get("opcode_index", 0), node.op
+            )
+    graph["operators"] = [*conversions, *operators]
+    return packed_model(model, tables)
+
+
+def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int) -> int:
+    """Adds a constant with the values of tensor i; returns its index."""
+    tensors = tables["subgraphs"][0]["tensors"]
+    new = {**tensors[i], "buffer": len(tables["buffers"])}
+    if scheme == "float16":
+        kept: Array = values.astype(np.float16)
+    else:
+        scale = channel_scales(values, axis)
+        found = Quantization(scale, np.zeros(scale.size, np.int64), axis)
+        kept = quantize(values, found, np.dtype(np.int8), (-LARGEST, LARGEST))
+        new["quantization"] = {
+            "scale": found.scale,
+            "zero_point": found.zero_point,
+            "quantized_dimension": axis,
+        }
+    new["type"] = code_of("TensorType", kept.dtype.name.upper())
+    little = np.ascontiguousarray(kept, kept.dtype.newbyteorder("<"))
+    tables["buffers"].append(_buffer(little.reshape(-1).view(np.uint8)))
+    tensors.append(new)
+    return len(tensors) - 1
+
+
+def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: int) -> int:
+    """Adds a DEQUANTIZE of a constant; returns its output."""
+    tensors, codes = tables["subgraphs"][0]["tensors"], tables["operator_codes"]
+    real = {**tensors[i], "buffer": 0, "type": code_of("TensorType", "FLOAT32")}
+    real["name"] = bytes(real.get("name", b"")) + b"_dequantized"
+    tensors.append(real)
+    number = code_of("BuiltinOperator", "DEQUANTIZE")
+    code = {"builtin_code": number, "deprecated_builtin_code": number, "version": 3}
+    if code not in codes:
+        codes.append(code)
+    conversions.append(
+        {
+            "opcode_index": codes.index(code),
+            "inputs": [i],
+            "outputs": [len(tensors) - 1],
+            "builtin_options_type": code_of("BuiltinOptions", "DequantizeOptions"),
+            "builtin_options": {},
+        }
+    )
+    return len(tensors) - 1
+
+
+def _hybrid_code(tables: dict[str, Any], old: int, op: str) -> int:
+    """The operator code with a version that reads int8 weights; adds it if it is new."""
+    codes = tables["operator_codes"]
+    code = {**codes[old], "version": max(codes[old].get("version", 1), HYBRID[op])}
+    if code not in codes:
+        codes.append(code)
+    return int(codes.index(code))
+
+
+def _buffer(data: Array) -> dict[str, Any]:
+    return {"data": data} if len(data) else {}

@@ -1,0 +1,100 @@
+"""Ranges of activations over samples: smallest to largest, percentiles, least squared error."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from odt.core.data.dataset import DataSet
+from odt.core.data.protocol import SampleOrder
+from odt.core.training.trace import Trace
+from odt.dataclass import dataclass
+from odt.kernels.opdef import Array
+
+METHODS = ("minmax", "percentile", "mse")
+BINS = 2048  # of a histogram between the smallest and the largest value
+TAIL = 1e-4  # fraction of the values that percentiles leave out on each side
+STEPS = 64  # ranges that are tried for the least squared error: 1/64 to all of the whole range
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Smallest and largest value of a tensor; the range contains 0."""
+
+    lo: float
+    hi: float
+
+    def union(self, other: "Range") -> "Range":
+        """The range that contains both."""
+        return Range(min(self.lo, other.lo), max(self.hi, other.hi))
+
+
+def evenly_spaced(data: DataSet, count: int) -> SampleOrder:
+    """Numbers of samples that are evenly spaced in the data, at most `count`."""
+    numbers: list[int] = (
+        np.linspace(0, data.length - 1, min(data.length, count)).astype(int).tolist()
+    )
+    return numbers
+
+
+def measure_ranges(
+    trace: Trace, data: DataSet, order: SampleOrder, method: str, levels: int
+) -> Mapping[int, Range]:
+    """Measures the range of each float tensor over samples.
+
+    Args:
+        trace: computes the tensors.
+        data: the samples.
+        order: numbers of those to use.
+        method: one of METHODS.
+        levels: integers that will represent a range, for `mse`.
+
+    Raises:
+        DataError: if a sample cannot be read.
+    """
+    found: dict[int, Range] = {}
+    for values in trace.run(data, order):
+        for i, a in values.items():
+            new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
+            found[i] = found[i].union(new) if i in found else new
+    if method == "minmax":
+        return found
+    counts = _histograms(trace, data, order, found)
+    narrow = _percentile if method == "percentile" else _least_error
+    return {i: narrow(counts[i], whole, levels) for i, whole in found.items()}
+
+
+def _histograms(
+    trace: Trace, data: DataSet, order: SampleOrder, whole: Mapping[int, Range]
+) -> Mapping[int, Array]:
+    counts = {i: np.zeros(BINS, np.int64) for i in whole}
+    for values in trace.run(data, order):
+        for i, a in values.items():
+            width = (whole[i].hi - whole[i].lo) / BINS or 1.0
+            bins = ((a.reshape(-1) - np.float32(whole[i].lo)) * np.float32(1 / width)).astype(int)
+            counts[i] += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
+    return counts
+
+
+def _percentile(counts: Array, whole: Range, levels: int) -> Range:
+    """The range without the smallest and the largest values."""
+    below = np.cumsum(counts) / counts.sum()
+    first = int(np.searchsorted(below, TAIL, "right"))
+    last = int(np.searchsorted(below, 1 - TAIL))
+    edges = np.linspace(whole.lo, whole.hi, BINS + 1)
+    return Range(min(float(edges[first]), 0.0), max(float(edges[last + 1]), 0.0))
+
+
+def _least_error(counts: Array, whole: Range, levels: int) -> Range:
+    """The range with the least mean squared error of rounding and clipping."""
+    width = (whole.hi - whole.lo) / BINS
+    x = whole.lo + width * (np.arange(BINS) + 0.5)
+    best, least = whole, np.inf
+    for k in range(1, STEPS + 1):
+        lo, hi = whole.lo * k / STEPS, whole.hi * k / STEPS
+        step = (hi - lo) / (levels - 1)
+        outside = x - np.clip(x, lo, hi)
+        inside = counts[outside == 0].sum() * step**2 / 12
+        error = float(inside + (counts * outside**2).sum())
+        if error < least:
+            best, least = Range(lo, hi), error
+    return best

@@ -1,0 +1,204 @@
+"""`odt quantize`: LiteRT runs the quantized models, and they compute what the float ones do."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from click.testing import CliRunner, Result
+from model_builder import ModelBuilder
+from support.paths import MODELS
+
+from odt.cli.main import main
+from odt.core.model.reader import Model, read_model
+from odt.kernels.geometry.quantize import dequantize, quantize
+
+RESNET = MODELS / "mlperf-tiny-resnet8-cifar10.tflite"
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def quantized(model: Path, folder: Path, x: np.ndarray, *options: str) -> tuple[Model, str]:
+    """The model that the command makes of some samples, and what it prints."""
+    np.save(folder / "x.npy", x)
+    out = folder / f"quantized{model.suffix}"
+    result = run("quantize", model, "--calibrate", folder / "x.npy", "-o", out, *options)
+    assert result.exit_code == 0, result.output
+    return read_model(str(out)), result.output
+
+
+def computed(path: str, x: np.ndarray) -> np.ndarray:
+    """The real numbers of the first output, by LiteRT, for real numbers as input."""
+    model = read_model(path)
+    interpreter = Interpreter(path)
+    interpreter.allocate_tensors()
+    given, made = model.graph.inputs[0], model.graph.outputs[0]
+    dtype = model.graph.tensors[given].spec.dtype
+    outputs = []
+    for sample in x:
+        values = sample[np.newaxis]
+        if dtype != np.float32:
+            values = quantize(values, model.quantization[given], dtype)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], values)
+        interpreter.invoke()
+        y = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        real = y if y.dtype == np.float32 else dequantize(y, model.quantization[made])
+        outputs.append(real[0])
+    return np.array(outputs)
+
+
+def decibels(wanted: np.ndarray, got: np.ndarray) -> float:
+    error = np.square(wanted - got, dtype=np.float64).sum()
+    return float(10 * np.log10(np.square(wanted, dtype=np.float64).sum() / error))
+
+
+def photos(count: int) -> np.ndarray:
+    """Smooth random pictures of 32×32, from 0 to 255."""
+    small = np.random.default_rng(0).uniform(0, 255, (count, 4, 4, 3))
+    return np.kron(small, np.ones((1, 8, 8, 1))).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ((), 17),
+        (("--input-type", "int8", "--output-type", "int8"), 17),
+        (("--input-type", "uint8", "--output-type", "uint8"), 17),
+        (("--scheme", "int16x8"), 20),
+        (("--ranges", "percentile"), 15),
+        (("--ranges", "mse"), 15),
+        (("--scheme", "int8-weights"), 20),
+        (("--scheme", "float16"), 50),
+    ],
+)
+def test_litert_computes_what_the_float_model_computes(
+    options: tuple[str, ...], least: float, tmp_path: Path
+) -> None:
+    x = photos(12)
+    model, _ = quantized(RESNET, tmp_path, x, *options)
+    assert decibels(computed(str(RESNET), x), computed(model.path, x)) > least
+    share = 0.55 if "float16" in options else 0.35
+    assert len(model.data) < share * RESNET.stat().st_size
+
+
+def test_types_are_those_of_the_specification(tmp_path: Path) -> None:
+    model, printed = quantized(RESNET, tmp_path, photos(4))
+    graph = model.graph
+    assert [n.op for n in graph.nodes][:: len(graph.nodes) - 1] == ["QUANTIZE", "DEQUANTIZE"]
+    for node in graph.nodes:
+        if node.op not in ("CONV_2D", "FULLY_CONNECTED"):
+            continue
+        x, w, b = node.inputs
+        weights, bias = graph.tensors[w], graph.tensors[b]
+        assert (weights.spec.dtype.name, bias.spec.dtype.name) == ("int8", "int32")
+        assert weights.data is not None
+        found = model.quantization[w]
+        others = tuple(range(1, weights.data.ndim))
+        assert (np.abs(weights.data.astype(int)).max(axis=others) == 127).all()
+        scale = model.quantization[x].scale * found.scale
+        np.testing.assert_allclose(model.quantization[b].scale, scale, rtol=1e-6)
+    softmax = next(n for n in graph.nodes if n.op == "SOFTMAX")
+    found = model.quantization[softmax.outputs[0]]
+    assert (found.scale.tolist(), found.zero_point.tolist()) == ([1 / 256], [-128])
+    assert "16 of 16 operators compute int8" in printed
+    assert "dB at the last layer" in printed
+
+
+def branches(path: Path) -> None:
+    """All kinds of operators: free, moving, joining, prescribed, and one of real numbers only."""
+    model = ModelBuilder(path.suffix[1:], seed=5)
+    x = model.add_input((1, 8, 8, 4), name="x")
+    w = model.add_weight((6, 1, 1, 4), 4)
+    wide = model.add_operator("CONV_2D", (x, w, model.add_constant([0.5] * 6)), (1, 8, 8, 6),
+                              stride_w=1, stride_h=1)  # fmt: skip
+    gate = model.add_operator("LOGISTIC", (wide,), (1, 8, 8, 6))
+    gated = model.add_operator("MUL", (wide, gate), (1, 8, 8, 6))
+    plus = model.add_operator("ADD", (gated, model.add_constant([0.1] * 6)), (1, 8, 8, 6))
+    both = model.add_operator("CONCATENATION", (plus, gate), (1, 8, 8, 12), axis=3)
+    sine = model.add_operator("SIN", (both,), (1, 8, 8, 12))
+    model.graph.tensors[sine].name = "sine"
+    axes = model.add_constant(np.array([1, 2], np.int32))
+    mean = model.add_operator("MEAN", (sine, axes), (1, 12))
+    top = model.add_operator("MAXIMUM", (mean, model.add_constant([-0.1] * 12)), (1, 12))
+    y = model.add_dense(top, 3)
+    model.graph.tensors[y].name = "scores"
+    model.add_signature("serve", {"x": x}, {"scores": y})
+    model.add_metadata("kept", b"as it is")
+    model.write(path, y)
+
+
+@pytest.mark.parametrize("scheme", ["int8", "int16x8"])
+def test_operators_of_real_numbers_stand_between_conversions(scheme: str, tmp_path: Path) -> None:
+    branches(tmp_path / "branches.tflite")
+    x = np.random.default_rng(1).normal(size=(40, 8, 8, 4)).astype(np.float32)
+    model, printed = quantized(tmp_path / "branches.tflite", tmp_path, x, "--scheme", scheme)
+    assert "float32: 5 SIN" in printed
+    wanted = computed(str(tmp_path / "branches.tflite"), x)
+    assert decibels(wanted, computed(model.path, x)) > 25
+    (signature,) = model.signatures
+    assert (list(signature.inputs), list(signature.outputs)) == (["x"], ["scores"])
+    assert signature.outputs["scores"] == model.graph.outputs[0]
+    assert bytes(model.buffer(model.metadata["kept"])) == b"as it is"
+
+
+def test_odt_computes_the_integers_that_litert_computes(tmp_path: Path) -> None:
+    branches(tmp_path / "branches.tflite")
+    x = np.random.default_rng(2).normal(size=(20, 8, 8, 4)).astype(np.float32)
+    model, _ = quantized(tmp_path / "branches.tflite", tmp_path, x, "--output-type", "int8")
+    out = tmp_path / "y.npy"
+    result = run("predict", model.path, "--load-input", tmp_path / "x.npy", "--output", out)
+    assert result.exit_code == 0, result.output
+    step = model.quantization[model.graph.outputs[0]].scale[0]
+    assert np.abs(np.load(out) - computed(model.path, x)).max() <= 1.01 * step
+
+
+def test_a_pattern_keeps_float32(tmp_path: Path) -> None:
+    model, printed = quantized(RESNET, tmp_path, photos(3), "--keep-float", "FULLY*")
+    (dense,) = (n for n in model.graph.nodes if n.op == "FULLY_CONNECTED")
+    assert {model.graph.tensors[i].spec.dtype.name for i in dense.inputs} == {"float32"}
+    assert "14 FULLY_CONNECTED" in printed
+
+
+def test_circle_models_are_quantized_too(tmp_path: Path) -> None:
+    branches(tmp_path / "branches.circle")
+    x = np.random.default_rng(1).normal(size=(4, 8, 8, 4)).astype(np.float32)
+    model, _ = quantized(tmp_path / "branches.circle", tmp_path, x)
+    assert model.format == "circle"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "--calibrate: must be given: the data from which ranges are measured."),
+        (("--calibrate", "x.npy", "--keep-float", "no"), "--keep-float: must match operators"),
+        (("--calibrate", "x.npy", "--keep-float", "*"), "--keep-float: must leave operators"),
+        (
+            ("--scheme", "float16", "--input-type", "int8"),
+            "--input-type: must be one of float32, but got int8",
+        ),
+        (("--calibrate", "x.npy", "--output-type", "int16"), "--output-type: must be one of"),
+        (
+            ("--calibrate", "x.npy", "--keep-float", "scores", "--output-type", "int8"),
+            "--output-type: must be float32 where operators on real numbers",
+        ),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(
+    options: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    branches(tmp_path / "m.tflite")
+    np.save("x.npy", np.ones((3, 8, 8, 4), np.float32))
+    result = run("quantize", "m.tflite", "-o", "out.tflite", *options)
+    assert (result.exit_code, message in result.output) == (1, True), result.output
+    assert not Path("out.tflite").exists()
+
+
+def test_a_quantized_model_is_refused(tmp_path: Path) -> None:
+    model = MODELS / "mlperf-tiny-resnet8-cifar10-int8.tflite"
+    out = tmp_path / "out.tflite"
+    result = run("quantize", model, "--scheme", "float16", "-o", out)
+    assert result.exit_code == 1
+    assert "activations must be float32, but got integers" in result.output
