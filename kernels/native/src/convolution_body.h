@@ -111,35 +111,37 @@ static int F(uses_dots)(const window_walk *g) {
          g->taps_w * g->depth >= 4 * LANES && g->unit_stride == g->taps_h * g->taps_w * g->depth;
 }
 
-/* Packs the weights as (vector, tap, depth, LANES): the units of a vector side by side. */
-static void F(pack_panel)(const window_walk *g, const float *w, float *panel) {
-  int64_t vectors = (g->units + LANES - 1) / LANES;
-  for (int64_t j = 0; j < vectors; j++) {
-    int64_t first = g->units < LANES ? 0 : F(vector_start)(j, g->units);
-    int64_t lanes = g->units < LANES ? g->units : LANES;
-    for (int64_t a = 0; a < g->taps_h; a++)
-      for (int64_t b = 0; b < g->taps_w; b++) {
-        const float *from = w + g->row_weights[a] + g->col_weights[b] + first * g->unit_stride;
-        if (g->depth_stride == 1 && lanes == LANES && g->depth >= LANES) {
-          F(pack_rows)(from, g->unit_stride, g->depth, panel, LANES);
-          panel += g->depth * LANES;
-          continue;
-        }
-        for (int64_t k = 0; k < g->depth; k++, panel += LANES) {
-          for (int64_t l = 0; l < lanes; l++)
-            panel[l] = from[l * g->unit_stride + k * g->depth_stride];
-          for (int64_t l = lanes; l < LANES; l++) panel[l] = 0;
-        }
-      }
-  }
-}
-
 typedef struct {
-  const float *x, *w, *panel;
-  float *y;
+  const float *x, *w;
+  float *y, *panel;
   const window_walk *g;
   F(epilogue) epilogue;
 } F(correlate_job);
+
+/* Packs a part of the weights as (vector, tap, depth, LANES): units of a vector side by side. */
+static void F(pack_part)(void *job, int part, int parts) {
+  const F(correlate_job) *c = job;
+  const window_walk *g = c->g;
+  int64_t vectors = (g->units + LANES - 1) / LANES, lanes = g->units < LANES ? g->units : LANES;
+  int64_t begin = chunk_begin(vectors, part, parts), end = chunk_begin(vectors, part + 1, parts);
+  float *panel = c->panel + begin * g->taps_h * g->taps_w * g->depth * LANES;
+  for (int64_t j = begin; j < end; j++) {
+    int64_t first = lanes < LANES ? 0 : F(vector_start)(j, g->units);
+    for (int64_t a = 0; a < g->taps_h; a++)
+      for (int64_t b = 0; b < g->taps_w; b++, panel += g->depth * LANES) {
+        const float *from = c->w + g->row_weights[a] + g->col_weights[b] + first * g->unit_stride;
+        if (g->depth_stride == 1 && lanes == LANES && g->depth >= LANES) {
+          F(pack_rows)(from, g->unit_stride, g->depth, panel, LANES);
+          continue;
+        }
+        for (int64_t k = 0; k < g->depth; k++, from += g->depth_stride)
+          if (g->unit_stride == 1 && lanes == LANES) F(store)(panel + k * LANES, F(load)(from));
+          else
+            for (int64_t l = 0; l < LANES; l++)
+              panel[k * LANES + l] = l < lanes ? from[l * g->unit_stride] : 0;
+      }
+  }
+}
 
 static void F(correlate_part)(void *job, int part, int parts) {
   const F(correlate_job) *c = job;
@@ -184,8 +186,9 @@ static void F(correlate_part)(void *job, int part, int parts) {
 void F(correlate)(const float *x, const float *w, const float *bias, const float *relu_mask,
                   float *y, float *panel, const window_walk *g, int64_t clamp, float lo, float hi) {
   if (F(uses_dots)(g)) panel = 0;
-  F(correlate_job) c = {x, w, panel, y, g, {bias, relu_mask, clamp, lo, hi}};
-  if (panel) F(pack_panel)(g, w, panel);
+  F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}};
+  if (panel)
+    parallel_for(F(pack_part), &c, parallel_parts(g->units * g->taps_h * g->taps_w * g->depth));
   parallel_for(
       F(correlate_part), &c,
       parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES));
