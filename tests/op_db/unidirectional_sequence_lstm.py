@@ -45,7 +45,7 @@ INFO = OpInfo(
     ),
     large=lstm_sample("large", lstm_inputs((64, 16, 32), 64)),
     also_large=(
-        lstm_sample("large, blocks of samples", lstm_inputs((70, 5, 9), 20)),
+        lstm_sample("large, blocks of samples", lstm_inputs((70, 26, 9), 20)),
         lstm_sample("large, time first", lstm_inputs((16, 64, 32), 64), time_major=True),
         lstm_sample("large, all", lstm_inputs((256, 4, 32), 64, 32, peepholes=True)),
     ),
