@@ -1,1 +1,1 @@
-"""Post-training quantization: from a float model and sample data to a model of integers."""
+"""Integer models from float models and samples. Independent of losses and gradients."""

@@ -39,7 +39,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[object, ...]]:
         """The dtype tells the graph of a self test in float64 from the file's."""
         return graph.name, len(graph.nodes), graph.tensors[graph.inputs[0]].spec.dtype.name
 
-    count(lowered_model, "dequantize_weights", lambda model: ())
+    count(lowered_model, "real_graph", lambda model: ())
     count(lower, "infer_nodes", lambda graph, state, _: (*kind(graph), state.batch))
     count(lower, "batch_samples", lambda one, times: (*kind(one), times))
     return found

@@ -41,6 +41,9 @@ SHORT = (
     *("-mllvm", "-force-vector-interleave=1"),
     *("-mllvm", "-unroll-runtime=false"),
 )
+# Windows' calling convention makes kernels longer: without functions that were not asked to be
+# inlined a wheel is 30 kB smaller, and steps take 0.98 to 1.03 of the time.
+SHORTER = (*SHORT, "-fno-inline-functions")
 # ARMv7 as Debian and Raspberry Pi OS have it; NEON is compiled beside it.
 ARMV7 = ("-mcpu=generic+v7a+vfp3d16-neon",)
 # Instructions in an order that suits in-order processors; others reorder them.
@@ -61,9 +64,9 @@ PLATFORMS = (
     Platform("manylinux_2_31_riscv64", "riscv64-linux-gnu.2.31"),
     Platform("musllinux_1_2_x86_64", "x86_64-linux-musl", X86, SHORT),
     Platform("musllinux_1_2_aarch64", "aarch64-linux-musl", flags=IN_ORDER),
-    Platform("win_amd64", "x86_64-windows-gnu", X86, SHORT),
+    Platform("win_amd64", "x86_64-windows-gnu", X86, SHORTER),
     Platform("win_arm64", "aarch64-windows-gnu"),
-    Platform("macosx_11_0_x86_64", "x86_64-macos.11.0", X86, (*SHORT, *SONAME)),
+    Platform("macosx_11_0_x86_64", "x86_64-macos.11.0", X86, (*SHORTER, *SONAME)),
     Platform("macosx_11_0_arm64", "aarch64-macos.11.0", flags=SONAME),
 )
 

@@ -15,11 +15,13 @@
 /* Writes a statement for each i from 0 to count − 1, at most 15. Unrolls of different names can be
    nested. In a loop the indices of arrays would become constants only when it is unrolled, and
    then clang 14 no longer moves the arrays into registers. */
-#define UNROLL(i, count, ...)           \
-  UNROLL_FOUR(i, 0, count, __VA_ARGS__) \
-  UNROLL_FOUR(i, 4, count, __VA_ARGS__) \
-  UNROLL_FOUR(i, 8, count, __VA_ARGS__) \
-  UNROLL_FOUR(i, 12, count, __VA_ARGS__)
+#define UNROLL(i, count, ...)              \
+  do {                                     \
+    UNROLL_FOUR(i, 0, count, __VA_ARGS__)  \
+    UNROLL_FOUR(i, 4, count, __VA_ARGS__)  \
+    UNROLL_FOUR(i, 8, count, __VA_ARGS__)  \
+    UNROLL_FOUR(i, 12, count, __VA_ARGS__) \
+  } while (0)
 #define UNROLL_FOUR(i, first, count, ...)       \
   UNROLL_CASE(i, first, count, __VA_ARGS__)     \
   UNROLL_CASE(i, first + 1, count, __VA_ARGS__) \
