@@ -11,8 +11,12 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-# Docstrings of cli/commands are the help, those of src/odt the documentation.
-INTERNAL = ("odt.core", "odt.kernels", "odt.cli.options", "odt.cli.output", "odt.cli.runs")
+# Docstrings of cli/commands are the help. Those of odt.Trainer and its kin stay; those of
+# federations and of the interfaces of other systems are in docs/ alone.
+INTERNAL = (
+    *("odt.core", "odt.kernels", "odt.cli.options", "odt.cli.output", "odt.cli.runs"),
+    *("odt.federated", "odt.compat", "odt.experimental"),
+)
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 

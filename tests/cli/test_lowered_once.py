@@ -74,7 +74,7 @@ def test_a_command_lowers_once(
     shutil.copy(MNIST, "model.circle")
     result = CliRunner().invoke(main, line.replace("MODEL", "model.circle").split())
     assert result.exit_code == 0, result.output
-    assert lowered["dequantize_weights",] == 1
+    assert lowered["real_graph",] == 1
     assert {key: n for key, n in lowered.items() if n > 1} == {}
 
 
@@ -95,5 +95,5 @@ def test_trainers_of_one_model_share_its_lowered_graphs(
             trainer.predict(x)
             trainer.train_on_batch(x[:3], y[:3])
     assert odt.check(model, batch_size=8)
-    assert lowered["dequantize_weights",] == 1
+    assert lowered["real_graph",] == 1
     assert {key: n for key, n in lowered.items() if n > 1} == {}
