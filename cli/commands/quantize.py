@@ -1,6 +1,8 @@
 """Quantize a float model after training: integers, or weights in fewer bits."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import click
 
@@ -22,6 +24,17 @@ from odt.data import samples_of
 from odt.errors import MOST, one_line
 
 SHOWN = 5  # layers with most noise
+
+
+def type_option(name: str, ends: str) -> Callable[[Any], Any]:
+    """The option of the type of the model's inputs or outputs."""
+    return click.option(
+        name,
+        type=click.Choice([FLOAT, "int8", "uint8", "int16"]),
+        default=FLOAT,
+        show_default=True,
+        help=f"Type of the model's {ends}.",
+    )
 
 
 @click.command()
@@ -48,20 +61,8 @@ SHOWN = 5  # layers with most noise
     help="int8: activations and weights. int16x8: activations of 16 bits, weights of 8. "
     "int8-weights, float16: weights alone; operators compute real numbers.",
 )
-@click.option(
-    "--input-type",
-    type=click.Choice([FLOAT, "int8", "uint8", "int16"]),
-    default=FLOAT,
-    show_default=True,
-    help="Type of the model's inputs.",
-)
-@click.option(
-    "--output-type",
-    type=click.Choice([FLOAT, "int8", "uint8", "int16"]),
-    default=FLOAT,
-    show_default=True,
-    help="Type of the model's outputs.",
-)
+@type_option("--input-type", "inputs")
+@type_option("--output-type", "outputs")
 @click.option(
     "--ranges",
     type=click.Choice(METHODS),

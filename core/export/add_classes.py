@@ -10,16 +10,13 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.head_metadata import kept_metadata, with_archive
-from odt.core.export.kept_tables import packed_model
+from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.lowering.class_head import ClassHead
-from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.graph import ABSENT
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY
-from odt.core.model.schema_tables import unpack
 from odt.core.model.tflite_metadata import NAME
 from odt.errors import UnsupportedError
-from odt.kernels.opdef import Array
 
 
 def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str]) -> Model:
@@ -46,11 +43,8 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
                 f"{model.path}: the weights of the last layer must be stored as float32 to add "
                 f"classes, but are not. Export the model with `float_weights=True`."
             )
-    tables = unpack(FlatBuffer(model.path, model.data).root(), "Model")
-    buffers = [
-        _buffer(np.frombuffer(model.data[at : at + n], np.uint8)) for at, n in model.spans
-    ] or [{}]
-    tables["buffers"] = buffers
+    tables = model_tables(model)
+    buffers = tables["buffers"]
     graph = tables["subgraphs"][0]
     for i in (head.weights, head.bias):
         if i != ABSENT:
@@ -60,7 +54,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
             table = graph["tensors"][i]
             table["shape"], table["buffer"] = rows.shape, len(buffers)
             table.pop("shape_signature", None)
-            buffers.append(_buffer(rows.reshape(-1).view(np.uint8)))
+            buffers.append(buffer_entry(rows))
     for i in head.outputs:
         for name in ("shape", "shape_signature"):
             shape = graph["tensors"][i].get(name, ())
@@ -69,7 +63,7 @@ def add_classes(model: Model, head: ClassHead, count: int, names: Sequence[str])
     output = tensors[head.outputs[-1]].name
     entries, archive = kept_metadata(model, range(len(model.graph.inputs)), output, names)
     for name in {ENTRY, NAME} & entries.keys():
-        buffers[model.metadata[name]] = _buffer(np.frombuffer(entries[name], np.uint8))
+        buffers[model.metadata[name]] = buffer_entry(entries[name])
     _drop_unused(tables)
     packed = packed_model(model, tables)
     model.check_file()
@@ -83,7 +77,3 @@ def _drop_unused(tables: dict[str, Any]) -> None:
     used |= set(map(int, tables.get("metadata_buffer", ())))
     for k in set(range(len(tables["buffers"]))) - used:
         tables["buffers"][k] = {}
-
-
-def _buffer(data: Array) -> dict[str, Any]:
-    return {"data": data} if len(data) else {}

@@ -10,6 +10,7 @@ from odt.core.model.flatbuffer import FlatBuffer
 from odt.core.model.reader import FORMATS, Model
 from odt.core.model.schema_tables import pack, unpack
 from odt.errors import ModelError, UnsupportedError
+from odt.kernels.opdef import Array
 
 MOST_BYTES = 2**31 - 2**24  # limit of a flatbuffer, with space for its tables
 TENSOR_LISTS = ("inputs", "outputs", "intermediates")  # of an operator
@@ -69,13 +70,13 @@ class KeptTables:
                     o[name] = [self.number[int(i)] for i in o[name]]
         spans = self.source.spans or ((0, 0),)
         model["buffers"] = [
-            _buffer(self.source.data[at : at + n]) for at, n in map(spans.__getitem__, buffers)
+            buffer_entry(self.source.data[at : at + n]) for at, n in map(spans.__getitem__, buffers)
         ]
         model["operator_codes"] = [model["operator_codes"][k] for k in codes]
 
     def buffer(self, data: bytes) -> int:
         """Adds a buffer; returns its number."""
-        self.model["buffers"].append(_buffer(data))
+        self.model["buffers"].append(buffer_entry(data))
         return len(self.model["buffers"]) - 1
 
     def metadata(self, entries: dict[str, bytes]) -> None:
@@ -83,6 +84,22 @@ class KeptTables:
         self.model["metadata"] = [
             {"name": name, "buffer": self.buffer(data)} for name, data in entries.items()
         ]
+
+
+def model_tables(model: Model) -> dict[str, Any]:
+    """Table Model of a file, with the bytes of its buffers, also of those beyond 2 GiB."""
+    tables = unpack(FlatBuffer(model.path, model.data).root(), "Model")
+    buffers = [buffer_entry(model.data[at : at + n]) for at, n in model.spans]
+    tables["buffers"] = buffers or [{}]
+    return tables
+
+
+def buffer_entry(data: bytes | memoryview | Array) -> dict[str, Any]:
+    """Table Buffer with bytes, or with those of an array in the file's byte order."""
+    if isinstance(data, np.ndarray):
+        little = np.ascontiguousarray(data, data.dtype.newbyteorder("<"))
+        data = little.reshape(-1).view(np.uint8).data
+    return {"data": np.frombuffer(data, np.uint8)} if len(data) else {}
 
 
 def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
@@ -104,7 +121,3 @@ def packed_model(source: Model, tables: dict[str, Any]) -> bytes:
             f"{source.path}: the new model must be below {MOST_BYTES} bytes, but got more"
         ) from e
     return bytes(builder.Output())
-
-
-def _buffer(data: bytes | memoryview) -> dict[str, Any]:
-    return {"data": np.frombuffer(data, np.uint8)} if len(data) else {}

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.kept_tables import packed_model
-from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.reader import Model
-from odt.core.model.schema_tables import code_of, unpack
+from odt.core.model.schema_tables import code_of
 from odt.core.quantization.assign import range_of, range_quantization
 from odt.core.quantization.rules import ALL_SAME, SAME, WEIGHTS, Scheme
 from odt.core.quantization.weights import LARGEST, bias_steps, weight_quantization
@@ -39,10 +38,7 @@ class IntegerModel:
             activations: quantization of activations by tensor.
         """
         self.model, self.graph, self.scheme, self.activations = model, graph, scheme, activations
-        self.tables: dict[str, Any] = unpack(FlatBuffer(model.path, model.data).root(), "Model")
-        self.tables["buffers"] = [
-            _buffer(np.frombuffer(model.data[at : at + n], np.uint8)) for at, n in model.spans
-        ] or [{}]
+        self.tables = model_tables(model)
         self.table = self.tables["subgraphs"][0]
         self.tensors: list[dict[str, Any]] = self.table["tensors"]
         self.operators: list[dict[str, Any]] = []
@@ -177,8 +173,7 @@ class IntegerModel:
         if key not in self.constants:
             self.constants[key] = self._copy(i, "", values.dtype.name, found)
             self.tensors[-1]["buffer"] = len(self.tables["buffers"])
-            little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-            self.tables["buffers"].append(_buffer(little.reshape(-1).view(np.uint8)))
+            self.tables["buffers"].append(buffer_entry(values))
         return self.constants[key]
 
     def _integer(self, i: int) -> int:
@@ -251,7 +246,3 @@ class IntegerModel:
 
 def _named(name: Any, suffix: str) -> bytes:
     return bytes(name) + b"_" + suffix.encode()
-
-
-def _buffer(data: Array) -> dict[str, Any]:
-    return {"data": data} if len(data) else {}

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from odt.core.export.kept_tables import packed_model
-from odt.core.model.flatbuffer import FlatBuffer
+from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
 from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.reader import Model
-from odt.core.model.schema_tables import code_of, unpack
+from odt.core.model.schema_tables import code_of
 from odt.core.quantization.rules import WEIGHTS
 from odt.core.quantization.weights import LARGEST, channel_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
@@ -34,10 +33,7 @@ def has_weights(graph: Graph, node: Node) -> bool:
 
 def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> bytes:
     """Returns the file with the weights of layers in another type; biases stay with int8."""
-    tables = unpack(FlatBuffer(model.path, model.data).root(), "Model")
-    tables["buffers"] = [
-        _buffer(np.frombuffer(model.data[at : at + n], np.uint8)) for at, n in model.spans
-    ] or [{}]
+    tables = model_tables(model)
     graph = tables["subgraphs"][0]
     operators = graph["operators"]
     stored: dict[tuple[int, int], int] = {}
@@ -83,8 +79,7 @@ def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int
             "quantized_dimension": axis,
         }
     new["type"] = code_of("TensorType", kept.dtype.name.upper())
-    little = np.ascontiguousarray(kept, kept.dtype.newbyteorder("<"))
-    tables["buffers"].append(_buffer(little.reshape(-1).view(np.uint8)))
+    tables["buffers"].append(buffer_entry(kept))
     tensors.append(new)
     return len(tensors) - 1
 
@@ -118,7 +113,3 @@ def _hybrid_code(tables: dict[str, Any], old: int, op: str) -> int:
     if code not in codes:
         codes.append(code)
     return int(codes.index(code))
-
-
-def _buffer(data: Array) -> dict[str, Any]:
-    return {"data": data} if len(data) else {}
