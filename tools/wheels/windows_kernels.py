@@ -125,3 +125,4 @@ def pytest_configure() -> None:
     runner = Runner(json.loads(os.environ["ODT_WINDOWS_CALLS"]))
     assert runner.sets == list(library.instruction_sets()), runner.sets
     binding.function = runner.function
+    binding.address = lambda name: (0, 0)  # no loop in C calls a function of another process
