@@ -44,7 +44,7 @@ from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.new_data import new_samples
 from odt.core.export.adapter_file import lower_adapted
-from odt.core.lowering.lowered_model import inference_graphs
+from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record

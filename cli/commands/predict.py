@@ -28,7 +28,7 @@ from odt.core.data.predictions import Append, write_npy, write_npz
 from odt.core.data.sidecar import read_sidecar
 from odt.core.datasets.new_data import for_model, new_samples
 from odt.core.export.adapter_file import lower_adapted
-from odt.core.lowering.lowered_model import inference_graphs
+from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record

@@ -24,10 +24,10 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     patched,
 )
-from odt.core.lowering.integer_graph import CONVERSIONS
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Node
+from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model, parse_model
 from odt.errors import UnsupportedError
 

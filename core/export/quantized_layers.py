@@ -12,16 +12,15 @@ import numpy as np
 
 from odt.core.export.new_layers import FLOAT32, NewLayers
 from odt.core.lowering.final_activation import producing_operator
+from odt.core.model.dequantize import LARGEST
+from odt.core.model.integer_operators import operator_version, prescribed_quantization
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
 from odt.errors import UnsupportedError
-from odt.kernels.geometry.quantize import Quantization, limits, quantize
+from odt.kernels.geometry.quantize import Quantization, limits, quantize, range_quantization
 from odt.kernels.opdef import Array
 
-LARGEST = 127  # of the integers of weights
 LOGITS = 16.0  # largest logit without old ones
-# Operator versions that have quantized forms.
-VERSIONS = {"FULLY_CONNECTED": 4, "SOFTMAX": 2, "LOGISTIC": 2, "MEAN": 2, "DEQUANTIZE": 2}
 
 
 def new_layers(model: Model, kept: Collection[int], features: int, activation: str) -> NewLayers:
@@ -66,17 +65,7 @@ class QuantizedLayers(NewLayers):
         old = self.source.quantization.get(node.inputs[0]) if node else None
         if node is not None and node.op == activation and old is not None:
             return old
-        return self._range(-LOGITS, LOGITS)
-
-    def _range(self, least: float, most: float) -> Quantization:
-        """Returns the quantization of a range that contains 0."""
-        lo, hi = limits(self._dtype)
-        if self._dtype.itemsize == 2:
-            scale, zero_point = max(-least, most) / hi, 0
-        else:
-            scale = (most - least) / (hi - lo)
-            zero_point = round(lo - least / scale)
-        return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
+        return range_quantization(-LOGITS, LOGITS, self._dtype)
 
     def add(
         self,
@@ -132,7 +121,7 @@ class QuantizedLayers(NewLayers):
         name: str,
         options: tuple[str, dict[str, Any]] | None = None,
     ) -> int:
-        self.version = VERSIONS[op]
+        self.version = operator_version(op, self._dtype)
         y = super()._operator(op, inputs, shape, name, options)
         if op == "DEQUANTIZE":
             return y
@@ -142,12 +131,9 @@ class QuantizedLayers(NewLayers):
     def _of_output(self, op: str, x: Quantization, name: str) -> Quantization:
         if op == "MEAN":
             return x
-        if op != "FULLY_CONNECTED":  # probabilities: TFLite fixes their quantization
-            lo, hi = limits(self._dtype)
-            steps = hi - lo + 1 if self._dtype.itemsize == 1 else hi + 1
-            zero_point = lo if self._dtype.itemsize == 1 else 0
-            return Quantization(np.array([1 / steps], "<f4"), np.array([zero_point], "<i8"), 0)
+        if op != "FULLY_CONNECTED":
+            return prescribed_quantization(op, self._dtype)
         if name == "logits":
             return self._logits
         most = float(x.scale[0] * (limits(self._dtype)[1] - x.zero_point[0]))
-        return self._range(0.0, 2 * most)
+        return range_quantization(0.0, 2 * most, self._dtype)

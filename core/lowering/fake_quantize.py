@@ -23,9 +23,9 @@ import numpy as np
 
 from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
-from odt.core.lowering.integer_graph import CONVERSIONS, MOVING
 from odt.core.model.dequantize import FLOAT32, Dequantized, as_stored, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.integer_operators import CONVERSIONS, MOVING
 from odt.core.model.quantization_rules import (
     LAYERS,
     check_quantization,

@@ -14,9 +14,18 @@ from dataclasses import replace
 import numpy as np
 
 from odt.core.lowering.binding import bind
+from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, MOST_NAME, Graph, Node, Tensor
-from odt.core.model.quantization_rules import ACTIVATIONS, LAYERS, check_quantization
+from odt.core.model.integer_operators import CONVERSIONS, MOVING
+from odt.core.model.quantization_rules import (
+    ACTIVATIONS,
+    LAYERS,
+    check_quantization,
+    has_int4,
+    has_quantized_activations,
+)
 from odt.core.model.reader import Model
 from odt.errors import ModelError, ShapeError, one_line
 from odt.kernels.families.requantize import BOUNDS, Quantized
@@ -26,16 +35,6 @@ from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import INTEGER, find_operator, integer_constants, integer_names
 
 FLOAT32 = np.dtype(np.float32)
-CONVERSIONS = ("QUANTIZE", "DEQUANTIZE")
-# Operators that move values: their rows of kernels/ops compute integers too.
-MOVING = frozenset(
-    (
-        *("RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER"),
-        *("GATHER_ND", "SPLIT", "SPLIT_V", "PACK", "UNPACK", "CONCATENATION", "TILE"),
-        *("REVERSE_V2", "SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "BROADCAST_TO", "MIRROR_PAD"),
-        *("MAXIMUM", "MINIMUM", "REDUCE_MAX", "REDUCE_MIN", "EMBEDDING_LOOKUP"),
-    )
-)
 UNSCALED = Quantization(np.ones(1, np.float32), np.zeros(1, np.int64), 0)
 MEANS = ("AVERAGE_POOL_2D",)  # integer rows for one quantization
 
@@ -50,9 +49,17 @@ def integer_graph(model: Model) -> Graph:
     return _Builder(model).build()
 
 
-def has_int4(graph: Graph) -> bool:
-    """Whether a graph has constants of int4."""
-    return any(t.data is not None and t.spec.dtype.names == ("INT4",) for t in graph.tensors)
+def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
+    """Returns the graphs that compute a model's outputs: of integers if the file is quantized.
+
+    The graphs that are trained have no int4 weights.
+
+    Raises:
+        ModelError: if the quantization of a tensor does not fit its operator.
+    """
+    if has_quantized_activations(lowered.file) or has_int4(lowered.file.graph):
+        return LoweredGraphs(integer_graph(lowered.file))
+    return lowered.graphs
 
 
 def unpack_int4(graph: Graph) -> Graph:

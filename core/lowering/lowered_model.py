@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 from odt.core.lowering.fake_quantize import real_graph
-from odt.core.lowering.integer_graph import has_int4, integer_graph
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
-from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 
@@ -51,16 +49,3 @@ def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
     adapted = adapt(dequantized.graph, adapters)
     dequantized = replace(dequantized, graph=adapted.graph)
     return LoweredModel(file, dequantized, LoweredGraphs(adapted.graph), adapted)
-
-
-def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
-    """Returns the graphs that compute a model's outputs: of integers if the file is quantized.
-
-    The graphs that are trained have no int4 weights.
-
-    Raises:
-        ModelError: if the quantization of a tensor does not fit its operator.
-    """
-    if has_quantized_activations(lowered.file) or has_int4(lowered.file.graph):
-        return LoweredGraphs(integer_graph(lowered.file))
-    return lowered.graphs

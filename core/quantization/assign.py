@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from odt.core.model.graph import ABSENT, Graph, Node
-from odt.core.quantization.rules import ALL_SAME, FIXED, SAME, WEIGHTS, Scheme
+from odt.core.model.integer_operators import PRESCRIBED, prescribed_quantization
+from odt.core.model.quantization_rules import LAYERS
+from odt.core.quantization.rules import ALL_SAME, SAME, Scheme
 from odt.core.training.ranges import Range
-from odt.kernels.geometry.quantize import Quantization, limits
+from odt.kernels.geometry.quantize import Quantization, range_quantization
 from odt.kernels.opdef import Array
-
-SMALLEST = 1e-7  # step of a tensor that is always 0
 
 
 def quantized_nodes(graph: Graph, scheme: Scheme, kept: Collection[int]) -> list[Node]:
@@ -32,17 +32,14 @@ def quantized_nodes(graph: Graph, scheme: Scheme, kept: Collection[int]) -> list
         and node.origin not in kept
         and all(map(is_float, node.outputs))
         and float_activations(graph, node)
-        and (node.op not in WEIGHTS or _has_constant_weights(graph, node))
+        and (node.op not in LAYERS or _has_constant_weights(graph, node))
     ]
 
 
 def _has_constant_weights(graph: Graph, node: Node) -> bool:
-    w, b, _ = WEIGHTS[node.op]
-    return all(
-        not _is_activation(graph, i)
-        for i in (node.inputs[w], *node.inputs[b : b + 1])
-        if i != ABSENT
-    )
+    layer = LAYERS[node.op]
+    operands = (node.inputs[layer.w], *node.inputs[layer.b : layer.b + 1])
+    return all(not _is_activation(graph, i) for i in operands if i != ABSENT)
 
 
 def _is_activation(graph: Graph, i: int) -> bool:
@@ -73,9 +70,9 @@ def assign(
         return i
 
     prescribed = {
-        i: prescribed_quantization(*FIXED[node.op], scheme)
+        i: prescribed_quantization(node.op, scheme.activations)
         for node in nodes
-        if node.op in FIXED
+        if node.op in PRESCRIBED
         for i in node.outputs
     }
     for node in nodes:
@@ -100,7 +97,9 @@ def assign(
         if i in whole:
             r = root(i)
             unions[r] = unions[r].union(whole[i]) if r in unions else whole[i]
-    found = {r: range_quantization(union, scheme) for r, union in unions.items()}
+    found = {
+        r: range_quantization(union.lo, union.hi, scheme.activations) for r, union in unions.items()
+    }
     found |= {root(i): quantization for i, quantization in prescribed.items()}
     return {i: found[root(i)] for i in group if root(i) in found}
 
@@ -108,25 +107,3 @@ def assign(
 def range_of(values: Array) -> Range:
     """The range of some values, with 0."""
     return Range(min(float(values.min()), 0.0), max(float(values.max()), 0.0))
-
-
-def range_quantization(whole: Range, scheme: Scheme) -> Quantization:
-    """Scale and zero point that represent a range; int16 is symmetric."""
-    lo, hi = limits(np.dtype(scheme.activations))
-    if scheme.activations == "int16":
-        return _quantization(max(-whole.lo, whole.hi) / hi, 0)
-    scale = (whole.hi - whole.lo) / (hi - lo) or SMALLEST
-    return _quantization(scale, int(np.clip(np.rint(lo - whole.lo / scale), lo, hi)))
-
-
-def prescribed_quantization(smallest: float, largest: float, scheme: Scheme) -> Quantization:
-    """Scale and zero point that operators with a fixed range prescribe: a power of two."""
-    lo, hi = limits(np.dtype(scheme.activations))
-    if scheme.activations == "int16" or smallest:
-        return _quantization(1 / (hi + 1), 0)
-    return _quantization(1 / (hi - lo + 1), lo)
-
-
-def _quantization(scale: float, zero_point: int) -> Quantization:
-    scales = np.array([scale or SMALLEST], np.float32)
-    return Quantization(scales, np.array([zero_point], np.int64), 0)

@@ -63,7 +63,7 @@ class Settings:
     def _types(self) -> tuple[str, ...]:
         if self.scheme not in SCHEMES:
             return (FLOAT,)
-        activations = SCHEMES[self.scheme].activations
+        activations = SCHEMES[self.scheme].activations.name
         return (FLOAT, activations, *(["uint8"] if activations == "int8" else []))
 
 
@@ -147,7 +147,7 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
     trace = Trace(graph, len(graph.tensors))
     data = open_samples(trace.samples)
     order = evenly_spaced(data, settings.samples)
-    levels = 2 ** (8 * np.dtype(scheme.activations).itemsize)
+    levels = 2 ** (8 * scheme.activations.itemsize)
     ranges = measure_ranges(trace, data, order, settings.ranges, levels)
     nodes = [
         node

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.model.dequantize import LARGEST
 from odt.kernels.geometry.quantize import Quantization, limits
 from odt.kernels.opdef import Array
-
-LARGEST = 127  # −128 is not used
 
 
 def channel_scales(weights: Array, axis: int) -> Array:

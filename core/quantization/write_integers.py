@@ -6,13 +6,16 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.integer_operators import operator_version
+from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
-from odt.core.quantization.assign import range_of, range_quantization
-from odt.core.quantization.rules import ALL_SAME, SAME, WEIGHTS, Scheme
-from odt.core.quantization.weights import LARGEST, bias_steps, weight_quantization
-from odt.kernels.geometry.quantize import Quantization, quantize
+from odt.core.quantization.assign import range_of
+from odt.core.quantization.rules import ALL_SAME, SAME, Scheme
+from odt.core.quantization.weights import bias_steps, weight_quantization
+from odt.kernels.geometry.quantize import Quantization, quantize, range_quantization
 from odt.kernels.opdef import Array
 
 INT8 = np.dtype(np.int8)
@@ -38,6 +41,7 @@ class IntegerModel:
             activations: quantization of activations by tensor.
         """
         self.model, self.graph, self.scheme, self.activations = model, graph, scheme, activations
+        self._dtype = scheme.activations.name
         self.tables = model_tables(model)
         self.table = self.tables["subgraphs"][0]
         self.tensors: list[dict[str, Any]] = self.table["tensors"]
@@ -80,7 +84,7 @@ class IntegerModel:
             quantization = self.activations[i]
             zero = quantization.zero_point + UNSIGNED
             self._set_type(i, "uint8", Quantization(quantization.scale, zero, 0))
-            self.integers[i] = self._copy(i, "int8", self.scheme.activations, quantization)
+            self.integers[i] = self._copy(i, self._dtype, self._dtype, quantization)
             self._convert_type("QUANTIZE", i, self.integers[i])
         else:
             self._set_type(i, dtype, self.activations[i])
@@ -91,7 +95,7 @@ class IntegerModel:
         if i not in self.activations or (i in self.reals and dtype == "float32"):
             return self._real(i)
         integers = self._integer(i)
-        if dtype == self.scheme.activations:
+        if dtype == self._dtype:
             return integers
         name = self.tensors[integers].get("name", b"")
         made = self._copy(i, "", dtype, None)
@@ -100,7 +104,7 @@ class IntegerModel:
             zero = quantization.zero_point + UNSIGNED
             self._set_type(made, "uint8", Quantization(quantization.scale, zero, 0))
         if integers == i:  # the name is that of the output
-            self.tensors[integers]["name"] = _named(name, self.scheme.activations)
+            self.tensors[integers]["name"] = _named(name, self._dtype)
         self._convert_type("QUANTIZE" if dtype == "uint8" else "DEQUANTIZE", integers, made)
         return made
 
@@ -114,12 +118,12 @@ class IntegerModel:
         self.operators.append(operator)
         operator["opcode_index"] = self._code(node.op, operator.get("opcode_index", 0))
         for i in node.outputs:
-            self._set_type(i, self.scheme.activations, self.activations[i])
+            self._set_type(i, self._dtype, self.activations[i])
             self.integers[i] = i
 
     def _operands(self, node: Node) -> list[int]:
         """The inputs of a node in integers; constants that are no floats stay."""
-        x = next(i for i in node.inputs if i in self.activations)
+        constants = self._layer_constants(node) if node.op in LAYERS else {}
         operands = []
         for position, i in enumerate(node.inputs):
             data = self.graph.tensors[i].data if i != ABSENT else None
@@ -128,12 +132,13 @@ class IntegerModel:
                 operands.append(self._requantized(i, wanted))
             elif data is None or data.dtype.kind != "f":
                 operands.append(i)
-            elif node.op in WEIGHTS:
-                operands.append(self._weights(node, position, self.activations[x]))
+            elif position in constants:
+                operands.append(constants[position])
             elif node.op in SAME | ALL_SAME:
                 operands.append(self._constant(i, data, self.activations[node.outputs[0]]))
             else:
-                found = range_quantization(range_of(data), self.scheme)
+                whole = range_of(data)
+                found = range_quantization(whole.lo, whole.hi, self.scheme.activations)
                 operands.append(self._constant(i, data, found))
         return operands
 
@@ -142,29 +147,33 @@ class IntegerModel:
         integers, own = self._integer(i), self.activations[i]
         if wanted is None or (own.scale, own.zero_point) == (wanted.scale, wanted.zero_point):
             return integers
-        made = self._copy(i, "requantized", self.scheme.activations, wanted)
+        made = self._copy(i, "requantized", self._dtype, wanted)
         self._convert_type("QUANTIZE", integers, made)
         return made
 
-    def _weights(self, node: Node, position: int, x: Quantization) -> int:
-        """Weights or bias of a layer, whose scale is that of x times that of the weights."""
-        w, b, axis = WEIGHTS[node.op]
-        weights = self.graph.tensors[node.inputs[w]].data
+    def _layer_constants(self, node: Node) -> dict[int, int]:
+        """Adds weights and bias of a layer; returns them by position.
+
+        The scale of a bias is that of x times that of the weights.
+        """
+        layer = LAYERS[node.op]
+        x, w = self.activations[node.inputs[layer.x]], node.inputs[layer.w]
+        b = node.inputs[layer.b] if len(node.inputs) > layer.b else ABSENT
+        weights = self.graph.tensors[w].data
+        bias = self.graph.tensors[b].data if b != ABSENT else None
         assert weights is not None
-        bias = self.graph.tensors[node.inputs[b]].data if len(node.inputs) > b else None
-        found = weight_quantization(weights, axis, bias, x)
-        if position == w:
-            return self._new_constant(
-                node.inputs[w], quantize(weights, found, INT8, (-LARGEST, LARGEST)), found
-            )
-        assert bias is not None
-        scale = (x.scale * found.scale).astype(np.float32)
-        steps = bias_steps(bias, scale, np.dtype(self.scheme.bias))
-        zero = np.zeros(scale.size, np.int64)
-        return self._new_constant(node.inputs[b], steps, Quantization(scale, zero, 0))
+        found = weight_quantization(weights, layer.axis, bias, x)
+        integers = quantize(weights, found, INT8, (-LARGEST, LARGEST))
+        made = {layer.w: self._new_constant(w, integers, found)}
+        if bias is not None:
+            scale = (x.scale * found.scale).astype(np.float32)
+            steps = bias_steps(bias, scale, self.scheme.bias)
+            of_bias = Quantization(scale, np.zeros(scale.size, np.int64), 0)
+            made[layer.b] = self._new_constant(b, steps, of_bias)
+        return made
 
     def _constant(self, i: int, values: Array, found: Quantization) -> int:
-        integers = quantize(values, found, np.dtype(self.scheme.activations))
+        integers = quantize(values, found, self.scheme.activations)
         return self._new_constant(i, integers, found)
 
     def _new_constant(self, i: int, values: Array, found: Quantization) -> int:
@@ -179,9 +188,7 @@ class IntegerModel:
     def _integer(self, i: int) -> int:
         """The integers of an activation; adds QUANTIZE after real numbers."""
         if i not in self.integers:
-            self.integers[i] = self._copy(
-                i, self.scheme.activations, self.scheme.activations, self.activations[i]
-            )
+            self.integers[i] = self._copy(i, self._dtype, self._dtype, self.activations[i])
             self._convert_type("QUANTIZE", i, self.integers[i])
         return self.integers[i]
 
@@ -209,7 +216,7 @@ class IntegerModel:
         codes: list[dict[str, Any]] = self.tables["operator_codes"]
         number = code_of("BuiltinOperator", op)
         before = 1 if old is None else codes[old].get("version", 1)
-        version = max(self.scheme.version(op), before)
+        version = max(operator_version(op, self.scheme.activations), before)
         code = {
             "builtin_code": number,
             "deprecated_builtin_code": min(number, 127),

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from odt.core.export.kept_tables import buffer_entry, model_tables, packed_model
+from odt.core.model.dequantize import LARGEST
 from odt.core.model.graph import ABSENT, Graph, Node
+from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
-from odt.core.quantization.rules import WEIGHTS
-from odt.core.quantization.weights import LARGEST, channel_scales
+from odt.core.quantization.weights import channel_scales
 from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.opdef import Array
 
@@ -27,7 +28,7 @@ def has_weights(graph: Graph, node: Node) -> bool:
     """Whether a node is a layer with constant float weights that hybrid operators can read."""
     if node.op not in HYBRID:
         return False
-    data = graph.tensors[node.inputs[WEIGHTS[node.op][0]]].data
+    data = graph.tensors[node.inputs[LAYERS[node.op].w]].data
     return data is not None and data.dtype == np.float32
 
 
@@ -39,10 +40,11 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
     stored: dict[tuple[int, int], int] = {}
     conversions: list[dict[str, Any]] = []
     for node in nodes:
-        w, b, axis = WEIGHTS[node.op]
+        layer = LAYERS[node.op]
+        axis = layer.axis
         operator = operators[node.origin]
         inputs = [int(i) for i in operator["inputs"]]
-        for position in (w, b) if scheme == "float16" else (w,):
+        for position in (layer.w, layer.b) if scheme == "float16" else (layer.w,):
             if position >= len(inputs) or node.inputs[position] == ABSENT:
                 continue
             i = inputs[position]

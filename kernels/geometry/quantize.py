@@ -14,6 +14,7 @@ from odt.dataclass import dataclass
 from odt.kernels.opdef import Array
 
 Limits = tuple[int, int]
+SMALLEST = 1e-7  # scale of a tensor that is always 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,22 @@ def limits(dtype: np.dtype[Any]) -> Limits:
     """Returns the smallest and the largest integer of a dtype."""
     info = np.iinfo(dtype)
     return int(info.min), int(info.max)
+
+
+def range_quantization(least: float, most: float, dtype: np.dtype[Any]) -> Quantization:
+    """Returns the quantization of a range that contains 0; symmetric for int16.
+
+    Args:
+        least, most: smallest and largest number.
+        dtype: type of the integers, all of which are used.
+    """
+    lo, hi = limits(dtype)
+    if dtype.itemsize == 2:
+        scale, zero_point = max(-least, most) / hi or SMALLEST, 0
+    else:
+        scale = (most - least) / (hi - lo) or SMALLEST
+        zero_point = min(max(round(lo - least / scale), lo), hi)
+    return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
 
 
 def round_to_steps(x: Array, scale: Array, zero_point: Array, limits: Limits, out: Array) -> None:

@@ -35,7 +35,7 @@ def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
     return window_walk(rows, cols, **reading(x), **results(y, axes))
 
 
-def call(
+def _bind(
     name: str, x: Array, w: Array, start: Array, m: Array, y: Array, axes: Axes, zero: int, to: Any
 ) -> Callable[[], None]:
     """Returns a call of a kernel of src/integer.c on images x and y."""
@@ -44,34 +44,28 @@ def call(
     return bind(name, x, w, start, m, y, walk(x, y, axes), *numbers)
 
 
-def convolution(
-    attrs: Attrs,
-    *,
-    x: Array,
-    w: Array,
-    b: Array,
-    m: Array,
-    start: Array,
-    y: Array,
-    axes: Axes,
-    source: PaddedImages,
-) -> Callable[[], None]:
-    return call("integer_products", x, w, start, m, y, axes, attrs.zero, attrs.to)
+def _of_images(name: str) -> Callable[..., Callable[[], None]]:
+    """Returns the function that binds a kernel to the arrays of a convolution."""
+
+    def bound(
+        attrs: Attrs,
+        *,
+        x: Array,
+        w: Array,
+        b: Array,
+        m: Array,
+        start: Array,
+        y: Array,
+        axes: Axes,
+        source: PaddedImages,
+    ) -> Callable[[], None]:
+        return _bind(name, x, w, start, m, y, axes, attrs.zero, attrs.to)
+
+    return bound
 
 
-def depthwise(
-    attrs: Attrs,
-    *,
-    x: Array,
-    w: Array,
-    b: Array,
-    m: Array,
-    start: Array,
-    y: Array,
-    axes: Axes,
-    source: PaddedImages,
-) -> Callable[[], None]:
-    return call("integer_depthwise", x, w, start, m, y, axes, attrs.zero, attrs.to)
+convolution = _of_images("integer_products")
+depthwise = _of_images("integer_depthwise")
 
 
 def dense(
@@ -88,7 +82,7 @@ def dense(
 ) -> Callable[[], None]:
     pixels = x.reshape(-1, 1, 1, source.channels, copy=False)
     outputs = y.reshape(-1, 1, 1, len(b), copy=False)
-    return call("integer_products", pixels, w, start, m, outputs, axes, 0, attrs.to)
+    return _bind("integer_products", pixels, w, start, m, outputs, axes, 0, attrs.to)
 
 
 MOST_SUM = 2**31 - 1

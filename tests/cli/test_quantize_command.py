@@ -143,6 +143,21 @@ def test_operators_of_real_numbers_stand_between_conversions(scheme: str, tmp_pa
     assert bytes(model.buffer(model.metadata["kept"])) == b"as it is"
 
 
+def test_a_layer_may_have_no_bias(tmp_path: Path) -> None:
+    model = ModelBuilder("tflite", seed=4)
+    x = model.add_input((1, 6))
+    y = model.add_operator("FULLY_CONNECTED", (x, model.add_weight((5, 6), 6), -1), (1, 5))
+    last = model.add_operator("MUL", (y, model.add_constant([2.0])), (1, 5))
+    model.add_constant(np.full(7, 1e6, np.float32))  # the last tensor, which index -1 is not
+    model.write(tmp_path / "m.tflite", last)
+    samples = np.random.default_rng(3).normal(size=(30, 6)).astype(np.float32)
+    found, _ = quantized(tmp_path / "m.tflite", tmp_path, samples)
+    (dense,) = (n for n in found.graph.nodes if n.op == "FULLY_CONNECTED")
+    assert dense.inputs[2] == -1
+    wanted = computed(str(tmp_path / "m.tflite"), samples)
+    assert decibels(wanted, computed(found.path, samples)) > 25
+
+
 def test_odt_computes_the_integers_that_litert_computes(tmp_path: Path) -> None:
     branches(tmp_path / "branches.tflite")
     x = np.random.default_rng(2).normal(size=(20, 8, 8, 4)).astype(np.float32)

@@ -24,6 +24,7 @@ from odt.core.training.trainer import Trainer
 from odt.core.training.watch import Watch
 from odt.dataclass import MANY
 from odt.errors import TrainingError
+from odt.kernels.native.library import is_available
 from odt.kernels.opdef import Array
 
 
@@ -237,7 +238,8 @@ def test_an_arena_is_a_fraction_of_its_values() -> None:
         assert memory.nbytes < 0.45 * everything
         assert memory.nbytes < 1.05 * bound
     with convolutional(128) as trainer:
-        assert trainer.memory().arena < 0.2 * everything
+        # NumPy's calls are fewer and longer.
+        assert trainer.memory().arena < (0.15 if is_available() else 0.2) * everything
 
 
 def test_a_model_of_more_weights_than_values_runs_whole_batches() -> None:
