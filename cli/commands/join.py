@@ -20,9 +20,9 @@ from odt.errors import OdtError
     help="File of the model with the weights of the parts, in MODEL's format.",
 )
 def command(model: str, parts: tuple[str, ...], output: str | None) -> None:
-    """Write MODEL with the weights of each PART that odt cut made of it and odt train trained.
+    """Write MODEL with the weights of its trained parts; all other bytes of MODEL stay.
 
-    All other bytes of MODEL stay.
+    Each PART is a model that odt cut made of MODEL, and usually odt train has trained.
     """
     path = given("--output", output, "the file that is written")
     source = read_model(model)
