@@ -162,8 +162,10 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
         converted = IntegerModel(source, graph, scheme, activations)
         return _without_unused(source, converted.convert(nodes, inputs, outputs))
 
-    found, _ = written(settings.inputs, settings.outputs)
     compared, number = written(FLOAT, FLOAT)
+    found = compared
+    if (settings.inputs, settings.outputs) != (FLOAT, FLOAT):
+        found, _ = written(settings.inputs, settings.outputs)
     pairs = zip(
         trace.run(data, order[:COMPARED]),
         Trace(integer_graph(compared), len(compared.graph.tensors)).run(data, order[:COMPARED]),
