@@ -1,6 +1,7 @@
 """Post-training quantization: a float model and samples → a model of integers."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -166,12 +167,11 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
     found = compared
     if (settings.inputs, settings.outputs) != (FLOAT, FLOAT):
         found, _ = written(settings.inputs, settings.outputs)
-    pairs = zip(
-        trace.run(data, order[:COMPARED]),
-        Trace(integer_graph(compared), len(compared.graph.tensors)).run(data, order[:COMPARED]),
-        strict=True,
-    )
-    noise = _noise(graph, nodes, number, pairs)
+    pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
+    integers = Trace(integer_graph(compared), len(compared.graph.tensors))
+    few = order[:COMPARED]
+    pairs_of_values = together(trace.run(data, few), integers.run(data, few), pairs)
+    noise = _noise(graph, nodes, pairs_of_values)
     return _quantized(source, found, nodes, noise)
 
 
@@ -258,27 +258,50 @@ def _without_unused(source: Model, packed: bytes) -> tuple[Model, Mapping[int, i
     return parse_model(memoryview(packed), source.path), tables.number
 
 
+def together(
+    reals: Iterable[tuple[int, Array]],
+    integers: Iterable[tuple[int, Array]],
+    pairs: Mapping[int, int],
+) -> Iterator[tuple[int, Array, Array]]:
+    """Runs two models side by side, so that neither keeps its tensors.
+
+    Args:
+        reals, integers: tensors of each, and their values, as they are computed.
+        pairs: tensor of the first → tensor of the second.
+
+    Yields:
+        Tensors of the first, with the values of both.
+    """
+    others = iter(integers)
+    wanted, early = set(pairs.values()), dict[int, Array]()
+    for i, real in reals:
+        if i not in pairs:
+            continue
+        while pairs[i] not in early:  # in another order where a tensor is a view of another
+            j, values = next(others)
+            if j == pairs[i]:
+                yield i, real, values
+                break
+            if j in wanted:
+                early[j] = values.copy()
+        else:
+            yield i, real, early.pop(pairs[i])
+
+
 def _noise(
-    graph: Graph,
-    nodes: Collection[Node],
-    number: Mapping[int, int],
-    values: Iterable[tuple[Mapping[int, Array], Mapping[int, Array]]],
+    graph: Graph, nodes: Collection[Node], values: Iterable[tuple[int, Array, Array]]
 ) -> tuple[LayerNoise, ...]:
     """Compares the real numbers that integers represent with those of the float model.
 
     Args:
         graph: the float model's graph.
         nodes: its nodes that were quantized.
-        number: tensor of the float model → tensor of the quantized one.
-        values: for each sample the values of the tensors of both graphs.
+        values: tensors of the graph, their values, and those of the quantized model.
     """
-    pairs = {node.outputs[0]: number[node.outputs[0]] for node in nodes}
-    power = dict.fromkeys(pairs, 0.0)
-    error = dict.fromkeys(pairs, 0.0)
-    for real, rounded in values:
-        for i, j in pairs.items():
-            power[i] += float(np.square(real[i], dtype=np.float64).sum())
-            error[i] += float(np.square(real[i] - rounded[j], dtype=np.float64).sum())
+    power, error = defaultdict[int, float](float), defaultdict[int, float](float)
+    for i, real, rounded in values:
+        power[i] += float(np.square(real, dtype=np.float64).sum())
+        error[i] += float(np.square(real - rounded, dtype=np.float64).sum())
     return tuple(
         LayerNoise(node.origin, node.op, graph.tensors[i].name, _decibels(power[i], error[i]))
         for node in nodes

@@ -4,7 +4,7 @@ Only calls are fused: the plan, its values and lifetimes do not change. Therefor
 not write to memory that it reads later.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,7 @@ from odt.kernels.opdef import Array
 
 
 def merged(
-    entries: Sequence[Call | Delivery], arrays: Mapping[str, Array]
+    entries: Sequence[Call | Delivery], arrays: Mapping[str, Array], kept: Collection[str] = ()
 ) -> dict[int, tuple[int, dict[str, Any]]]:
     """Returns entry → (the next entry that it computes too, keyword arguments for that).
 
@@ -25,6 +25,7 @@ def merged(
     Args:
         entries: entries of a plan.
         arrays: value → array.
+        kept: values that must exist after the call that writes them.
     """
     fused: dict[int, tuple[int, dict[str, Any]]] = {}
     calls = [(k, s) for k, s in enumerate(entries) if isinstance(s, Call)]
@@ -32,6 +33,8 @@ def merged(
     for (k, call), (after, following) in pairwise(calls):
         epilogue = following.kernel.epilogue
         if k in taken or call.compiled is None or epilogue is None:
+            continue
+        if any(name in kept for name in call.values(call.writes)):
             continue
         between = [s.gradient for s in entries[k + 1 : after] if isinstance(s, Delivery)]
         fits = epilogue.kind in call.compiled.takes and _can(call, following, epilogue.kind, arrays)

@@ -1,6 +1,6 @@
 """A program: a plan bound to memory. To run it is a loop over calls that allocates nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -34,6 +34,7 @@ class Program:
         arena: Array,
         tensors: Mapping[int, Array],
         deliver: Deliver | None = None,
+        kept: Collection[str] = (),
     ) -> None:
         """Binds a plan.
 
@@ -43,6 +44,7 @@ class Program:
             arena: memory.nbytes bytes, aligned.
             tensors: parameters by tensor index; other constants come from the graph.
             deliver: returns the calls that take the gradients; required if the plan has any.
+            kept: values that exist after the call that writes them: it is not fused with the next.
         """
         self.plan = plan
         self._memory = memory
@@ -55,7 +57,7 @@ class Program:
         self.masks = [self._arrays[f"t{mask.tensor}"] for mask in plan.masks]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
-        self._fused = merged(plan.entries, self._arrays)
+        self._fused = merged(plan.entries, self._arrays, kept)
         done = {after for after, _ in self._fused.values()}
         runs = [
             None if k in done else self._run_of(k, entry, deliver)
@@ -95,6 +97,21 @@ class Program:
         """Computes and delivers the gradients, after `forward` on the same inputs."""
         for run in self._backward:
             run()
+
+    def forward_by_call(self) -> Iterator[tuple[str, ...]]:
+        """Runs forward call by call; yields the names of the values that each has written."""
+        done = {after for after, _ in self._fused.values()}
+        calls = [k for k in range(self.plan.forward_entries) if k not in done]
+        for k, run in zip(calls, self._forward_runs, strict=True):
+            run()
+            ran = (self.plan.entries[n] for n in (k, *self._fused.get(k, ())[:1]))
+            yield tuple(
+                n for call in ran if isinstance(call, Call) for n in call.values(call.writes)
+            )
+
+    def array(self, name: str) -> Array:
+        """The array to which a value is bound."""
+        return self._arrays[name]
 
     def first_bad(self) -> str | None:
         """Runs forward call by call and returns the first float value that is not finite."""

@@ -52,10 +52,9 @@ def measure_ranges(
         DataError: if a sample cannot be read.
     """
     found: dict[int, Range] = {}
-    for values in trace.run(data, order):
-        for i, a in values.items():
-            new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
-            found[i] = found[i].union(new) if i in found else new
+    for i, a in trace.run(data, order):
+        new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
+        found[i] = found[i].union(new) if i in found else new
     if method == "minmax":
         return found
     counts = _histograms(trace, data, order, found)
@@ -67,11 +66,10 @@ def _histograms(
     trace: Trace, data: DataSet, order: SampleOrder, whole: Mapping[int, Range]
 ) -> Mapping[int, Array]:
     counts = {i: np.zeros(BINS, np.int64) for i in whole}
-    for values in trace.run(data, order):
-        for i, a in values.items():
-            width = (whole[i].hi - whole[i].lo) / BINS or 1.0
-            bins = ((a.reshape(-1) - np.float32(whole[i].lo)) * np.float32(1 / width)).astype(int)
-            counts[i] += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
+    for i, a in trace.run(data, order):
+        width = (whole[i].hi - whole[i].lo) / BINS or 1.0
+        bins = ((a.reshape(-1) - np.float32(whole[i].lo)) * np.float32(1 / width)).astype(int)
+        counts[i] += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
     return counts
 
 

@@ -1,6 +1,6 @@
-"""Computes all tensors of a graph for one batch of samples."""
+"""Computes all tensors of a graph, one after the other, in the memory of an inference."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from odt.core.data.dataset import DataSet
@@ -19,11 +19,12 @@ OpenSamples = Callable[[SampleSpecs], DataSet]
 
 
 class Trace:
-    """A program that keeps every tensor of the file that an operator computes.
+    """A program that shows every tensor of the file when it is computed.
 
     Attributes:
         tensors: the float tensors of the file that the program computes, and the inputs.
         samples: specs of a sample.
+        nbytes: bytes of the memory in which tensors are computed.
     """
 
     def __init__(self, graph: Graph, count: int) -> None:
@@ -37,22 +38,33 @@ class Trace:
         made = (i for node in lowered.nodes for i in node.outputs if i < count)
         floats = (i for i in made if lowered.tensors[i].spec.dtype.kind == "f")
         self.tensors = (*lowered.inputs, *floats)
-        plan = inference_plan(replace(lowered, outputs=self.tensors))
+        plan = replace(inference_plan(replace(lowered, outputs=self.tensors)), outputs=())
         memory = plan_memory(plan)
         verify(plan, memory)
+        self._shown: dict[str, list[int]] = {}  # value of the plan → tensors that are its views
+        for i in self.tensors:
+            self._shown.setdefault(plan.root(f"t{i}"), []).append(i)
+        self.nbytes = memory.nbytes
         self._arena = make_arena(memory.nbytes)
-        self._program = Program(plan, memory, self._arena, {})
+        self._program = Program(plan, memory, self._arena, {}, kept=self._shown)
         self._batch = lowered.samples
         self.samples = sample_specs(lowered, (), lowered.samples)
 
-    def run(self, data: DataSet, order: SampleOrder) -> Iterator[Mapping[int, Array]]:
-        """Yields the tensors' values for samples, in arrays that are reused.
+    def run(self, data: DataSet, order: SampleOrder) -> Iterator[tuple[int, Array]]:
+        """Yields each tensor and its values, for one batch of the file after the other.
 
-        Samples that do not fill the file's batch are left out.
+        The values are valid until the next tensor. Samples that do not fill the file's batch are
+        left out.
         """
         program, batch = self._program, self._batch
         inputs = [a.reshape(batch, -1, copy=False) for a in program.inputs]
         for first in range(0, len(order) - batch + 1, batch):
             data.read(order[first : first + batch], inputs, [])
-            program.forward()
-            yield dict(zip(self.tensors, program.outputs, strict=True))
+            yield from self._views(program.plan.inputs)
+            for written in program.forward_by_call():
+                yield from self._views(written)
+
+    def _views(self, names: Iterable[str]) -> Iterator[tuple[int, Array]]:
+        for name in names:
+            for i in self._shown.get(name, ()):
+                yield i, self._program.array(f"t{i}")
