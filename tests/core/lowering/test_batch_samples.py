@@ -148,7 +148,18 @@ def token() -> Graph:
     return net.graph(net.dense(x, 2))
 
 
-@pytest.mark.parametrize("network", [unrolled, token])
+def cache() -> Graph:
+    """Rows of (1, 3, 4) replace three of five learnt rows, of which there are cumulative sums."""
+    net = Net()
+    x = net.dense(net.input(1, 3, 4), 4, keep_num_dims=True)
+    inputs = net.weight(1, 5, 4), x, net.constant([0, 1, 0], np.int32)
+    x = net.add("DYNAMIC_UPDATE_SLICE", inputs, (1, 5, 4))
+    x = net.add("CUMSUM", (x, net.constant(1, np.int32)), (1, 5, 4), exclusive=True)
+    x = net.add("RESHAPE", (x, net.constant([1, 20], np.int32)), (1, 20))
+    return net.graph(net.dense(x, 2))
+
+
+@pytest.mark.parametrize("network", [unrolled, token, cache])
 def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) -> None:
     graph, rng = network(), np.random.default_rng(4)
     data = ArrayData(
