@@ -99,13 +99,18 @@ OPTIMIZERS: "Rows[UpdateRule]" = Rows("optimizers", "RULE")
 METRICS: "Rows[MetricDef]" = Rows("metrics", "METRIC")
 
 
+CUSTOM = "CUSTOM:"  # prefix of the names of custom operators
+
+
+CUSTOM = "CUSTOM:"  # prefix of the names of custom operators
+INTEGER = "INTEGER_"  # prefix of the names of rows in kernels/integer
+
+
 @cache
 def operator_names() -> tuple[str, ...]:
-    """Returns the names of all operators that have a row, sorted."""
-    return tuple(sorted(name.upper() for name in _modules("ops")))
-
-
-INTEGER = "INTEGER_"  # prefix of the names of rows in kernels/integer
+    """Returns the names of all operators that have a row, sorted; custom operators come last."""
+    custom = (_row(f"custom.{module}").name for module in _modules("custom"))
+    return (*sorted(name.upper() for name in _modules("ops")), *sorted(custom))
 
 
 @cache
@@ -125,11 +130,23 @@ def find_operator(name: str) -> "OpDef | None":
     """Returns the row of an operator, or None if odt does not support it.
 
     Args:
-        name: name of a BuiltinOperator, or INTEGER_ and the name of an integer row.
+        name: name of a BuiltinOperator; INTEGER_ and the name of an integer row; or CUSTOM: and the
+            code of a custom operator.
     """
-    if name.startswith(INTEGER) and name[len(INTEGER) :] in integer_names():
-        module = importlib.import_module(f"odt.kernels.integer.{name[len(INTEGER) :].lower()}")
-        return cast("OpDef", module.OP)
-    if name not in operator_names():
+    folder, _, module = operator_module(name).partition(".")
+    if module not in _modules(folder):
         return None
-    return cast("OpDef", importlib.import_module(f"odt.kernels.ops.{name.lower()}").OP)
+    row = _row(f"{folder}.{module}")
+    return row if row.name == name else None  # custom codes distinguish upper and lower case
+
+
+def operator_module(name: str) -> str:
+    """Returns the module in `kernels` that has the row of an operator, if there is one."""
+    for prefix, folder in ((INTEGER, "integer"), (CUSTOM, "custom")):
+        if name.startswith(prefix):
+            return f"{folder}.{name[len(prefix) :].lower()}"
+    return f"ops.{name.lower()}"
+
+
+def _row(module: str) -> "OpDef":
+    return cast("OpDef", importlib.import_module(f"odt.kernels.{module}").OP)

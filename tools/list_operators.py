@@ -8,18 +8,19 @@ import re
 from pathlib import Path
 
 from odt.kernels.opdef import OpDef
-from odt.kernels.registry import find_operator, operator_names
+from odt.kernels.registry import find_operator, operator_module, operator_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 TOP = """# Operators
 
 The table lists all operators that odt supports, in forward and backward passes.
-`tools/list_operators.py` generates it from the rows in `kernels/ops`.
+`tools/list_operators.py` generates it from the rows in `kernels/ops` and `kernels/custom`.
 
 - *Gradient by* lists the inputs for which odt computes a gradient. An operator without one can be
   part of a model, but no gradient passes through it.
 - An input that *must be constant* is read once, before training: it is a constant in the file, or
   is computed from shapes.
+- `CUSTOM:` precedes the code of a custom operator. Its options are exported as they are.
 - A fused activation becomes a separate operator, except in recurrent operators.
 - The state of recurrent operators (h and c) is zero before each run, in training and inference.
   LiteRT keeps the state until the variables are reset.
@@ -40,7 +41,7 @@ def page() -> str:
 
 
 def _line(row: OpDef) -> str:
-    module = importlib.import_module(f"odt.kernels.ops.{row.name.lower()}")
+    module = importlib.import_module(f"odt.kernels.{operator_module(row.name)}")
     text = (module.__doc__ or "").replace("|", r"\|")
     summary = " ".join(text.split("\n\n")[0].split())
     formula = summary.partition(": ")[2] or summary

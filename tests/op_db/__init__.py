@@ -1,6 +1,7 @@
 """What the tests know of every operator and loss: OP_DB, collected from the modules beside this.
 
-A module is an operator or a loss, as in kernels/ops and kernels/losses; its INFO is an OpInfo.
+A module is an operator or a loss, as in kernels/ops, kernels/custom and kernels/losses; its INFO is
+an OpInfo.
 tests/kernels/test_ops.py asks all its questions of each. What several of them need is in support/.
 """
 

@@ -57,7 +57,7 @@ KERNELS = [
     "opdef",
     "lossdef",
 ]
-KERNELS += ["metricdef", "geometry", "native", "families", "ops", "integer"]
+KERNELS += ["metricdef", "geometry", "native", "families", "ops", "custom", "integer"]
 KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_loss"]
 # Slow modules of the standard library and flatbuffers, which only some runs need, may be imported
 # inside functions; and parts of odt that help, or training without an export, does not need.

@@ -17,7 +17,7 @@ Arrays = dict[str, Array]
 
 def row_of(name: str) -> OpDef:
     row = LOSSES[name].op if name in LOSSES else find_operator(name)
-    assert row is not None, f"{name}: tests/op_db has a row, but kernels/ops has none"
+    assert row is not None, f"{name}: tests/op_db has a row, but kernels has none"
     return row
 
 

@@ -1,0 +1,82 @@
+"""Custom operators: LiteRT as judge; files that hold them train and keep their options' bytes."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.judges import difference, litert, odt, random_inputs
+from support.networks import ArrayData, InOrder
+
+from odt.core.export.exporter import export_model
+from odt.core.export.model_builder import ModelBuilder
+from odt.core.model.reader import read_model
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
+
+SAME, VALID = 1, 2  # TfLitePadding
+
+
+def custom(
+    b: ModelBuilder, code: str, inputs: tuple[int, ...], *shapes: tuple[int, ...], **fields: int
+) -> int:
+    """Adds a custom operator whose options are a C struct of these fields, in order."""
+    y = b.add_operator(f"CUSTOM:{code}", inputs, *shapes)
+    packed = struct.pack(f"<{len(fields)}i", *fields.values())
+    b.graph.operators[-1].custom_options = np.frombuffer(packed, np.uint8)
+    return y
+
+
+def trained(path: Path, out: Path) -> list[np.ndarray]:
+    """Trains ten steps and exports; returns the inputs."""
+    inputs = random_inputs(path, 4)
+    targets = [a + np.float32(0.5) for a in odt(path, inputs)]
+    model = read_model(str(path))
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, learning_rate=0.01)
+    with Trainer(model.graph, info) as trainer:
+        losses = [
+            e.training.loss for e in trainer.fit(ArrayData(inputs, targets), InOrder(4), epochs=10)
+        ]
+        export_model(model, trainer.weights(), out)
+    assert losses[-1] < losses[0]
+    old, new = (read_model(str(p)).graph.nodes for p in (path, out))
+    assert [n.options for n in old] == [n.options for n in new]
+    return inputs
+
+
+@pytest.mark.parametrize(
+    ("padding", "size", "kernel", "stride"),
+    [
+        (SAME, (4, 3), (2, 2), (2, 2)),
+        (SAME, (3, 3), (4, 3), (2, 2)),
+        (SAME, (3, 4), (3, 3), (1, 1)),
+        (VALID, (3, 2), (3, 2), (1, 2)),
+        (VALID, (3, 2), (3, 4), (2, 3)),
+    ],
+)
+def test_transposed_convolutions_with_bias_agree_with_litert(
+    padding: int,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    tmp_path: Path,
+) -> None:
+    b, path, out = ModelBuilder("tflite", 1), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    w, bias = b.add_weight((3, *kernel, 2), 4), b.add_constant(np.arange(3, dtype=np.float32))
+    shape = [
+        s * (n - 1) + (min(k, (n - 1) % s + 1) if padding == SAME else k)
+        for n, k, s in zip(size, kernel, stride, strict=True)
+    ]
+    y = custom(
+        b,
+        "Convolution2DTransposeBias",
+        (b.add_input((1, *size, 2)), w, bias),
+        (1, *shape, 3),
+        padding=padding,
+        stride_w=stride[1],
+        stride_h=stride[0],
+    )
+    b.write(path, y)
+    inputs = trained(path, out)
+    for file in (path, out):
+        assert difference(odt(file, inputs)[0], litert(file, inputs)[0]) < 1e-6
