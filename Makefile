@@ -6,6 +6,7 @@
 #              AGAINST=COMMIT compares odt with a former commit instead, in five minutes
 # make accept  the long runs against the complete data: make accept DATA=../shared;
 #              ONLY=sanitizers those of tests/accept/test_accept_sanitizers.py alone;
+#              ONLY=shipped the models in tools/shipped_models.toml, those of GitHub from SHIPPED=DIR;
 #              ONLY=flower federations with Flower, in an environment of their own
 # make pages   writes docs and code that are generated from the rows and docstrings
 # make wheels  builds the wheels of all platforms into dist/, on Linux, with zig from PyPI
@@ -19,6 +20,7 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 	&& { echo $$p; break; }; done)
 BIN := .venv/bin
 DATA ?= ../shared
+SHIPPED ?= $(DATA)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: test demo accept bench pages wheels emulate clean
@@ -35,10 +37,11 @@ test: .venv/test
 ifeq ($(ONLY),flower)
 accept: .venv/flower/ready
 else
-accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready)
+accept: .venv/references .venv/wheels $(if $(ONLY),,.venv/flower/ready) \
+	$(if $(filter-out shipped,$(ONLY)),,.venv/shipped/ready)
 endif
 accept: .venv/test
-	ODT_ACCEPT_DATA=$(abspath $(DATA)) $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
+	ODT_ACCEPT_DATA=$(abspath $(DATA)) ODT_SHIPPED_MODELS=.venv/shipped $(BIN)/pytest -m accept $(ONLY:%=tests/accept/test_accept_%.py)
 
 BENCH = $(if $(AGAINST),against.py $(AGAINST),$(if $(STARTUP),startup.py,run.py --data "$(DATA)"))
 bench: .venv/test
@@ -80,6 +83,11 @@ demo: .venv/odt
 .venv/flower/ready: pyproject.toml $(wildcard kernels/native/src/*.[ch]) | .venv/bin/pip
 	test -e .venv/flower/bin/pip || $(BIN)/python -m venv .venv/flower
 	.venv/flower/bin/pip install --quiet --editable '.[flower-sim,privacy]' 'pytest>=8'
+	touch $@
+
+# 60 MB of wheels; SHIPPED is a folder with the files of GitHub repositories, such as clones.
+.venv/shipped/ready: tools/shipped_models.toml | .venv/test
+	$(BIN)/python tools/fetch_shipped_models.py .venv/shipped --from "$(SHIPPED)"
 	touch $@
 
 .venv/bin/pip:

@@ -1,0 +1,50 @@
+"""Model files as others ship them: each trains whole, or the list says what blocks it.
+
+ODT_SHIPPED_MODELS is the folder with the files; `make accept` fetches those it can. The table of
+all models is printed at the end, and written to table.md in that folder.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paths import ROOT
+from support.shipped import HEAD, Result, examine
+
+sys.path.insert(0, str(ROOT / "tools"))
+from fetch_shipped_models import models
+
+pytestmark = pytest.mark.accept
+
+FOLDER = Path(os.environ.get("ODT_SHIPPED_MODELS", "."))
+FORWARD, EXPORT = 1e-4, 1e-5  # differences from LiteRT, as fractions of the output's range
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> Iterator[list[Result]]:
+    results: list[Result] = []
+    yield results
+    lines = [HEAD, *(result.row() for result in results)]
+    (FOLDER / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("\n" + "\n".join(lines))
+
+
+@pytest.mark.parametrize("entry", models(), ids=lambda entry: str(entry["name"]))
+def test_a_shipped_model_trains_whole(
+    entry: dict[str, Any], table: list[Result], tmp_path: Path
+) -> None:
+    path = FOLDER / f"{entry['name']}.tflite"
+    if not path.exists():
+        pytest.skip(f"no file: {entry.get('repository')}, {entry['file']}")
+    result = examine(entry, path, tmp_path)
+    table.append(result)
+    assert bool(result.blocked) == ("blocked" in entry), result.blocked
+    if not result.blocked:
+        assert result.gradients in ("agree", "unknown")
+        assert result.losses[1] < result.losses[0]
+        assert result.forward <= FORWARD
+        assert result.export <= EXPORT

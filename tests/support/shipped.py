@@ -1,0 +1,187 @@
+"""Trains a shipped model file, and compares it with LiteRT before and after."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.data.protocol import Data
+from odt.core.export.exporter import export_model
+from odt.core.lowering.lowered_model import LoweredModel, lower_model
+from odt.core.model.reader import Model, read_model
+from odt.core.recipe.prepare import Recipe, Request, prepare
+from odt.core.recipe.trainability import trainability
+from odt.core.training.random_data import RandomData, random_data
+from odt.core.training.self_test import DIFFERENCES, self_test
+from odt.core.training.trainer import Trainer
+from odt.dataclass import dataclass
+from odt.errors import OdtError
+from odt.kernels.opdef import Array
+from support.judges import difference, litert, odt
+from support.networks import ArrayData, InOrder
+
+GROUPS = 2  # batches of the file's size in a step
+STEPS = 20
+RATES = (1e-3, 1e-4, 1e-5, 1e-6)  # of Adam; the first with which the loss falls
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found out about a model.
+
+    Attributes:
+        name: name in the list.
+        operators: operator → number of nodes.
+        weights: number of weights that train.
+        blocked: why the model does not train whole; empty if it does.
+        forward, export: largest difference from LiteRT, as a fraction of the output's range.
+        gradients: what `odt check` finds.
+        losses: before and after the steps.
+    """
+
+    name: str
+    operators: dict[str, int]
+    weights: int = 0
+    blocked: str = ""
+    forward: float = np.nan
+    export: float = np.nan
+    gradients: str = ""
+    losses: tuple[float, float] = (np.nan, np.nan)
+
+    def row(self) -> str:
+        """The result as a row of a Markdown table."""
+        names = ", ".join(f"{op} {n}" for op, n in sorted(self.operators.items()))
+        if self.blocked:
+            return f"| {self.name} | {names} | – | {self.blocked} | | | | |"
+        before, after = self.losses
+        return (
+            f"| {self.name} | {names} | {self.weights:,} | yes | {self.forward:.0e} | "
+            f"{self.gradients} | {before:.4g} → {after:.4g} | {self.export:.0e} |"
+        )
+
+
+HEAD = (
+    "| model | operators | weights | trains whole | forward | gradients | loss | export |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
+    """Trains one model for a few steps.
+
+    Args:
+        entry: the model's entry in tools/shipped_models.toml.
+        path: the model.
+        folder: where to write the trained model.
+    """
+    file = read_model(str(path))
+    operators = dict(Counter(node.op for node in file.graph.nodes))
+    try:
+        model = lower_model(file)
+        refused = model.graphs.unsupported
+        if refused:
+            names = dict.fromkeys(f"{n.node.op}" for n in refused)
+            return Result(entry["name"], operators, blocked=", ".join(names))
+        samples = GROUPS * model.graphs.file_batch
+        recipe = _recipe(model, samples, {})
+    except OdtError as e:
+        return Result(entry["name"], operators, blocked=str(e).partition(": ")[2])
+    with Trainer(recipe.graphs, recipe.info, workers=1) as trainer:
+        found = trainability(recipe.graph, trainer.info, trainer.plan)
+        weights = sum(trainer.parameters.tensors[i].size for i in found.trained)
+        inputs = _inputs(_data(trainer), samples)
+    if found.untrained:
+        names = dict.fromkeys(b.node.op for b in found.blocked)
+        return Result(entry["name"], operators, weights, f"no gradient: {', '.join(names)}")
+    compared = _in_float(model, folder)
+    before = odt(compared, inputs, samples)
+    tasks = {k: _task(a) for k, a in enumerate(before) if a.dtype.kind == "f"}
+    recipe = _recipe(model, samples, {str(k): loss for k, (loss, _) in tasks.items()})
+    gradients = _gradients(recipe)
+    data = ArrayData(inputs, [targets for _, targets in tasks.values()])
+    losses = _train(recipe, data, folder / "trained.tflite")
+    trained = _in_float(lower_model(read_model(str(folder / "trained.tflite"))), folder)
+    return Result(
+        entry["name"],
+        operators,
+        weights,
+        forward=differences(before, litert(compared, inputs)),
+        gradients=gradients,
+        losses=losses,
+        export=differences(odt(trained, inputs, samples), litert(trained, inputs)),
+    )
+
+
+def differences(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
+    """Returns the largest difference over all outputs, as a fraction of each output's range."""
+    return max(
+        difference(np.asarray(a, np.float64), np.asarray(b, np.float64))
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _recipe(model: LoweredModel, samples: int, losses: dict[str, str]) -> Recipe:
+    request = Request(loss="mean_squared_error", batch_size=samples)
+    return prepare(model, replace(request, output_losses=tuple(losses.items()) or None))
+
+
+def _data(trainer: Trainer) -> RandomData:
+    """Random samples; those of models of pictures are pixels between 0 and 1."""
+    data = random_data(trainer.runtime, seed=0)
+    pictures = all(len(s.shape) == 3 and s.shape[-1] in (1, 3) for s in data.inputs)
+    return replace(data, floats="unit") if pictures else data
+
+
+def _inputs(data: RandomData, samples: int) -> list[Array]:
+    inputs = [np.empty((samples, *s.shape), s.dtype) for s in data.inputs]
+    data.read(range(samples), inputs, ())
+    return inputs
+
+
+def _task(outputs: Array) -> tuple[str, Array]:
+    """Returns a loss that fits the values, and targets that they miss."""
+    if outputs.min() < 0 or outputs.max() > 1:
+        return "mean_squared_error", outputs + np.float32(0.5)
+    if outputs.shape[-1] > 1 and np.allclose(outputs.sum(axis=-1), 1, atol=1e-3):
+        wanted = outputs.argsort(axis=-1)[..., -2]
+        return "categorical_crossentropy", np.eye(outputs.shape[-1], dtype=np.float32)[wanted]
+    return "binary_crossentropy", (outputs < 0.5).astype(np.float32)
+
+
+def _gradients(recipe: Recipe) -> str:
+    with Trainer(recipe.graphs, recipe.info, workers=1) as trainer:
+        data = _data(trainer)
+    found = {f.what: f for f in self_test(recipe.graphs, recipe.info, data)}
+    wrong = [f"{f.what}: {f.detail}" for f in found.values() if f.passed is False]
+    told = DIFFERENCES in found and found[DIFFERENCES].passed
+    return "; ".join(wrong) or ("agree" if told else "unknown")
+
+
+def _in_float(model: LoweredModel, folder: Path) -> Path:
+    """Returns the model with float weights: of int8 ones, LiteRT rounds the activations too."""
+    file: Model = model.file
+    if not any(
+        file.graph.tensors[i].data is not None and file.graph.tensors[i].spec.dtype.kind in "iu"
+        for i in file.quantization
+    ):
+        return Path(file.path)
+    path = folder / f"{Path(file.path).stem}.float.tflite"
+    export_model(file, {}, path, float_weights=True)
+    return path
+
+
+def _train(recipe: Recipe, data: Data, path: Path) -> tuple[float, float]:
+    """Trains until the loss has fallen, writes the model, and returns both losses."""
+    losses = [np.nan]
+    for rate in RATES:
+        info = replace(recipe.info, optimizer="adam", hyper_parameters={}, learning_rate=rate)
+        with Trainer(recipe.graphs, info, workers=1) as trainer:
+            order = InOrder(info.batch_size)
+            losses = [e.training.loss for e in trainer.fit(data, order, epochs=STEPS)]
+            if losses[-1] < losses[0] or rate == RATES[-1]:
+                export_model(recipe.model, trainer.weights(), path)
+                break
+    return losses[0], losses[-1]
