@@ -80,3 +80,25 @@ def test_transposed_convolutions_with_bias_agree_with_litert(
     inputs = trained(path, out)
     for file in (path, out):
         assert difference(odt(file, inputs)[0], litert(file, inputs)[0]) < 1e-6
+
+
+@pytest.mark.parametrize("window", [(2, 2), (1, 2)])
+def test_maximum_pooling_and_unpooling_agree_with_litert(
+    window: tuple[int, int], tmp_path: Path
+) -> None:
+    """The positions themselves differ: LiteRT's are integers in the memory of floats."""
+    b, path, out = ModelBuilder("tflite", 1), tmp_path / "m.tflite", tmp_path / "out.tflite"
+    height, width = window
+    fields = {"padding": VALID, "stride_w": width, "stride_h": height}
+    fields |= {"filter_width": width, "filter_height": height, "activation": 0}
+    w, bias = b.add_weight((3, 1, 1, 2), 4), b.add_constant(np.arange(3, dtype=np.float32))
+    x = b.add_operator(
+        "CONV_2D", (b.add_input((1, 4, 6, 2)), w, bias), (1, 4, 6, 3), stride_h=1, stride_w=1
+    )
+    shape = (1, 4 // height, 6 // width, 3)
+    y = custom(b, "MaxPoolingWithArgmax2D", (x,), shape, shape, **fields)
+    squares = b.add_operator("MUL", (y, y), shape)
+    b.write(path, custom(b, "MaxUnpooling2D", (squares, y + 1), (1, 4, 6, 3), **fields))
+    inputs = trained(path, out)
+    for file in (path, out):
+        assert difference(odt(file, inputs)[0], litert(file, inputs)[0]) < 1e-6

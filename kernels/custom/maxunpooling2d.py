@@ -1,0 +1,124 @@
+"""CUSTOM:MaxUnpooling2D: puts each value back to its position in a window, with zeros elsewhere.
+
+x, indices (N, H, W, C)    y (N, H KH, W KW, C)
+
+indices holds positions in windows of KH × KW (kernels/families/pool_indices.py), which do not
+overlap: their stride is their size. dx is dy at the positions; indices has no gradient.
+Source: max_unpooling.cc in MediaPipe, which stores the options as TfLitePoolParams.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from odt.errors import ShapeError
+from odt.kernels.families import pool_indices
+from odt.kernels.families.pool_indices import SPREAD, positions_of, read_positions
+from odt.kernels.geometry.conv_geometry import Axes
+from odt.kernels.geometry.pool_geometry import PoolAttrs, geometry
+from odt.kernels.geometry.window import windows
+from odt.kernels.native import pool
+from odt.kernels.opdef import Array, Compiled, Kernel, OpDef, Specs, TensorSpec
+
+BOOL = np.dtype(bool)
+
+
+def infer(attrs: PoolAttrs, s: Specs) -> Specs:
+    x, indices = s["x"], s["indices"]
+    if len(x.shape) != 4 or x.dtype.kind != "f" or indices != x:
+        raise ShapeError(
+            f"x and indices must be (N, H, W, C) of one float type, but got x {x}, {indices}"
+        )
+    if attrs.stride != attrs.window or min(attrs.window) < 1:
+        raise ShapeError(
+            f"the stride must be the size of the window, but got {attrs.stride} and {attrs.window}"
+        )
+    (n, h, w, c), (height, width) = x.shape, attrs.window
+    return {"y": TensorSpec((n, h * height, w * width, c), x.dtype)}
+
+
+def as_pool(s: Specs) -> Specs:
+    """Returns the specs of the pooling from y to x."""
+    return {"x": s["y"], "y": s["x"]}
+
+
+def spreading(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return SPREAD.prepare(attrs, as_pool(s))
+
+
+def walking(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return geometry(attrs, as_pool(s))
+
+
+def reading(attrs: PoolAttrs, s: Specs) -> Mapping[str, Any]:
+    return {"axes": attrs.axes(s["y"])}
+
+
+def workspace(attrs: PoolAttrs, s: Specs) -> Specs:
+    return {**positions(attrs, s), **SPREAD.workspace(attrs, as_pool(s))}
+
+
+def positions(attrs: PoolAttrs, s: Specs) -> Specs:
+    return positions_of(s["x"])
+
+
+def forward(attrs: PoolAttrs, *, x: Array, y: Array, **more: Any) -> None:
+    pool_indices.spread(attrs, values=x, into=y, **more)
+
+
+def bind_forward(attrs: PoolAttrs, *, x: Array, y: Array, **more: Any) -> Callable[[], None]:
+    return pool_indices.bind_spread(attrs, values=x, into=y, **more)
+
+
+def fits(attrs: PoolAttrs, s: Specs) -> bool:
+    return pool.fits(attrs, {**s, **as_pool(s)})
+
+
+def back_workspace(attrs: PoolAttrs, s: Specs) -> Specs:
+    return {**positions(attrs, s), "mask": TensorSpec(s["x"].shape, BOOL)}
+
+
+def grad_x(
+    attrs: PoolAttrs,
+    *,
+    dy: Array,
+    indices: Array,
+    dx: Array,
+    positions: Array,
+    mask: Array,
+    axes: Axes,
+) -> None:
+    read_positions(indices, positions)()
+    h, v = (a.reading for a in axes)
+    view = windows(dy, h, v)
+    dx.fill(0)
+    for tap in range(h.taps * v.taps):
+        np.equal(positions, tap, out=mask)
+        np.copyto(dx, view[:, :, :, tap // v.taps, tap % v.taps], where=mask)
+
+
+OP = OpDef(
+    "CUSTOM:MaxUnpooling2D",
+    inputs=("x", "indices"),
+    infer=infer,
+    forward=Kernel(
+        forward,
+        reads=("x", "indices"),
+        writes=("y",),
+        workspace=workspace,
+        prepare=spreading,
+        compiled=Compiled(bind_forward, fits, positions, walking),
+    ),
+    grads={
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "indices"),
+            writes=("dx",),
+            workspace=back_workspace,
+            prepare=reading,
+        )
+    },
+    stops=("indices",),
+    attrs=pool_indices.attrs,
+)
