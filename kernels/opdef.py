@@ -43,6 +43,11 @@ class TensorSpec:
         return size
 
     @property
+    def has_gradient(self) -> bool:
+        """Whether the values are real or complex numbers, so that they can have a gradient."""
+        return self.dtype.kind in "fc"
+
+    @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
@@ -210,6 +215,7 @@ class OpDef:
             that axis 0 is the batch instead of time; None if it is the batch already.
         permute: (attrs, permutation) → attrs of the same operator on inputs whose axis perm[k] was
             axis k, with the same permutation of the output. None: the order of the axes is fixed.
+        takes_complex: whether inputs and outputs may be complex.
         mixes_samples: whether a sample's output depends on other samples of the batch (axis 0),
             given the names of the batched inputs: selecting rows from a table does not mix
             samples, selecting rows from a batch does.
@@ -235,6 +241,7 @@ class OpDef:
     add_batch_axis: Callable[[Attrs, int], Attrs] | None = None
     batch_first: Callable[[Attrs], Attrs | None] = no_change
     permute: Callable[[Attrs, tuple[int, ...]], Attrs] | None = None
+    takes_complex: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def infer_nodes(
             try:
                 if unknown.intersection(node.inputs):
                     names = {**bind_operands(row, node), **bind_outputs(row, node)}
-                    check_tensors(graph, names.values())
+                    check_tensors(graph, row, names.values())
                 else:
                     _infer_node(graph, k, row, inference, at_file)
             except ShapeError as e:
@@ -113,7 +113,7 @@ def _infer_node(
     attrs = row.attrs({**node.options, "output_types": types}, statics)
     outputs = bind_outputs(row, node)
     _zero_state(graph, row, bound)
-    check_tensors(graph, (*operands.values(), *outputs.values()))
+    check_tensors(graph, row, (*operands.values(), *outputs.values()))
     for i in (*operands.values(), *outputs.values()):
         if graph.tensors[i].variable:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")

@@ -6,7 +6,7 @@ from itertools import accumulate
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Node
 from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError
-from odt.kernels.opdef import Specs, TensorSpec
+from odt.kernels.opdef import OpDef, Specs, TensorSpec
 
 MOST_LISTED = 250  # characters of all reasons in one message
 # Families of operators without a row, each with its reason.
@@ -61,11 +61,11 @@ def unsupported_error(graph: Graph, unsupported: Sequence[UnsupportedNode]) -> U
     )
 
 
-def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
-    """Checks the dtypes of tensors, before any shape is known.
+def check_tensors(graph: Graph, row: OpDef, tensors: Iterable[int]) -> None:
+    """Checks the dtypes of an operator's tensors, before any shape is known.
 
     Raises:
-        ShapeError: if a tensor is quantized, or its values are not real numbers.
+        ShapeError: if a tensor is quantized, or its values are not numbers the operator takes.
     """
     for i in tensors:
         tensor = graph.tensors[i]
@@ -73,7 +73,7 @@ def check_tensors(graph: Graph, tensors: Iterable[int]) -> None:
             raise ShapeError(
                 f"tensors must be float, but got {graph.label(i)} quantized to {tensor.spec.dtype}"
             )
-        if tensor.spec.dtype.kind not in "fiub":
+        if tensor.spec.dtype.kind not in ("fiubc" if row.takes_complex else "fiub"):
             kind = (tensor.spec.dtype.names or [str(tensor.spec.dtype)])[0]
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
 

@@ -207,7 +207,7 @@ class _Builder:
         return delivered
 
     def _is_float(self, i: int) -> bool:
-        return self.graph.tensors[i].spec.dtype.kind == "f"
+        return self.graph.tensors[i].spec.has_gradient
 
     def _new(
         self, name: str, spec: TensorSpec, region: Region = Region.ARENA, base: str | None = None

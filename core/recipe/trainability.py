@@ -70,7 +70,7 @@ def _blocked(lowered: LoweredGraph, missing: Collection[int]) -> tuple[Blocked, 
         for name, i in bind_inputs(row, node).items():
             if i not in needs:
                 continue
-            floats = [o for o in node.outputs if lowered.tensors[o].spec.dtype.kind == "f"]
+            floats = [o for o in node.outputs if lowered.tensors[o].spec.has_gradient]
             if gradient_of(row, name) is not None and floats:
                 needs.update(floats)
             else:

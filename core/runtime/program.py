@@ -134,7 +134,7 @@ class Program:
 
     def _is_finite(self, name: str) -> bool:
         a = self._arrays[name]
-        return a.dtype.kind != "f" or bool(np.isfinite(a).all())
+        return a.dtype.kind not in "fc" or bool(np.isfinite(a).all())
 
     def _bind(
         self, name: str, memory: MemoryPlan, arena: Array, tensors: Mapping[int, Array]

@@ -19,7 +19,7 @@ from odt.errors import DataError, OdtError, TrainingError
 from odt.kernels.opdef import Array, TensorSpec
 
 TESTED = 8  # samples at most: they are computed in float64, and again for each changed weight
-FLOAT64 = np.dtype(np.float64)
+WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype("c8"): np.dtype("c16")}
 # Steps of central differences by itemsize, relative to the weights' size: the larger step suffers
 # less from rounding, the smaller one less from the kinks of a RELU; the better result counts.
 STEPS = {8: (1e-5, 1e-7), 4: (1e-2, 1e-3)}
@@ -69,10 +69,11 @@ def in_float64(graph: Graph) -> Graph:
 
 def _in_float64(graphs: LoweredGraphs) -> LoweredGraphs:
     def widened(tensor: Tensor) -> Tensor:
-        if tensor.spec.dtype != np.float32:
+        dtype = WIDER.get(tensor.spec.dtype)
+        if dtype is None:
             return tensor
-        data = None if tensor.data is None else tensor.data.astype(FLOAT64)
-        return replace(tensor, spec=TensorSpec(tensor.spec.shape, FLOAT64), data=data)
+        data = None if tensor.data is None else tensor.data.astype(dtype)
+        return replace(tensor, spec=TensorSpec(tensor.spec.shape, dtype), data=data)
 
     graph = graphs.graph
     wide = LoweredGraphs(replace(graph, tensors=tuple(widened(t) for t in graph.tensors)))

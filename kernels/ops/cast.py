@@ -1,6 +1,7 @@
 """CAST: converts x to the dtype of y in the file; to integers rounds towards 0, to bool is x ≠ 0.
 
-dx is dy converted to the dtype of x; between integers and floats there is no gradient. A cast to
+Complex numbers become their real parts. dx is dy converted to the dtype of x; between integers and
+floats there is no gradient. A cast to
 the same dtype is a view.
 """
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from odt.dataclass import dataclass
 from odt.errors import ShapeError
+from odt.kernels.families.complex_parts import fitting_part
 from odt.kernels.geometry.axes import same
 from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
 
@@ -26,8 +28,8 @@ def attrs(options: Options, statics: Mapping[str, Array]) -> CastAttrs:
 
 def infer(attrs: CastAttrs, s: Specs) -> Specs:
     kinds = attrs.dtype.kind + s["x"].dtype.kind
-    if any(k not in "fiub" for k in kinds):
-        raise ShapeError(f"x and y must be real numbers, but got x {s['x']}, y {attrs.dtype}")
+    if any(k not in "fiubc" for k in kinds):
+        raise ShapeError(f"x and y must be numbers, but got x {s['x']}, y {attrs.dtype}")
     return {"y": TensorSpec(s["x"].shape, attrs.dtype)}
 
 
@@ -36,11 +38,11 @@ def is_same(attrs: CastAttrs, s: Specs) -> bool:
 
 
 def forward(attrs: CastAttrs, *, x: Array, y: Array) -> None:
-    np.copyto(y, x, casting="unsafe")
+    np.copyto(y, fitting_part(x, y), casting="unsafe")
 
 
 def grad_x(attrs: CastAttrs, *, dy: Array, dx: Array) -> None:
-    np.copyto(dx, dy, casting="same_kind")
+    np.copyto(dx, fitting_part(dy, dx), casting="same_kind")
 
 
 OP = OpDef(
@@ -50,5 +52,6 @@ OP = OpDef(
     forward=Kernel(forward, reads=("x",), writes=("y",), view=is_same),
     grads={"x": Kernel(grad_x, reads=("dy",), writes=("dx",), view=is_same)},
     attrs=attrs,
+    takes_complex=True,
     permute=same,
 )

@@ -44,4 +44,5 @@ OP = OpDef(
     static=("axis",),
     attrs=attrs,
     mixes_samples=mixes_samples,
+    takes_complex=True,
 )

@@ -70,4 +70,5 @@ OP = OpDef(
     attrs=attrs,
     scale_batch=scale_batch,
     mixes_samples=mixes_samples,
+    takes_complex=True,
 )

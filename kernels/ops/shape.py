@@ -48,4 +48,5 @@ OP = OpDef(
     grads={},
     stops=("x",),
     attrs=attrs,
+    takes_complex=True,
 )

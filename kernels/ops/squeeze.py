@@ -45,4 +45,5 @@ OP = OpDef(
     grads={"x": GRAD_X},
     attrs=attrs,
     mixes_samples=mixes_samples,
+    takes_complex=True,
 )

@@ -288,6 +288,23 @@ def test_a_model_that_takes_numbers_of_words_as_floats_passes(tmp_path: Path) ->
     assert result.exit_code == 0, result.output
 
 
+def test_a_trained_window_before_a_spectrum_passes(tmp_path: Path) -> None:
+    """Frames times a window → RFFT2D → absolute values and real parts; gradients in complex128."""
+    model = ModelBuilder("tflite", seed=0)
+    flat = model.add_input((1, 48)), model.add_constant([1, 3, 1, 16])
+    x = model.add_operator("RESHAPE", flat, (1, 3, 1, 16))
+    x = model.add_operator("MUL", (x, model.add_weight((16,), 1, "window")), (1, 3, 1, 16))
+    frames = x, model.add_constant([1, 16])
+    z = model.add_operator("RFFT2D", frames, (1, 3, 1, 9), dtype="complex64")
+    parts = [model.add_operator(op, (z,), (1, 3, 1, 9)) for op in ("COMPLEX_ABS", "REAL")]
+    y = model.add_operator("ADD", parts, (1, 3, 1, 9))
+    y = model.add_operator("RESHAPE", (y, model.add_constant([1, 27])), (1, 27))
+    model.write(tmp_path / "spectrum.tflite", model.add_dense(y, 3))
+    result = check(tmp_path / "spectrum.tflite", "--loss", "mean-squared-error")
+    assert result.exit_code == 0, result.output
+    assert "ok   finite differences" in result.output
+
+
 def test_a_gradient_hidden_by_rounding_is_not_a_failure() -> None:
     """Weights of 1e-9 behind a loss near 1: their differences are rounding, and no more."""
     net = Net()

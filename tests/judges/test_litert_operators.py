@@ -41,6 +41,20 @@ def update_constant(b: ModelBuilder) -> int:
     return b.add_operator("DYNAMIC_UPDATE_SLICE", inputs, SHAPE)
 
 
+def spectrum(op: str, length: Sequence[int], x: Sequence[int] = (1, 3, 4, 16)) -> Build:
+    """A real part or value of frequencies; the file's complex tensors change their shape too."""
+
+    def build(b: ModelBuilder) -> int:
+        y = (*x[:2], length[0], length[1] // 2 + 1)
+        flat = (1, *y[1:2], y[2] * y[3])
+        inputs = b.add_input(x), b.add_constant(list(length))
+        z = b.add_operator("RFFT2D", inputs, y, dtype="complex64")
+        z = b.add_operator("RESHAPE", (z, b.add_constant(list(flat))), flat, dtype="complex64")
+        return b.add_operator(op, (z,), flat)
+
+    return build
+
+
 OPERATORS: dict[str, Build] = {
     "cumsum": cumsum(-1),
     "cumsum, exclusive": cumsum(1, exclusive=True),
@@ -49,6 +63,11 @@ OPERATORS: dict[str, Build] = {
     "dynamic_update_slice": update([0, 1, 2]),
     "dynamic_update_slice, outside": update([3, -1, 4]),
     "dynamic_update_slice, computed": update_constant,
+    "rfft2d, real": spectrum("REAL", [4, 16]),
+    "rfft2d of rows, imag": spectrum("IMAG", [1, 16], (1, 3, 1, 16)),
+    "rfft2d, complex_abs": spectrum("COMPLEX_ABS", [4, 16]),
+    "rfft2d, cast": spectrum("CAST", [2, 4]),
+    "rfft2d, filled": spectrum("COMPLEX_ABS", [8, 32]),
 }
 
 

@@ -11,11 +11,11 @@ from odt.kernels.opdef import Array
 
 
 def gradient(op: str, dy: Any, /, of: str = "x", **inputs: Any) -> Array:
-    """The gradient by an input in float64, options under the name `options`."""
+    """The gradient by an input in 64 bits, options under the name `options`."""
     options = inputs.pop("options", {})
     statics = inputs.pop("statics", {})
     row = row_of(op)
-    arrays = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
+    arrays = {n: np.asarray(a, "c16" if np.iscomplexobj(a) else "f8") for n, a in inputs.items()}
     case = Case.make(row, row.attrs(options, statics), arrays)
     case.forward()
     case.arrays["dy"] = np.asarray(dy, np.float64).reshape(case.specs["y"].shape)
@@ -66,6 +66,11 @@ def test_at_zero(op: str) -> None:
     inputs: dict[str, Any] = {"x": [0.0]} | ({"alpha": [0.25]} if op == "PRELU" else {})
     options = {"alpha": 0.25} if op == "LEAKY_RELU" else {}
     assert gradient(op, [2], **inputs, options=options) == wanted[op]
+
+
+def test_the_absolute_value_of_zero_passes_nothing() -> None:
+    got = gradient("COMPLEX_ABS", [5, 1e30, 2], x=[0, 0, 3 - 4j])
+    np.testing.assert_allclose(got, [0, 0, 1.2 - 1.6j], rtol=1e-6)
 
 
 def test_powers_where_formulas_break() -> None:

@@ -5,11 +5,23 @@ What to do when one of these fails stands in the assertion's message.
 
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from op_db import FLOAT32, OP_DB, OpInfo, Refusal, Sample
-from support.op_run import Arrays, Case, draw, grown, kernels, make_case, row_of, spec_of
+from support.op_run import (
+    Arrays,
+    Case,
+    converted,
+    draw,
+    grown,
+    kernels,
+    make_case,
+    normal,
+    row_of,
+    spec_of,
+)
 from support.paths import ROOT
 
 from odt.errors import ShapeError
@@ -51,6 +63,11 @@ def reference(info: OpInfo, sample: Sample, inputs: Arrays) -> Arrays:
 def smooth(info: OpInfo) -> OpInfo:
     """The operator with the function that the gradients differentiate as its reference."""
     return replace(info, reference=info.straight_through or info.reference)
+
+
+def inner(a: Array, v: Array) -> Array:
+    """Sums products; of complex numbers those of both parts."""
+    return np.asarray(np.sum(a.real * v.real) + np.sum(a.imag * v.imag))
 
 
 def close(got: Array, wanted: Array, rtol: float, atol: float, what: str) -> None:
@@ -97,29 +114,28 @@ def test_forward_is_the_definition(info: OpInfo, sample: Sample) -> None:
     assert set(got) == set(wanted)
     for name, a in wanted.items():
         assert got[name].dtype == case.specs[name].dtype, f"infer's dtype of {name} is not run's"
-        assert np.issubdtype(a.dtype, np.floating) == (got[name].dtype.kind == "f")
+        assert np.issubdtype(a.dtype, np.inexact) == spec_of(got[name]).has_gradient
         close(got[name], a, 1e-12, 1e-13, f"{name}: forward differs from the reference")
 
 
 @SAMPLES
 def test_each_gradient_is_that_of_the_reference(info: OpInfo, sample: Sample) -> None:
     case = make_case(info, sample)
-    inputs = {
-        n: a.astype(np.longdouble) if a.dtype.kind == "f" else a for n, a in case.arrays.items()
-    }
+    inputs = {n: converted(a, np.longdouble) for n, a in case.arrays.items()}
     case.forward()
     seeds = seeds_of(info, case)
     for name in case.gradients():
         got = case.gradient(name)
         for at in np.ndindex(inputs[name].shape):
-            sides = []
-            for step in (STEP, -STEP):
-                moved = inputs | {name: inputs[name].copy()}
-                moved[name][at] += step
-                sides.append(reference(smooth(info), sample, moved))
-            wanted = sum(
-                np.sum((sides[0][n] - sides[1][n]) * v) / (2 * STEP) for n, v in seeds.items()
-            )
+            wanted: Any = 0
+            for unit in (1, 1j) if got.dtype.kind == "c" else (1,):
+                sides = []
+                for step in (STEP, -STEP):
+                    moved = inputs | {name: inputs[name].copy()}
+                    moved[name][at] += step * unit
+                    sides.append(reference(smooth(info), sample, moved))
+                rises = (inner(sides[0][n] - sides[1][n], v) for n, v in seeds.items())
+                wanted += unit * sum(rises) / (2 * STEP)
             what = f"d{name}{list(at)} is not the central difference of the reference"
             close(got[at], np.asarray(wanted), *NEAR, what)
 
@@ -134,14 +150,14 @@ def test_float32_agrees_with_float64(info: OpInfo, sample: Sample) -> None:
         results.append(made | {f"d{n}": case.gradient(n) for n in case.gradients()})
     for name, a in results[0].items():
         wanted = results[1][name]
-        if a.dtype.kind != "f":
+        if not spec_of(a).has_gradient:
             np.testing.assert_array_equal(a, wanted)
             continue
         if "output_types" not in sample.options:
-            assert a.dtype == np.float32, f"{name} must keep the inputs' dtype"
+            assert a.dtype in (np.float32, np.complex64), f"{name} must keep the inputs' dtype"
         tolerance = 1e-5 * info.loose
         scale = float(np.abs(wanted).max(initial=1.0))
-        close(a.astype(float), wanted, tolerance, tolerance * scale, name)
+        close(a.astype(wanted.dtype), wanted, tolerance, tolerance * scale, name)
 
 
 @SAMPLES
@@ -256,17 +272,16 @@ def test_a_large_sample_is_right_too(info: OpInfo, sample: Sample) -> None:
     seeds = seeds_of(info, case)
     rng = np.random.default_rng(2)
     for name in case.gradients():
-        way = rng.normal(size=inputs[name].shape) / np.sqrt(inputs[name].size)
+        way = normal(rng, spec_of(inputs[name])) / np.sqrt(inputs[name].size)
         sides = [
             reference(smooth(info), sample, inputs | {name: inputs[name] + step * way})
             for step in (STRIDE, -STRIDE)
         ]
-        wanted = sum(
-            np.sum((sides[0][n] - sides[1][n]) * v) / (2 * STRIDE) for n, v in seeds.items()
-        )
-        got = np.sum(case.gradient(name) * way)
+        rises = (inner(sides[0][n] - sides[1][n], v) for n, v in seeds.items())
+        wanted = sum(rises) / (2 * STRIDE)
+        got = inner(case.gradient(name), way)
         what = f"d{name} along a direction is not the central difference of the reference"
-        close(np.asarray(got), np.asarray(wanted), 1e-5, 1e-6, what)
+        close(got, np.asarray(wanted), 1e-5, 1e-6, what)
 
 
 @LARGE

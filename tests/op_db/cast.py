@@ -13,6 +13,9 @@ def cast(o: Options, i: Mapping[str, Array]) -> Mapping[str, Array]:
     x, dtype = i["x"], o["output_types"][0]
     if dtype.kind == "b":
         return {"y": x != 0}
+    if dtype.kind == "c":
+        return {"y": x + 0j}
+    x = x.real
     return {"y": np.trunc(x).astype(dtype) if dtype.kind in "iu" else x * 1.0}
 
 
@@ -22,6 +25,7 @@ def to(dtype: np.dtype[Any]) -> dict[str, Any]:
 
 FLOATS = np.array([[-2.7, -0.4, 0.0, 0.4, 2.7]])
 NUMBERS = np.array([[-2, 0, 3]], np.int32)
+SPECTRUM = np.array([[1 - 2j, 0.5j, -3]])
 INFO = OpInfo(
     "CAST",
     cast,
@@ -32,9 +36,11 @@ INFO = OpInfo(
         Sample("integer to float", {"x": NUMBERS}, to(FLOAT32)),
         Sample("integer to integer", {"x": NUMBERS}, to(INT64)),
         Sample("bool to float", {"x": NUMBERS > 0}, to(FLOAT32)),
+        Sample("complex to float", {"x": SPECTRUM}, to(FLOAT32)),
+        Sample("float to complex", {"x": (2, 3)}, to(np.dtype(np.complex128))),
         Sample("nothing", {"x": NUMBERS}, to(INT32)),
     ),
     large=Sample("large", {"x": (512, 512)}, to(FLOAT64)),
     also_large=(Sample("to integer", {"x": (512, 1024)}, to(INT32)),),
-    refusals=(Refusal("real numbers", {"x": (2,)}, to(np.dtype(np.complex64))),),
+    refusals=(Refusal("must be numbers", {"x": (2,)}, to(np.dtype("V1"))),),
 )

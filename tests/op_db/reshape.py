@@ -24,6 +24,7 @@ INFO = OpInfo(
         Sample("rows from a sample", {"x": (1, 6)}, {"new_shape": (2, 3)}),
         Sample("one of several", {"x": (2, 3)}, {"new_shape": (1, 6)}, mixes=True),
         Sample("to a scalar", {"x": (1,)}, {"new_shape": ()}, rebatches=False),
+        Sample("complex", {"x": np.array([[1j, 2.0, 3 - 1j]])}, {"new_shape": (3, 1)}),
         Sample("integers", {"x": np.arange(6, dtype=np.int32)}, {"new_shape": (6, 1)}),
     ),
     large=Sample("large", {"x": (64, 4096)}, {"new_shape": (64, 64, 64)}),

@@ -27,7 +27,7 @@ def spec_of(a: Array) -> TensorSpec:
 
 def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
     """Returns memory with arbitrary values: NaN, and for integers and bools one of two patterns."""
-    if spec.dtype.kind == "f":
+    if spec.has_gradient:
         return np.full(spec.shape, np.nan if kind == 0 else -1e30, spec.dtype)
     if spec.dtype.kind == "b":
         return np.full(spec.shape, kind == 0)
@@ -35,14 +35,28 @@ def rubbish(spec: TensorSpec, kind: int = 0) -> Array:
     return pattern.view(spec.dtype).reshape(spec.shape)
 
 
+def converted(a: Array, dtype: Any) -> Array:
+    """Returns floats in a dtype, and complex numbers with parts of that dtype."""
+    kinds = {"f": np.dtype(dtype), "c": np.result_type(dtype, np.complex64)}
+    return a.astype(kinds.get(a.dtype.kind, a.dtype))
+
+
+def normal(rng: np.random.Generator, spec: TensorSpec) -> Array:
+    """Draws normal numbers, for complex ones both parts."""
+    a = np.asarray(rng.normal(size=spec.shape)).astype(spec.dtype)
+    if spec.dtype.kind == "c":
+        a.imag = rng.normal(size=spec.shape)
+    return a
+
+
 def draw(info: OpInfo, sample: Sample, dtype: Any, seed: int = 0) -> Arrays:
-    """Draws the sample's inputs; floats are converted to a dtype."""
+    """Draws the sample's inputs; floats are converted to a dtype (`converted`)."""
     rng = np.random.default_rng(seed)
     found: Arrays = {}
     for name, given in sample.inputs.items():
         how = info.draws.get(name, info.draw)
         a = np.asarray(given if isinstance(given, np.ndarray) else how(rng, given))
-        found[name] = a.astype(dtype) if a.dtype.kind == "f" else a
+        found[name] = converted(a, dtype)
     return found
 
 
@@ -74,24 +88,22 @@ class Case:
         return {n: self.arrays[n] for n in self.outputs}
 
     def seed_gradients(self, seed: int = 1) -> Arrays:
-        """Draws a random dy for each float output."""
+        """Draws a random dy for each output that can have a gradient."""
         rng = np.random.default_rng(seed)
         found = {
-            f"d{n}": np.asarray(rng.normal(size=self.specs[n].shape)).astype(self.specs[n].dtype)
-            for n in self.outputs
-            if self.specs[n].dtype.kind == "f"
+            f"d{n}": normal(rng, self.specs[n]) for n in self.outputs if self.specs[n].has_gradient
         }
         self.arrays |= found
         return found
 
     def gradients(self) -> dict[str, Kernel]:
-        """Returns input → kernel for the present float inputs with a gradient."""
+        """Returns input → kernel for the present inputs with a gradient."""
         found: dict[str, Kernel] = {}
-        if not any(self.specs[n].dtype.kind == "f" for n in self.outputs):
+        if not any(self.specs[n].has_gradient for n in self.outputs):
             return found
         for name, kernel in self.row.grads.items():
             for known in expand((name,), self.arrays):
-                if known in self.arrays and self.arrays[known].dtype.kind == "f":
+                if known in self.arrays and self.specs[known].has_gradient:
                     member = kernel if isinstance(kernel, Kernel) else None
                     if not isinstance(kernel, Kernel):
                         member = kernel(int(known[len(name) - 1 :]))

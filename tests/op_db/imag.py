@@ -1,0 +1,5 @@
+"""IMAG: reference and samples."""
+
+from op_db.support.complex_numbers import part_of_complex
+
+INFO = part_of_complex("IMAG", lambda x: x.imag)
