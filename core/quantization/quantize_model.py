@@ -19,7 +19,7 @@ from odt.core.quantization.rules import SCHEMES
 from odt.core.quantization.write_integers import IntegerModel
 from odt.core.quantization.write_weights import STORED, has_weights, with_stored_weights
 from odt.core.recipe.option_values import check_whole, check_word
-from odt.core.training.ranges import METHODS, evenly_spaced, measure_ranges
+from odt.core.training.ranges import METHODS, evenly_spaced, measure
 from odt.core.training.trace import OpenSamples, Trace
 from odt.dataclass import dataclass
 from odt.errors import OptionError, UnsupportedError
@@ -149,7 +149,7 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
     data = open_samples(trace.samples)
     order = evenly_spaced(data, settings.samples)
     levels = 2 ** (8 * scheme.activations.itemsize)
-    ranges = measure_ranges(trace, data, order, settings.ranges, levels)
+    ranges, means = measure(trace, data, order, settings.ranges, levels)
     nodes = [
         node
         for node in quantized_nodes(graph, scheme, kept)
@@ -160,7 +160,7 @@ def quantize_model(model: Model, open_samples: OpenSamples, settings: Settings) 
     _check_ends(graph, activations, settings)
 
     def written(inputs: str, outputs: str) -> tuple[Model, Mapping[int, int]]:
-        converted = IntegerModel(source, graph, scheme, activations)
+        converted = IntegerModel(source, graph, scheme, activations, means)
         return _without_unused(source, converted.convert(nodes, inputs, outputs))
 
     compared, number = written(FLOAT, FLOAT)

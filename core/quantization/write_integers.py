@@ -13,9 +13,10 @@ from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
 from odt.core.quantization.assign import range_of
+from odt.core.quantization.bias_correction import mean_change
 from odt.core.quantization.rules import ALL_SAME, SAME, Scheme
 from odt.core.quantization.weights import bias_steps, weight_quantization
-from odt.kernels.geometry.quantize import Quantization, quantize, range_quantization
+from odt.kernels.geometry.quantize import Quantization, dequantize, quantize, range_quantization
 from odt.kernels.opdef import Array
 
 INT8 = np.dtype(np.int8)
@@ -31,6 +32,7 @@ class IntegerModel:
         graph: Graph,
         scheme: Scheme,
         activations: Mapping[int, Quantization],
+        means: Mapping[int, Array],
     ) -> None:
         """Reads the tables.
 
@@ -39,8 +41,10 @@ class IntegerModel:
             graph: its graph.
             scheme: types and operators.
             activations: quantization of activations by tensor.
+            means: mean of each channel of activations by tensor.
         """
         self.model, self.graph, self.scheme, self.activations = model, graph, scheme, activations
+        self.means = means
         self._dtype = scheme.activations.name
         self.tables = model_tables(model)
         self.table = self.tables["subgraphs"][0]
@@ -154,7 +158,8 @@ class IntegerModel:
     def _layer_constants(self, node: Node) -> dict[int, int]:
         """Adds weights and bias of a layer; returns them by position.
 
-        The scale of a bias is that of x times that of the weights.
+        The scale of a bias is that of x times that of the weights. It is reduced by
+        the change of the mean that rounded weights cause.
         """
         layer = LAYERS[node.op]
         x, w = self.activations[node.inputs[layer.x]], node.inputs[layer.w]
@@ -166,6 +171,10 @@ class IntegerModel:
         integers = quantize(weights, found, INT8, (-LARGEST, LARGEST))
         made = {layer.w: self._new_constant(w, integers, found)}
         if bias is not None:
+            mean = self.means.get(node.inputs[layer.x])
+            if mean is not None:
+                error = dequantize(integers, found) - weights
+                bias = bias - mean_change(node.op, error, mean).astype(bias.dtype)
             scale = (x.scale * found.scale).astype(np.float32)
             steps = bias_steps(bias, scale, self.scheme.bias)
             of_bias = Quantization(scale, np.zeros(scale.size, np.int64), 0)

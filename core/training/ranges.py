@@ -1,4 +1,7 @@
-"""Ranges of activations over samples: smallest to largest, percentiles, least squared error."""
+"""Ranges and means of activations over samples.
+
+A range is the smallest to the largest value, percentiles, or what has the least squared error.
+"""
 
 from collections.abc import Mapping
 
@@ -36,10 +39,10 @@ def evenly_spaced(data: DataSet, count: int) -> SampleOrder:
     return numbers
 
 
-def measure_ranges(
+def measure(
     trace: Trace, data: DataSet, order: SampleOrder, method: str, levels: int
-) -> Mapping[int, Range]:
-    """Measures the range of each float tensor over samples.
+) -> tuple[Mapping[int, Range], Mapping[int, Array]]:
+    """Measures each float tensor over samples.
 
     Args:
         trace: computes the tensors.
@@ -48,18 +51,26 @@ def measure_ranges(
         method: one of METHODS.
         levels: integers that will represent a range, for `mse`.
 
+    Returns:
+        The range of each tensor, and the mean of each of its channels, the last axis.
+
     Raises:
         DataError: if a sample cannot be read.
     """
     found: dict[int, Range] = {}
+    sums: dict[int, Array] = {}
+    batches = len(order) // trace.batch
     for i, a in trace.run(data, order):
         new = Range(min(float(a.min()), 0.0), max(float(a.max()), 0.0))
         found[i] = found[i].union(new) if i in found else new
+        channels = a.reshape(-1, *a.shape[-1:]).mean(axis=0, dtype=np.float64)
+        sums[i] = sums[i] + channels if i in sums else channels
+    means = {i: a / batches for i, a in sums.items()}
     if method == "minmax":
-        return found
+        return found, means
     counts = _histograms(trace, data, order, found)
     narrow = _percentile if method == "percentile" else _least_error
-    return {i: narrow(counts[i], whole, levels) for i, whole in found.items()}
+    return {i: narrow(counts[i], whole, levels) for i, whole in found.items()}, means
 
 
 def _histograms(

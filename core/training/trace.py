@@ -23,6 +23,7 @@ class Trace:
 
     Attributes:
         tensors: the float tensors of the file that the program computes, and the inputs.
+        batch: samples that it computes together.
         samples: specs of a sample.
         nbytes: bytes of the memory in which tensors are computed.
     """
@@ -47,7 +48,7 @@ class Trace:
         self.nbytes = memory.nbytes
         self._arena = make_arena(memory.nbytes)
         self._program = Program(plan, memory, self._arena, {}, kept=self._shown)
-        self._batch = lowered.samples
+        self.batch = lowered.samples
         self.samples = sample_specs(lowered, (), lowered.samples)
 
     def run(self, data: DataSet, order: SampleOrder) -> Iterator[tuple[int, Array]]:
@@ -56,7 +57,7 @@ class Trace:
         The values are valid until the next tensor. Samples that do not fill the file's batch are
         left out.
         """
-        program, batch = self._program, self._batch
+        program, batch = self._program, self.batch
         inputs = [a.reshape(batch, -1, copy=False) for a in program.inputs]
         for first in range(0, len(order) - batch + 1, batch):
             data.read(order[first : first + batch], inputs, [])

@@ -217,3 +217,26 @@ def test_a_quantized_model_is_refused(tmp_path: Path) -> None:
     result = run("quantize", model, "--scheme", "float16", "-o", out)
     assert result.exit_code == 1
     assert "activations must be float32, but got integers" in result.output
+
+
+def test_biases_undo_the_change_of_means_by_rounded_weights(tmp_path: Path) -> None:
+    """Inputs are positive, so that rounded weights change the means of all units."""
+    model = ModelBuilder("tflite", seed=6)
+    given = model.add_input((1, 9, 9, 8))
+    wide = model.add_operator(
+        "CONV_2D", (given, model.add_weight((16, 2, 2, 8), 32), model.add_constant([0.5] * 16)),
+        (1, 8, 8, 16), stride_w=1, stride_h=1, padding=1,
+    )  # fmt: skip
+    taps = model.add_weight((1, 3, 3, 16), 9)
+    deep = model.add_operator(
+        "DEPTHWISE_CONV_2D", (wide, taps, model.add_constant([0.1] * 16)), (1, 6, 6, 16),
+        stride_w=1, stride_h=1, padding=1, depth_multiplier=1,
+    )  # fmt: skip
+    y = model.add_operator("FULLY_CONNECTED", (deep, model.add_weight((24, 576), 576),
+                           model.add_constant([0.0] * 24)), (1, 24))  # fmt: skip
+    model.write(tmp_path / "m.tflite", y)
+    x = np.random.default_rng(0).uniform(9, 10, (24, 9, 9, 8)).astype(np.float32)
+    wanted = computed(str(tmp_path / "m.tflite"), x)
+    found, _ = quantized(tmp_path / "m.tflite", tmp_path, x, "--scheme", "int16x8")
+    got = computed(found.path, x)
+    assert decibels(wanted, got) > 55
