@@ -18,6 +18,7 @@ from odt.cli.options.shared import (
     open_data,
     schedule_options,
     selection_options,
+    sequence_options,
     sparse_option,
 )
 from odt.cli.output import report
@@ -30,6 +31,7 @@ from odt.core.model.graph import Graph
 from odt.core.model.reader import Model, read_model
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
+from odt.core.recipe.sequences import with_sequences
 from odt.core.recipe.trainability import Trainability, flops, trainability, training_flops
 from odt.core.recipe.trainable_parts import TrainablePart, trainable_parts
 from odt.core.training.random_data import random_data
@@ -44,6 +46,7 @@ MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 @click.command(cls=Command)
 @model_argument
 @data_options
+@sequence_options
 @loss_options
 @last_operators_option
 @selection_options
@@ -60,6 +63,8 @@ def command(
     model: str,
     load_input: str | None,
     load_expected: str | None,
+    sequence_length: int | None,
+    return_sequences: bool,
     num_of_trainable_ops: int | None,
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
@@ -81,7 +86,7 @@ def command(
     comparison that rounding makes impossible, or that would take too long, is reported as unknown
     and is not a failure.
     """
-    lowered = lower_model(read_model(model))
+    lowered = lower_model(with_sequences(read_model(model), sequence_length, return_sequences))
     refused = lowered.graphs.unsupported
     if refused:
         click.echo("\n".join(describe_refusals(lowered, refused)))

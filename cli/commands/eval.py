@@ -33,6 +33,7 @@ from odt.cli.options.shared import (
     open_data,
     sample_weight_option,
     schedule_options,
+    sequence_options,
 )
 from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
@@ -49,6 +50,7 @@ from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
 from odt.core.recipe.prepare import Request, prepare
+from odt.core.recipe.sequences import sequences_of
 from odt.core.training.inference import Evaluator
 from odt.core.training.metrics import fitting_metrics
 from odt.core.training.passes import NONE
@@ -63,6 +65,7 @@ from odt.kernels.families.class_counts import class_counter
 @data_options
 @new_data_options
 @check_data_option
+@sequence_options
 @sample_options
 @loss_options
 @metric_option
@@ -76,6 +79,8 @@ def command(
     load_expected: str | None,
     source: str | None,
     as_record: str | None,
+    sequence_length: int | None,
+    return_sequences: bool,
     check_data: bool,
     metric: tuple[str, ...],
     confusion: bool,
@@ -111,7 +116,7 @@ def command(
         {name: str(path) for name, path in files.items() if path},
         {**read, "--source": source, "--sample-weight": sample_weight},
     )
-    file = read_model(model)
+    file = sequences_of(read_model(model), sequence_length, return_sequences)
     record = record_for(file, as_record) if source else None
     recipe = prepare(lower_adapted(file, adapters), Request(**options))
     samples = recipe.samples

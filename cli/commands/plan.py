@@ -20,6 +20,7 @@ from odt.cli.options.shared import (
     regularization_options,
     schedule_options,
     selection_options,
+    sequence_options,
     sparse_option,
     training_options,
 )
@@ -40,6 +41,7 @@ from odt.core.planning.plan import Call, Plan
 from odt.core.recipe.computations import training_and_validation
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
+from odt.core.recipe.sequences import sequences_of
 from odt.core.runtime.arena import make_arena
 from odt.core.runtime.program import Program, Run
 from odt.core.storage.usage import usage
@@ -56,6 +58,7 @@ TRAINING = ("numpy.random", "odt.cli.options.training_run", "odt.cli.output.trai
 
 @click.command(cls=Command)
 @model_argument
+@sequence_options
 @training_options
 @selection_options
 @sparse_option
@@ -81,6 +84,8 @@ TRAINING = ("numpy.random", "odt.cli.options.training_run", "odt.cli.output.trai
 )
 def command(
     model: str,
+    sequence_length: int | None,
+    return_sequences: bool,
     num_of_trainable_ops: int | None,
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
@@ -109,7 +114,7 @@ def command(
             "--cache-frozen: must be given with --data-length, the number of samples, but got "
             "one alone"
         )
-    source = read_model(model)
+    source = sequences_of(read_model(model), sequence_length, return_sequences)
     check_outputs({"--png": png}, {"MODEL": source.path})
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size", *GRADIENT_FIELDS)
     given = {name: options.pop(name) for name in fields}

@@ -18,7 +18,13 @@ from odt.cli.options.new_data import (
     refuse_both,
 )
 from odt.cli.options.sections import Command
-from odt.cli.options.shared import given, input_option, model_argument, schedule_options
+from odt.cli.options.shared import (
+    given,
+    input_option,
+    model_argument,
+    schedule_options,
+    sequence_options,
+)
 from odt.cli.output.output_paths import check_outputs, extension_of
 from odt.cli.output.progress import Progress
 from odt.cli.output.signals import keep_going
@@ -32,6 +38,7 @@ from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.model.graph import Graph
 from odt.core.model.reader import read_model
 from odt.core.model.record import Record
+from odt.core.recipe.sequences import sequences_of
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import printable
 from odt.core.training.inference import Predictor
@@ -48,6 +55,7 @@ ENDINGS = (".npy", ".npz")
 @input_option
 @new_data_options
 @frame_options
+@sequence_options
 @click.option(
     "--top", type=click.IntRange(1), metavar="N", help="Print the N largest outputs of each sample."
 )
@@ -70,6 +78,8 @@ def command(
     load_input: str | None,
     source: str | None,
     as_record: str | None,
+    sequence_length: int | None,
+    return_sequences: bool,
     frame_size: str | None,
     pixel_format: str | None,
     top: int | None,
@@ -91,7 +101,7 @@ def command(
     """
     refuse_both(source, load_input, as_record)
     path = source or given("--load-input or --source", load_input, "the samples")
-    file = read_model(model)
+    file = sequences_of(read_model(model), sequence_length, return_sequences)
     if output:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
         check_outputs({"--output": output}, read)

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-import odt
 from odt.cli.main import quick_imports
 from odt.cli.options.cache import cache_options
 from odt.cli.options.fit import EXAMPLES, export_options, fit_options, rate_options
@@ -22,6 +21,7 @@ from odt.cli.options.shared import (
     model_argument,
     schedule_options,
     selection_options,
+    sequence_options,
     sparse_option,
     training_options,
 )
@@ -33,6 +33,7 @@ from odt.errors import LostFileError
 @click.command(cls=OneCommand, examples=EXAMPLES)
 @model_argument
 @data_options
+@sequence_options
 @budget_option
 @schedule_options
 @fit_options
@@ -69,7 +70,7 @@ def command(model: str, mem_poll: bool, print_config: bool, **options: Any) -> N
     stages = StageTimer(mem_poll)
     click.echo(f"{'Package' if os.path.isdir(model) else 'Model'} Filename {model}")
     with stages.stage("MODEL_LOAD"):
-        source = odt.load_model(model, options["adapters"])
+        source = run.model_of(model, options)
         run.check_files(source, exports, options)
         trainer = run.trainer_of(source, options)
     data, fit = run.open_samples(trainer, options)

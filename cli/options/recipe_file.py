@@ -158,13 +158,11 @@ def is_path(parameter: click.Parameter, value: Any) -> bool:
 
 def print_recipe(model: str, options: dict[str, Any]) -> None:
     """Prints the recipe of a command line."""
-    from odt.cli.options.training_run import trainer_of
+    from odt.cli.options.training_run import model_of, trainer_of
 
     recipe = recipe_of(click.get_current_context())
-    click.echo(
-        recipe_text(recipe, trainer_of(odt.load_model(model, options["adapters"]), options)),
-        nl=False,
-    )
+    trainer = trainer_of(model_of(model, options), options)
+    click.echo(recipe_text(recipe, trainer), nl=False)
 
 
 def recipe_text(recipe: dict[str, Any], trainer: "odt.Trainer") -> str:

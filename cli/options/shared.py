@@ -82,6 +82,24 @@ data_options = combine(
     ),
 )
 
+sequence_options = combine(
+    option(
+        DATA,
+        "--sequence-length",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Time steps in a sample of a streaming model, which keeps state from one run to the "
+        "next; inputs have the shape (samples, N, ...).",
+    ),
+    option(
+        DATA,
+        "--return-sequences",
+        is_flag=True,
+        help="Make the outputs of all time steps the outputs of a streaming model, instead of "
+        "those of the last one.",
+    ),
+)
+
 check_data_option = option(
     DATA,
     "--check-data",

@@ -118,6 +118,16 @@ def check_files(model: odt.Model, exports: dict[str, str], options: dict[str, An
         check_ending(names[kind], path, kind)
 
 
+def model_of(path: str, options: dict[str, Any]) -> odt.Model:
+    """Reads the model that the options describe."""
+    return odt.load_model(
+        path,
+        options["adapters"],
+        sequence_length=options["sequence_length"],
+        return_sequences=options["return_sequences"],
+    )
+
+
 def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
     """Returns the options whose names are arguments of a function."""
     accepted = inspect.signature(function).parameters

@@ -115,7 +115,7 @@ def _infer_node(
     _zero_state(graph, row, bound)
     check_tensors(graph, row, (*operands.values(), *outputs.values()))
     for i in (*operands.values(), *outputs.values()):
-        if graph.tensors[i].variable:
+        if graph.tensors[i].variable and graph.tensors[i].data is None:
             raise ShapeError(f"{graph.label(i)} is a variable, which odt does not keep")
     folded = any(graph.tensors[bound[n]].data is None for n in statics)
     batched_inputs = inference.batched.intersection(bound.values())

@@ -57,8 +57,9 @@ def inference_graphs(lowered: LoweredModel) -> LoweredGraphs:
     Raises:
         ModelError: if the quantization of a tensor does not fit its operator.
     """
-    if has_quantized_activations(lowered.file) or has_int4(lowered.file.graph):
-        return LoweredGraphs(integer_graph(lowered.file))
+    model = lowered.unrolled
+    if has_quantized_activations(model) or has_int4(model.graph):
+        return LoweredGraphs(integer_graph(model))
     return lowered.graphs
 
 

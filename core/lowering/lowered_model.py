@@ -5,6 +5,7 @@ from dataclasses import replace
 from odt.core.lowering.fake_quantize import real_graph
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
+from odt.core.lowering.unroll import unroll
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model
@@ -17,19 +18,21 @@ class LoweredModel:
 
     Attributes:
         file: the model file.
-        dequantized: its graph with all weights in float32.
+        unrolled: the file with the graph of all time steps; `file` if it keeps no state.
+        dequantized: the graph of `unrolled` with all weights in float32.
         graphs: that graph, lowered once for each requested batch size.
         adapted: that graph with low-rank adapters; None without adapters.
     """
 
     file: Model
+    unrolled: Model
     dequantized: Dequantized
     graphs: LoweredGraphs
     adapted: AdaptedGraph | None = None
 
     @property
     def graph(self) -> Graph:
-        """The file's graph with all weights in float32."""
+        """The graph of `unrolled` with all weights in float32."""
         return self.dequantized.graph
 
 
@@ -42,10 +45,12 @@ def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
 
     Raises:
         ModelError: if the adapters were made for another model.
+        UnsupportedError: if the state that the model keeps cannot be unrolled.
     """
-    dequantized = real_graph(file)
+    unrolled = unroll(file)
+    dequantized = real_graph(unrolled)
     if adapters is None:
-        return LoweredModel(file, dequantized, LoweredGraphs(dequantized.graph))
+        return LoweredModel(file, unrolled, dequantized, LoweredGraphs(dequantized.graph))
     adapted = adapt(dequantized.graph, adapters)
     dequantized = replace(dequantized, graph=adapted.graph)
-    return LoweredModel(file, dequantized, LoweredGraphs(adapted.graph), adapted)
+    return LoweredModel(file, unrolled, dequantized, LoweredGraphs(adapted.graph), adapted)

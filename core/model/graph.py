@@ -32,7 +32,8 @@ class Tensor:
         buffer: index of a constant's buffer in the file. Tensors with the same buffer have equal
             values in the file, and are nevertheless separate weights.
         quantized: whether the tensor has a scale, so that its integers represent real numbers.
-        variable: whether the tensor keeps its value from one run to the next.
+        variable: whether the tensor keeps its value from one run to the next; with data, whether it
+            is the initial value of such a state, which does not train.
         quantization: how the file stores a float32 weight, which nodes read rounded to its
             integers, or an input of integers; None for other tensors.
     """

@@ -9,7 +9,8 @@ import math
 import mmap
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Node, 
 from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options, tensor_type
 from odt.core.model.topological_order import topological_order
+from odt.core.model.variables import INITIALIZE, Key, Variable, assigned_values
 from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
@@ -61,6 +63,9 @@ class Model:
         signatures: signatures of all subgraphs.
         subgraphs: number of subgraphs; those after 0 are bodies of control flow or other entries.
         description, version: as in the file.
+        variables: container and name of a variable → its initial value.
+        sequence_length: time steps in a sample; None if a sample is what the graph reads at once.
+        return_sequences: whether the outputs are those of all time steps, instead of the last one.
     """
 
     path: str
@@ -74,6 +79,9 @@ class Model:
     subgraphs: int
     description: str
     version: int
+    variables: Mapping[Key, Variable] = field(default_factory=dict)
+    sequence_length: int | None = None
+    return_sequences: bool = False
 
     def buffer(self, index: int) -> memoryview:
         """The bytes of a buffer."""
@@ -156,11 +164,12 @@ def parse_model(data: memoryview, name: str) -> Model:
     metadata: dict[str, int] = {}
     for t in root.tables(6, "metadata"):
         metadata.setdefault(t.string(0, "name"), _below(t, t.number(1, "I"), "buffer", len(spans)))
+    graph = _graph(graphs[0], codes, tensors, name)
     return Model(
         path=name,
         format=FORMATS[identifier],
         data=data,
-        graph=_graph(graphs[0], codes, tensors, name),
+        graph=graph,
         metadata=metadata,
         spans=spans,
         quantization=quantization,
@@ -168,7 +177,30 @@ def parse_model(data: memoryview, name: str) -> Model:
         subgraphs=len(graphs),
         description=root.string(3, "description"),
         version=root.number(0, "I"),
+        variables=_initial_values(graph, graphs, codes, spans),
     )
+
+
+def _initial_values(
+    graph: Graph, graphs: Sequence[Table], codes: list[str], spans: tuple[tuple[int, int], ...]
+) -> dict[Key, Variable]:
+    """Reads the values that the subgraphs of CALL_ONCE assign to variables."""
+    values: dict[Key, Variable] = {}
+    read = set[int]()
+    for node in graph.nodes:
+        if node.op != INITIALIZE:
+            continue
+        k = int(node.options["init_subgraph_index"])
+        if not 0 < k < len(graphs):
+            raise ModelError(
+                f"{graph.name}: operator {node.origin} ({node.op}): its subgraph must be from 1 to "
+                f"{len(graphs) - 1}, but got {k}."
+            )
+        if k not in read:
+            tensors, _ = _tensors(graphs[k], spans)
+            values.update(assigned_values(_graph(graphs[k], codes, tensors, graph.name), k))
+        read.add(k)
+    return values
 
 
 def _below(table: Table, index: int, what: str, count: int) -> int:

@@ -15,6 +15,7 @@ from odt.core.model.record import Record
 from odt.core.planning.budget.forecast import DATA_PAGES
 from odt.core.recipe.option_values import check_whole
 from odt.core.recipe.prepare import Recipe, Request, prepare
+from odt.core.recipe.sequences import need_sequences
 from odt.core.storage.closing import Closing
 from odt.core.training import trainer as engine
 from odt.core.training.frozen_cache import FrozenCache, cache_policy, needs_samples
@@ -134,6 +135,7 @@ class BaseTrainer(Closing):
         check_whole("micro_batch", micro_batch, 1)
         check_whole("workers", workers, 1)
         self.model = model if isinstance(model, Model) else Model(file_of(model))
+        need_sequences(file_of(self.model))
         self.resume = resume_from(checkpoint)
         self.properties = dict(self.resume.properties)
         self.missing: set[str] = set()

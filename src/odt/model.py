@@ -13,6 +13,7 @@ from odt.core.model.reader import Model as File
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
 from odt.core.recipe.inspection import inspect_graph
+from odt.core.recipe.sequences import with_sequences
 from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
 from odt.errors import OptionError
@@ -166,22 +167,34 @@ class Model:
         return tuple(TensorInfo(t.name, t.spec.shape, t.spec.dtype) for t in tensors)
 
 
-def load_model(path: Path, adapters: Path | None = None) -> Model:
+def load_model(
+    path: Path,
+    adapters: Path | None = None,
+    *,
+    sequence_length: int | None = None,
+    return_sequences: bool = False,
+) -> Model:
     """Reads a model file.
 
     Args:
         path: a .circle, circle+ or .tflite file, or a folder with an nnpackage.
         adapters: path of a file of low-rank adapters that were made for the model.
+        sequence_length: time steps in a sample of a streaming model, which keeps state from one run
+            to the next; inputs then have the shape (N, sequence_length, …).
+        return_sequences: whether the outputs of a streaming model are those of all time steps,
+            (N, sequence_length, …), instead of those of the last one, (N, …).
 
     Raises:
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
         DataError: if the adapters cannot be read.
+        OptionError: if `sequence_length` is given for a model without state.
     """
+    file = with_sequences(read_model(path), sequence_length, return_sequences)
     if adapters is None:
-        return Model(read_model(path))
+        return Model(file)
     from odt.core.export.adapter_file import read_adapters
 
-    model = Model(read_model(path), read_adapters(adapters))
+    model = Model(file, read_adapters(adapters))
     _ = model._lowered  # checks that the adapters are this model's
     return model
 

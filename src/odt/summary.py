@@ -36,8 +36,9 @@ def inspect_selected(lowered: LoweredModel, selection: Selection = ALL) -> Inspe
     """Inspects a model, with the parameters of a selection; constants have the file's shapes."""
     graph, info = lowered.file.graph, select(lowered.graphs, TrainingInfo(), selection)
     inspection = inspect_graph(lowered.graphs).among(info.trainable_ops, info.trainable_tensors)
-    stored = {i: t.spec for i, t in enumerate(graph.tensors) if t.data is not None}
-    return replace(inspection, specs={**inspection.specs, **stored})
+    specs = {i: t.spec for i, t in enumerate(graph.tensors)}
+    stored = {i: spec for i, spec in specs.items() if graph.tensors[i].data is not None}
+    return replace(inspection, specs={**specs, **inspection.specs, **stored})
 
 
 def describe_file(model: Model) -> list[str]:

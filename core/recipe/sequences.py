@@ -1,0 +1,54 @@
+"""Samples of streaming models: sequences, of which each time step is a run of the model."""
+
+from dataclasses import replace
+
+from odt.core.model.reader import Model
+from odt.core.model.variables import keeps_state
+from odt.core.recipe.option_values import check_whole
+from odt.errors import OptionError
+
+
+def with_sequences(
+    model: Model, sequence_length: int | None, return_sequences: bool = False
+) -> Model:
+    """Returns a model whose samples are sequences: each time step is a run of the graph.
+
+    Args:
+        model: a model file.
+        sequence_length: time steps in a sample; None leaves the model as it is.
+        return_sequences: whether the outputs are those of all time steps, instead of the last one.
+
+    Raises:
+        OptionError: if the model keeps no state, or there is no time step.
+    """
+    if sequence_length is None:
+        if return_sequences:
+            raise OptionError("return_sequences", "must come with `sequence_length=`", "it alone")
+        return model
+    check_whole("sequence_length", sequence_length, 1)
+    if not keeps_state(model.graph):
+        rule = "must be left out for a model that keeps no state from one run to the next"
+        raise OptionError("sequence_length", rule, sequence_length)
+    return replace(model, sequence_length=sequence_length, return_sequences=return_sequences)
+
+
+def sequences_of(model: Model, sequence_length: int | None, return_sequences: bool) -> Model:
+    """Returns a model whose samples are sequences if it keeps state.
+
+    Raises:
+        OptionError: as `with_sequences` and `need_sequences` do.
+    """
+    model = with_sequences(model, sequence_length, return_sequences)
+    need_sequences(model)
+    return model
+
+
+def need_sequences(model: Model) -> None:
+    """Raises OptionError if a model keeps state and the length of the sequences is not given."""
+    if model.sequence_length is None and keeps_state(model.graph):
+        raise OptionError(
+            "sequence_length",
+            f"must be given for {model.path}, which keeps state from one run to the next",
+            "none",
+            "It is the length of axis 1 of the inputs (N, time steps, …).",
+        )

@@ -1,0 +1,139 @@
+"""Streaming models: the unrolled graph computes what LiteRT computes run by run."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.paths import MODELS
+from support.streaming_models import StreamingBuilder, litert_sequences, sequences, streaming_net
+
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
+from odt.core.lowering.integer_graph import inference_graphs
+from odt.core.lowering.lowered_model import lower_model
+from odt.core.lowering.unroll import unroll
+from odt.core.model.reader import Model, read_model
+from odt.core.planning.trainable import trainable_by_operator
+from odt.core.recipe.sequences import need_sequences, with_sequences
+from odt.core.training.inference import Predictor
+from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.kernels.opdef import Array
+
+WAKE_WORD = MODELS / "okay-nabu-int8.tflite"
+LENGTH = 7
+
+
+def predictions(model: Model, inputs: Array, batch: int = 4) -> Array:
+    """odt's first output for each sample."""
+    with Predictor(inference_graphs(lower_model(model)), batch) as predictor:
+        specs, quantized = predictor.runtime.input_specs, predictor.runtime.quantizations
+        data = DataSet(array_columns([inputs], specs, "input", quantized))
+        rows = predictor.run(data, range(len(inputs)))
+        return np.concatenate([outputs[0].copy() for outputs in rows])
+
+
+def random_inputs(model: Model, samples: int, length: int) -> Array:
+    spec = model.graph.tensors[model.graph.inputs[0]].spec
+    rng = np.random.default_rng(1)
+    shape = (samples, length, *spec.shape[1:])
+    if spec.dtype == np.float32:
+        return rng.normal(size=shape).astype(np.float32)
+    return rng.integers(-128, 127, shape, endpoint=True).astype(np.int8)
+
+
+@pytest.mark.parametrize("floats", [True, False], ids=["float", "int8"])
+def test_every_time_step_equals_a_run_of_litert(floats: bool, tmp_path: Path) -> None:
+    model = streaming_net(tmp_path / "m.tflite", floats=floats)
+    inputs = random_inputs(model, 9, LENGTH)
+    theirs = litert_sequences(Path(model.path), inputs).astype(np.float64)
+    if not floats:
+        theirs = (theirs + 128) / 256
+    ours = predictions(sequences(model, LENGTH, all_steps=True), inputs)
+    assert np.ptp(theirs) > 0.5, "the outputs differ"
+    assert ours.shape == (9, LENGTH, 2)
+    assert np.abs(ours - theirs).max() <= (1e-6 if floats else 0)
+    assert np.array_equal(predictions(sequences(model, LENGTH), inputs), ours[:, -1])
+
+
+def test_a_wake_word_equals_litert_to_the_bit() -> None:
+    inputs = np.load(MODELS / "okay-nabu-speech.npz")["x"]
+    model = sequences(read_model(WAKE_WORD), inputs.shape[1], all_steps=True)
+    theirs = litert_sequences(WAKE_WORD, inputs)
+    assert theirs.max() > 200, "some samples hold the word"
+    assert np.array_equal(predictions(model, inputs) * 256, theirs)
+
+
+def test_initial_values_and_later_ones_pass_through_the_state(tmp_path: Path) -> None:
+    """The graph has no variable, shares weights, and trains no initial value."""
+    model = streaming_net(tmp_path / "m.tflite", floats=True)
+    assert [*model.variables] == [("", "frames"), ("", "total")]
+    total = model.variables["", "total"]
+    assert total.value is not None
+    assert total.value.tolist() == [[0, 0.25, 0.5, 0.75, 1]]
+    lowered = lower_model(sequences(model, LENGTH)).graphs.at(3)
+    operators = [node.op for node in lowered.nodes]
+    assert operators.count("ADD") == LENGTH
+    assert operators.count("FULLY_CONNECTED") == LENGTH + 1, "the last output alone is computed"
+    weights = {i for _, i in trainable_by_operator(lowered)}
+    constants = {i for i in weights if model.graph.tensors[i].data is not None}
+    assert weights == constants
+    assert len(weights) == 5  # two layers, and the factor
+
+
+def test_a_model_without_state_is_not_unrolled() -> None:
+    model = read_model(MODELS / "tflm-hello-world-sine-float.tflite")
+    assert unroll(model) is model
+    need_sequences(model)
+    with pytest.raises(OptionError, match="must be left out for a model that keeps no state"):
+        with_sequences(model, 3)
+
+
+def test_the_length_of_sequences_is_checked(tmp_path: Path) -> None:
+    model = streaming_net(tmp_path / "m.tflite")
+    with pytest.raises(OptionError, match=r"must be given for .*m\.tflite, which keeps state"):
+        need_sequences(model)
+    with pytest.raises(OptionError, match="must be a whole number of at least 1, but got 0"):
+        with_sequences(model, 0)
+    with pytest.raises(OptionError, match=r"`return_sequences=`: must come with"):
+        with_sequences(model, None, return_sequences=True)
+
+
+def broken(path: Path, kind: str) -> Model:
+    """A model whose variable breaks a rule."""
+    b = StreamingBuilder()
+    x = b.activation((1, 3), 0.5)
+    if kind == "no initial value":
+        b.variable("other", np.zeros((1, 3), "i1"))
+        handle = b.handle("s")
+    else:
+        handle = b.variable("s", np.zeros((1, 3), "i2" if kind == "type" else "i1"))
+    old = b.operator("READ_VARIABLE", (handle,), (1, 3), 0.5)
+    y = b.operator("ADD", (x, old), (1, 3), 0.25 if kind == "scale" else 0.5)
+    b.effect("ASSIGN_VARIABLE", (x if kind == "handle" else handle, y))
+    b.write(path, y)
+    return read_model(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("no initial value", "must get a constant as initial value by a CALL_ONCE, but got none"),
+        ("type", "must be read with the type and scale with which it was assigned, but got"),
+        ("scale", "must be read with the type and scale with which it was assigned, but got"),
+        ("handle", "its variable must be that of a VAR_HANDLE, but is unknown"),
+    ],
+)
+def test_a_broken_variable_is_named_in_one_line(kind: str, text: str, tmp_path: Path) -> None:
+    model = broken(tmp_path / "m.tflite", kind)
+    with pytest.raises(UnsupportedError, match=text) as e:
+        lower_model(sequences(model, 2))
+    assert str(e.value).startswith(f"{model.path}: node ")
+
+
+def test_an_initializer_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    b = StreamingBuilder()
+    b.graph.operators[0].builtin_options.init_subgraph_index = 2
+    x = b.activation((1, 3), 0.5)
+    b.write(tmp_path / "m.tflite", b.operator("ADD", (x, x), (1, 3), 0.5))
+    with pytest.raises(ModelError, match="its subgraph must be from 1 to 1, but got 2"):
+        read_model(tmp_path / "m.tflite")

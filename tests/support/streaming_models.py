@@ -1,0 +1,114 @@
+"""Small streaming models: state in variables, which a subgraph initializes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from odt.core.export.model_builder import table
+from odt.core.model.reader import Model, read_model
+from odt.core.model.schema_tables import code_of
+from odt.core.recipe.sequences import with_sequences
+from odt.kernels.opdef import Array
+from support.integer_files import QuantizedBuilder
+
+RELU = 1
+
+
+class StreamingBuilder(QuantizedBuilder):
+    """Builds a file with variables."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.main = self.graph
+        self.first = table("SubGraph", name="init", tensors=[], operators=[], inputs=[], outputs=[])
+        self.model.subgraphs.append(self.first)
+        self.effect("CALL_ONCE", (), init_subgraph_index=1)
+
+    def effect(self, op: str, inputs: Sequence[int], **options: Any) -> None:
+        """Adds an operator without outputs."""
+        self.add_operator(op, inputs, (), **options)
+        self.graph.operators[-1].outputs = []
+        self.graph.tensors.pop()
+
+    def handle(self, name: str) -> int:
+        """Adds a VAR_HANDLE."""
+        i = self.add_operator("VAR_HANDLE", (), (), container="", shared_name=name)
+        self.graph.tensors[i].type = code_of("TensorType", "RESOURCE")
+        return i
+
+    def variable(self, name: str, initial: Array) -> int:
+        """Adds a variable and its initial value; returns its handle."""
+        self.graph = self.first
+        self.effect("ASSIGN_VARIABLE", (self.handle(name), self.add_constant(initial)))
+        self.graph = self.main
+        return self.handle(name)
+
+    def real(self, op: str, inputs: Any, shape: Any, *_: Any, **options: Any) -> int:
+        """Adds an operator on floats, with the arguments of `operator`."""
+        return self.add_operator(op, inputs, shape, **options)
+
+
+def streaming_net(path: Path, *, floats: bool = False, seed: int = 3) -> Model:
+    """Joins the two frames of a run with the two before; adds to a sum, which fades.
+
+    The sum is read before and after it changes, and its initial value is not 0.
+    """
+    b = StreamingBuilder(seed)
+    add = b.real if floats else b.operator
+    dtype = "float32" if floats else "int8"
+    x = b.add_input((1, 2, 3)) if floats else b.activation((1, 2, 3), 0.02, 3)
+    frames = b.variable("frames", np.zeros((1, 2, 3), dtype) + (0 if floats else 3))
+    total = b.variable("total", (np.arange(5)[None] * (0.25 if floats else 5)).astype(dtype))
+    old = add("READ_VARIABLE", (frames,), (1, 2, 3), 0.02, 3)
+    both = add("CONCATENATION", (old, x), (1, 4, 3), 0.02, 3, axis=1)
+    ends = (b.add_constant([0, 2, 0]), b.add_constant([0, 4, 0]), b.add_constant([1, 1, 1]))
+    new = add("STRIDED_SLICE", (both, *ends), (1, 2, 3), 0.02, 3, begin_mask=5, end_mask=5)
+    b.effect("ASSIGN_VARIABLE", (frames, new))
+    flat = add("RESHAPE", (both,), (1, 12), 0.02, 3, new_shape=[1, 12])
+    if floats:
+        w, c = b.add_weight((5, 12), 12), b.add_constant(np.linspace(-0.1, 0.3, 5, dtype="f4"))
+        v, d = b.add_weight((2, 5), 5), b.add_constant(np.array([0.1, -0.1], "f4"))
+    else:
+        w, c = b.weights((5, 12), [0.005]), b.bias(5, [1e-4])
+        v, d = b.weights((2, 5), [0.01]), b.bias(2, [5e-4])
+    y = add("FULLY_CONNECTED", (flat, w, c), (1, 5), 0.03, -120, fused_activation_function=RELU)
+    before = add("READ_VARIABLE", (total,), (1, 5), 0.05, -100)
+    y = add("ADD", (before, y), (1, 5), 0.05, -100)
+    half = b.add_constant(np.array([0.5], "f4")) if floats else b.add_constant(np.array([64], "i1"))
+    if not floats:
+        b.quantize(half, [1 / 128], [0])
+    b.effect("ASSIGN_VARIABLE", (total, add("MUL", (y, half), (1, 5), 0.05, -100)))
+    after = add("READ_VARIABLE", (total,), (1, 5), 0.05, -100)
+    y = add("FULLY_CONNECTED", (after, v, d), (1, 2), 0.1, 4)
+    y = add("SOFTMAX", (y,), (1, 2), 1 / 256, -128, beta=1.0)
+    b.write(path, y)
+    return read_model(path)
+
+
+def litert_sequences(path: Path, inputs: Array) -> Array:
+    """Returns LiteRT's first output of each run (samples, time steps, …), each sample afresh."""
+    import warnings
+
+    from ai_edge_litert.interpreter import Interpreter
+
+    samples = []
+    for sequence in inputs:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            interpreter = Interpreter(str(path), num_threads=1)
+        interpreter.allocate_tensors()
+        entry, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+        steps = []
+        for values in sequence:
+            interpreter.set_tensor(entry["index"], values.reshape(entry["shape"]))
+            interpreter.invoke()
+            steps.append(interpreter.get_tensor(output["index"])[0].copy())
+        samples.append(steps)
+    return np.array(samples)
+
+
+def sequences(model: Model, length: int, *, all_steps: bool = False) -> Model:
+    """Returns a model for sequences of a length."""
+    return with_sequences(model, length, all_steps)
