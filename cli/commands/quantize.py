@@ -59,7 +59,7 @@ def type_option(name: str, ends: str) -> Callable[[Any], Any]:
     default="int8",
     show_default=True,
     help="int8: activations and weights. int16x8: activations of 16 bits, weights of 8. "
-    "int8-weights, float16: weights alone; operators compute real numbers.",
+    "int8-weights, int4-weights, float16: weights alone; operators compute real numbers.",
 )
 @type_option("--input-type", "inputs")
 @type_option("--output-type", "outputs")

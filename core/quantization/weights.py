@@ -8,6 +8,8 @@ from odt.core.model.dequantize import LARGEST
 from odt.kernels.geometry.quantize import Quantization, limits
 from odt.kernels.opdef import Array
 
+TRIED = 25  # scales for few bits: 40 % to all of the scale of the largest weight
+
 
 def channel_scales(weights: Array, axis: int) -> Array:
     """Returns scales so that the largest weight of each unit is ±127; 1 where all are 0."""
@@ -15,6 +17,37 @@ def channel_scales(weights: Array, axis: int) -> Array:
     scale = np.abs(weights).max(axis=others) / LARGEST
     scales: Array = np.where(scale > 0, scale, 1.0).astype(np.float32)
     return scales
+
+
+def least_error_scales(weights: Array, axis: int, largest: int) -> Array:
+    """Returns the scales of each unit with the least squared error of rounding and clipping.
+
+    Scales below that of the largest weight are worth it for few bits alone: 8 bits keep it.
+
+    Args:
+        weights: real numbers.
+        axis: axis of the units.
+        largest: largest integer.
+    """
+    whole = channel_scales(weights, axis) * np.float32(LARGEST / largest)
+    if largest == LARGEST:
+        return whole
+    rows = np.moveaxis(weights, axis, 0).reshape(whole.size, -1)
+    best, least = whole, np.full(whole.size, np.inf, np.float32)
+    for part in np.linspace(1, 0.4, TRIED, dtype=np.float32):
+        scale = (whole * part)[:, np.newaxis]
+        rounded = np.clip(np.rint(rows / scale), -largest, largest) * scale
+        error = np.square(rows - rounded).sum(axis=1)
+        best = np.where(error < least, scale[:, 0], best)
+        least = np.minimum(error, least)
+    return best
+
+
+def pack_int4(integers: Array) -> Array:
+    """Returns integers of 4 bits, two in a byte, the first in its lower half."""
+    values = integers.reshape(-1)
+    padded = np.append(values, np.zeros(values.size % 2, np.int8)).view(np.uint8) & 15
+    return np.asarray(padded[::2] | padded[1::2] << 4)
 
 
 def weight_quantization(

@@ -1,7 +1,8 @@
 """Stores weights in fewer bits, for operators that compute real numbers.
 
-int8-weights: constants of integers, which hybrid operators of LiteRT read. float16: constants
-behind a DEQUANTIZE.
+int8-weights: constants of integers, which hybrid operators of LiteRT read. int4-weights: the same
+with 4 bits for CONV_2D and FULLY_CONNECTED, and 8 for DEPTHWISE_CONV_2D, which LiteRT has no 4 bits
+for. float16: constants behind a DEQUANTIZE.
 """
 
 from collections.abc import Collection
@@ -15,13 +16,15 @@ from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.quantization_rules import LAYERS
 from odt.core.model.reader import Model
 from odt.core.model.schema_tables import code_of
-from odt.core.quantization.weights import channel_scales
+from odt.core.quantization.weights import least_error_scales, pack_int4
 from odt.kernels.geometry.quantize import Quantization, quantize
 from odt.kernels.opdef import Array
 
-STORED = ("int8-weights", "float16")
-# Version of an operator that reads weights of int8 with a scale for each unit.
+STORED = ("int8-weights", "int4-weights", "float16")
+# Version of an operator that reads weights of int8 or int4 with a scale for each unit.
 HYBRID = {"CONV_2D": 5, "DEPTHWISE_CONV_2D": 6, "FULLY_CONNECTED": 9}
+HYBRID_INT4 = {"CONV_2D": 7, "FULLY_CONNECTED": 10}
+LARGEST_INT4 = 7
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
@@ -37,6 +40,7 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
     tables = model_tables(model)
     graph = tables["subgraphs"][0]
     operators = graph["operators"]
+    narrow = scheme == "int4-weights"
     stored: dict[tuple[int, int], int] = {}
     conversions: list[dict[str, Any]] = []
     for node in nodes:
@@ -52,15 +56,16 @@ def with_stored_weights(model: Model, nodes: Collection[Node], scheme: str) -> b
             if values is None or values.dtype != np.float32:
                 continue
             if (i, axis) not in stored:
-                stored[i, axis] = _store(tables, i, values, scheme, axis)
+                kind = "int8-weights" if narrow and node.op not in HYBRID_INT4 else scheme
+                stored[i, axis] = _store(tables, i, values, kind, axis)
                 if scheme == "float16":
                     stored[i, axis] = _dequantized(tables, conversions, stored[i, axis])
             inputs[position] = stored[i, axis]
         operator["inputs"] = inputs
         if scheme != "float16":
-            operator["opcode_index"] = _hybrid_code(
-                tables, operator.get("opcode_index", 0), node.op
-            )
+            version = {**HYBRID, **(HYBRID_INT4 if narrow else {})}[node.op]
+            code = operator.get("opcode_index", 0)
+            operator["opcode_index"] = _hybrid_code(tables, code, version)
     graph["operators"] = [*conversions, *operators]
     return packed_model(model, tables)
 
@@ -71,16 +76,21 @@ def _store(tables: dict[str, Any], i: int, values: Array, scheme: str, axis: int
     new = {**tensors[i], "buffer": len(tables["buffers"])}
     if scheme == "float16":
         kept: Array = values.astype(np.float16)
+        dtype = "float16"
     else:
-        scale = channel_scales(values, axis)
+        dtype = scheme.removesuffix("-weights")
+        largest = LARGEST_INT4 if dtype == "int4" else LARGEST
+        scale = least_error_scales(values, axis, largest)
         found = Quantization(scale, np.zeros(scale.size, np.int64), axis)
-        kept = quantize(values, found, np.dtype(np.int8), (-LARGEST, LARGEST))
+        kept = quantize(values, found, np.dtype(np.int8), (-largest, largest))
+        if dtype == "int4":
+            kept = pack_int4(kept)
         new["quantization"] = {
             "scale": found.scale,
             "zero_point": found.zero_point,
             "quantized_dimension": axis,
         }
-    new["type"] = code_of("TensorType", kept.dtype.name.upper())
+    new["type"] = code_of("TensorType", dtype.upper())
     tables["buffers"].append(buffer_entry(kept))
     tensors.append(new)
     return len(tensors) - 1
@@ -108,10 +118,10 @@ def _dequantized(tables: dict[str, Any], conversions: list[dict[str, Any]], i: i
     return len(tensors) - 1
 
 
-def _hybrid_code(tables: dict[str, Any], old: int, op: str) -> int:
-    """The operator code with a version that reads int8 weights; adds it if it is new."""
+def _hybrid_code(tables: dict[str, Any], old: int, version: int) -> int:
+    """The operator code with a version that reads such weights; adds it if it is new."""
     codes = tables["operator_codes"]
-    code = {**codes[old], "version": max(codes[old].get("version", 1), HYBRID[op])}
+    code = {**codes[old], "version": max(codes[old].get("version", 1), version)}
     if code not in codes:
         codes.append(code)
     return int(codes.index(code))

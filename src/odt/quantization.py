@@ -34,7 +34,7 @@ def quantize(
     model: Model | Path,
     data: Any = None,
     *,
-    scheme: Literal["int8", "int16x8", "int8-weights", "float16"] = "int8",
+    scheme: Literal["int8", "int16x8", "int8-weights", "int4-weights", "float16"] = "int8",
     input_type: Type = "float32",
     output_type: Type = "float32",
     ranges: Literal["minmax", "percentile", "mse"] = "minmax",
@@ -52,7 +52,7 @@ def quantize(
         data: inputs (N, …) from which the ranges of activations are measured: arrays or the path of
             a data file. Not needed if only weights are quantized.
         scheme: int8: activations and weights. int16x8: activations of 16 bits, weights of 8.
-            int8-weights, float16: weights alone; operators compute real numbers.
+            int8-weights, int4-weights, float16: weights alone; operators compute real numbers.
         input_type: type of the model's inputs: float32, int8 or uint8; with int16x8 float32 or
             int16.
         output_type: type of the model's outputs, as input_type.

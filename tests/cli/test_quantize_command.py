@@ -70,6 +70,7 @@ def photos(count: int) -> np.ndarray:
         (("--ranges", "percentile"), 15),
         (("--ranges", "mse"), 15),
         (("--scheme", "int8-weights"), 20),
+        (("--scheme", "int4-weights"), 1),
         (("--scheme", "float16"), 50),
     ],
 )
@@ -81,6 +82,25 @@ def test_litert_computes_what_the_float_model_computes(
     assert decibels(computed(str(RESNET), x), computed(model.path, x)) > least
     share = 0.55 if "float16" in options else 0.35
     assert len(model.data) < share * RESNET.stat().st_size
+
+
+def test_four_bits_are_read_as_they_were_rounded(tmp_path: Path) -> None:
+    """LiteRT and odt compute the same; the weights have 15 values; an odd count is padded."""
+    model = ModelBuilder("tflite", seed=7)
+    given = model.add_input((1, 5))
+    y = model.add_operator("FULLY_CONNECTED", (given, model.add_weight((3, 5), 5), -1), (1, 3))
+    model.write(tmp_path / "m.tflite", y)
+    x = np.random.default_rng(1).normal(size=(20, 5)).astype(np.float32)
+    found, printed = quantized(tmp_path / "m.tflite", tmp_path, x, "--scheme", "int4-weights")
+    assert "1 of 1 operators store weights as int4" in printed
+    weights = found.graph.tensors[found.graph.nodes[0].inputs[1]]
+    assert weights.data is not None
+    assert (weights.data.size, weights.spec.shape) == (8, (3, 5))
+    assert decibels(computed(str(tmp_path / "m.tflite"), x), computed(found.path, x)) > 14
+    result = run("predict", found.path, "--load-input", tmp_path / "x.npy", "--output",
+                 tmp_path / "y.npy")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert decibels(computed(found.path, x), np.load(tmp_path / "y.npy")) > 30
 
 
 def test_types_are_those_of_the_specification(tmp_path: Path) -> None:
