@@ -43,12 +43,14 @@ class OwnBuffer:
     """A new buffer for some tensors.
 
     Attributes:
-        tensors: tensors of subgraph 0.
+        tensors: tensors of the subgraph.
         data: the bytes.
+        subgraph: number of the subgraph.
     """
 
     tensors: tuple[int, ...]
     data: bytes
+    subgraph: int = 0
 
 
 def metadata_table(name: str, buffer: int) -> NewTable:
@@ -78,9 +80,10 @@ def name_own_buffers(
     """
     if not own:
         return []
-    tables = list(next(root.tables(SUBGRAPHS, "subgraph")).tables(TENSORS, "tensor"))
+    graphs = list(root.tables(SUBGRAPHS, "subgraph"))
     patches: list[Patch] = []
     for buffer in own:
+        tables = list(graphs[buffer.subgraph].tables(TENSORS, "tensor"))
         for i in buffer.tensors:
             place = tables[i].place(BUFFER, 4)
             if not place:

@@ -29,7 +29,10 @@ from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model, parse_model
+from odt.core.model.variables import READ as READ_VARIABLE
+from odt.core.model.variables import Key, handles
 from odt.errors import UnsupportedError
+from odt.kernels.geometry.quantize import dequantize
 
 OUTPUTS, OPERATORS = 2, 3  # slots of SubGraph
 TYPE, QUANTIZATION = 1, 4  # slots of Tensor
@@ -70,8 +73,11 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
         *_retyped(graphs[0], {*dequantized.stored.values(), *dequantized.activations}),
         *_rewired(graphs[0], model, dequantized),
     ]
+    initial = [*_initial_values(model, dequantized)]
+    for own in initial:
+        patches += _retyped(graphs[own.subgraph], own.tensors)
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
-    patches += name_own_buffers(root, buffers, [*_own_buffers(dequantized)])
+    patches += name_own_buffers(root, buffers, [*_own_buffers(dequantized), *initial])
     identifier = bytes(model.data[4:8])
     before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
     patches += absolute_offsets(root, len(before)) + offset_patches(model.data, len(before))
@@ -85,6 +91,21 @@ def _own_buffers(dequantized: Dequantized) -> Iterator[OwnBuffer]:
         values = dequantized.graph.tensors[i].data
         assert values is not None
         yield OwnBuffer((stored,), values.astype("<f4").tobytes())
+
+
+def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
+    """Returns a buffer of float32 values for the initial value of each quantized variable."""
+    keys = handles(model.graph.nodes)
+    written = set[Key]()
+    for node in model.graph.nodes:
+        key = keys.get(node.inputs[0]) if node.op == READ_VARIABLE and node.inputs else None
+        if key not in model.variables or key in written or key is None:
+            continue
+        variable, (y,) = model.variables[key], node.outputs
+        if y in dequantized.activations and variable.value is not None:
+            written.add(key)
+            values = dequantize(variable.value, model.quantization[y])
+            yield OwnBuffer((variable.tensor,), values.astype("<f4").tobytes(), variable.subgraph)
 
 
 def _check_readers(model: Model, dequantized: Dequantized) -> None:

@@ -4,7 +4,9 @@ A streaming model keeps state in variables from one run to the next. Each run is
 unrolled graph a variable is an activation: READ_VARIABLE yields what ASSIGN_VARIABLE stored last,
 in the same time step or before, and at first the initial value. All time steps share the weights,
 so that their gradients add up (back-propagation through time). The graph has no variables, and
-everything behind treats it like that of any other model.
+everything behind treats it like that of any other model. What a streaming model computes frame by
+frame is computed for all frames at once (core/lowering/frames.py); the rest is repeated in each
+time step.
 
 Inputs (1, …) become inputs (1, time steps, …). Outputs are those of the last time step; with
 `return_sequences` they are (1, time steps, …).
@@ -12,13 +14,13 @@ Inputs (1, …) become inputs (1, time steps, …). Outputs are those of the las
 Constants and the tensors of the last time step keep their indices; those of others are new.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from odt.core.lowering.final_activation import PROBABILITIES
-from odt.core.model.graph import ABSENT, Node, Tensor
+from odt.core.lowering.frames import Frames
+from odt.core.lowering.sequence_builder import TIME, SequenceBuilder
+from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model
 from odt.core.model.variables import (
@@ -27,14 +29,12 @@ from odt.core.model.variables import (
     INITIALIZE,
     READ,
     Key,
-    handles,
     keeps_state,
 )
 from odt.errors import UnsupportedError
 from odt.kernels.opdef import TensorSpec
 
 STATE = (HANDLE, READ, ASSIGN, INITIALIZE)
-AXIS = 1  # of the time steps, in inputs and outputs
 
 
 def unroll(model: Model) -> Model:
@@ -51,55 +51,58 @@ def one_step(model: Model) -> Model:
     return unroll(replace(model, sequence_length=None, return_sequences=False))
 
 
-class _Unroller:
+class _Unroller(SequenceBuilder):
     """Builds the graph of all time steps.
 
     Attributes:
-        tensors: tensors of the file, then inputs, initial values and earlier time steps.
-        quantization: quantizations of these tensors.
         state: variable → tensor that holds its value.
+        frames: what is computed for all frames at once.
     """
 
     def __init__(self, model: Model) -> None:
-        self.model, self.graph = model, model.graph
-        self.tensors, self.nodes = list(model.graph.tensors), list[Node]()
-        self.quantization = dict(model.quantization)
-        self.keys = handles(model.graph.nodes)
+        super().__init__(model)
         self.state: dict[Key, int] = {}
+        self.frames = Frames(self)
 
     def unroll(self) -> Model:
-        graph, count = self.graph, self.model.sequence_length or 1
-        if self.model.sequence_length is None:
-            inputs, given = graph.inputs, [{i: i for i in graph.inputs}]
-        else:
-            inputs, given = self._split_inputs(count)
-        steps = [self._add_step(each, k == count - 1) for k, each in enumerate(given)]
+        graph, inputs = self.graph, self.graph.inputs
+        given: list[dict[int, int]] = [{} for _ in range(self.count)]
+        if self.model.sequence_length is not None:
+            inputs = self._add_inputs(given)
+            for node in graph.nodes:
+                self.frames.add(node)
+        steps = [self._add_step(each, k) for k, each in enumerate(given)]
         if self.model.return_sequences:
             outputs = tuple(self._sequence(i, steps) for i in graph.outputs)
         else:
-            outputs = tuple(steps[-1].get(i, i) for i in graph.outputs)
-        nodes = self.nodes if self.model.sequence_length is None else _needed(self.nodes, outputs)
+            last = self.count - 1
+            outputs = tuple(self._at(i, last, steps[-1], 0) for i in graph.outputs)
+        nodes = self.nodes
+        if self.model.sequence_length is not None:
+            nodes = _needed(nodes, outputs)
         unrolled = replace(
             graph, tensors=tuple(self.tensors), nodes=tuple(nodes), inputs=inputs, outputs=outputs
         )
         return replace(self.model, graph=unrolled, quantization=self.quantization)
 
-    def _split_inputs(self, count: int) -> tuple[tuple[int, ...], list[dict[int, int]]]:
-        """Adds the inputs; returns them, and the inputs of each time step."""
+    def _add_inputs(self, given: Sequence[dict[int, int]]) -> tuple[int, ...]:
+        """Adds the inputs of all time steps, and their parts."""
         inputs: list[int] = []
-        given: list[dict[int, int]] = [{} for _ in range(count)]
         for i in self.graph.inputs:
-            sequence = self._with_steps(i, count)
+            sequence = self._with_steps(i)
             inputs.append(sequence)
+            origin = min((n.origin for n in self.graph.nodes if i in n.inputs), default=0)
+            self.frames.add_input(i, sequence, origin)
+            if i in self.frames.windows:
+                continue
             for k, each in enumerate(given):
-                each[i] = self._copy(i, k == count - 1)
+                each[i] = self._copy(i, k)
             made = tuple(each[i] for each in given)
-            readers = (node.origin for node in self.graph.nodes if i in node.inputs)
-            options = {"num": count, "axis": AXIS}
-            self.nodes.append(Node("UNPACK", (sequence,), made, options, min(readers, default=0)))
-        return tuple(inputs), given
+            options = {"num": self.count, "axis": TIME}
+            self.nodes.append(Node("UNPACK", (sequence,), made, options, origin))
+        return tuple(inputs)
 
-    def _with_steps(self, i: int, count: int) -> int:
+    def _with_steps(self, i: int) -> int:
         """Adds a tensor that holds a tensor of all time steps."""
         tensor = self.graph.tensors[i]
         shape = tensor.spec.shape
@@ -109,90 +112,57 @@ class _Unroller:
                 "computed for time steps, but got a scalar."
             )
         open_shape = tensor.signature or shape
-        return self._new(
-            replace(
-                tensor,
-                spec=TensorSpec((shape[0], count, *shape[1:]), tensor.spec.dtype),
-                signature=(open_shape[0], count, *open_shape[1:]),
-            ),
-            i,
-        )
+        spec = TensorSpec((shape[0], self.count, *shape[1:]), tensor.spec.dtype)
+        signature = (open_shape[0], self.count, *open_shape[1:])
+        return self.new(replace(tensor, spec=spec, signature=signature), i)
 
-    def _new(self, tensor: Tensor, like: int) -> int:
-        """Adds a tensor with the quantization of another one."""
-        self.tensors.append(tensor)
-        if like in self.quantization:
-            self.quantization[len(self.tensors) - 1] = self.quantization[like]
-        return len(self.tensors) - 1
-
-    def _copy(self, i: int, is_last: bool) -> int:
+    def _copy(self, i: int, step: int) -> int:
         """Returns the tensor of a time step for an activation of the file."""
-        return i if is_last else self._new(self.graph.tensors[i], i)
+        return i if step == self.count - 1 else self.new(self.graph.tensors[i], i)
 
-    def _add_step(self, given: Mapping[int, int], is_last: bool) -> dict[int, int]:
+    def _at(self, i: int, step: int, made: dict[int, int], origin: int) -> int:
+        """Returns the tensor of a time step for a tensor of the file."""
+        if i not in made and i in self.frames.windows:
+            made[i] = self._copy(i, step)
+            self.frames.at(i, step, made[i], origin)
+        return made.get(i, i)
+
+    def _add_step(self, made: dict[int, int], step: int) -> dict[int, int]:
         """Adds the nodes of a time step; returns tensor of the file → tensor of the time step."""
-        made = dict(given)
         for node in self.graph.nodes:
+            if id(node) in self.frames.done:
+                continue
             if node.op == READ:
                 self._read(node, made)
             elif node.op == ASSIGN:
-                self._assign(node, made)
+                self._assign(node, made, step)
             elif node.op not in STATE:
-                inputs = tuple(made.get(i, i) for i in node.inputs)
+                inputs = tuple(self._at(i, step, made, node.origin) for i in node.inputs)
                 for i in node.outputs:
-                    made[i] = self._copy(i, is_last)
+                    made[i] = self._copy(i, step)
                 outputs = tuple(made[i] for i in node.outputs)
                 self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
         return made
 
     def _read(self, node: Node, made: dict[int, int]) -> None:
-        key, y = self._key(node), node.outputs[0]
+        key = self._key(node)
         if key not in self.state:
-            self.state[key] = self._initial(node, key)
-        x = self.state[key]
-        if self.tensors[x].spec.dtype != self.graph.tensors[y].spec.dtype or not self._same(x, y):
-            raise self._error(
-                node,
-                f"the variable must be read with the type and scale with which it was assigned, "
-                f"but got {self.graph.label(y)}",
-            )
-        made[y] = x
+            self.state[key] = self.initial(node, key)
+        self.check_read(node, self.state[key])
+        made[node.outputs[0]] = self.state[key]
 
-    def _assign(self, node: Node, made: Mapping[int, int]) -> None:
+    def _assign(self, node: Node, made: dict[int, int], step: int) -> None:
         if len(node.inputs) != 2 or ABSENT in node.inputs:
-            raise self._error(node, f"must have a variable and a value, but got {node.inputs}")
-        self.state[self._key(node)] = made.get(node.inputs[1], node.inputs[1])
+            raise self.error(node, f"must have a variable and a value, but got {node.inputs}")
+        self.state[self._key(node)] = self._at(node.inputs[1], step, made, node.origin)
 
     def _key(self, node: Node) -> Key:
         key = self.keys.get(node.inputs[0]) if node.inputs else None
         if key is None or len(node.outputs) != (node.op == READ):
-            raise self._error(node, "its variable must be that of a VAR_HANDLE, but is unknown")
+            raise self.error(node, "its variable must be that of a VAR_HANDLE, but is unknown")
         return key
 
-    def _initial(self, node: Node, key: Key) -> int:
-        """Adds the initial value of a variable."""
-        (y,) = node.outputs
-        variable = self.model.variables.get(key)
-        if variable is None or variable.value is None:
-            rule = "its variable must get a constant as initial value by a CALL_ONCE"
-            raise self._error(node, f"{rule}, but got none")
-        tensor, value = self.graph.tensors[y], variable.value
-        spec = TensorSpec(value.shape, value.dtype)
-        initial = Tensor(key[1], spec, (), value, 0, tensor.quantized, variable=True)
-        return self._new(initial, y)
-
-    def _same(self, x: int, y: int) -> bool:
-        """Whether two tensors have the same quantization."""
-        a, b = self.quantization.get(x), self.quantization.get(y)
-        if a is None or b is None:
-            return a is b
-        same_zero = np.array_equal(a.zero_point, b.zero_point)
-        return same_zero and np.allclose(a.scale, b.scale, rtol=1e-6, atol=0)
-
-    def _error(self, node: Node, rule: str) -> UnsupportedError:
-        return UnsupportedError(f"{self.graph.name}: node {node.origin} ({node.op}): {rule}.")
-
-    def _sequence(self, output: int, steps: Sequence[Mapping[int, int]]) -> int:
+    def _sequence(self, output: int, steps: Sequence[dict[int, int]]) -> int:
         """Adds an output of all time steps; a final activation computes all of them at once."""
         makers = {i: node for node in self.graph.nodes for i in node.outputs}
         tail: list[Node] = []
@@ -200,13 +170,13 @@ class _Unroller:
         while i in makers and makers[i].op in (*PROBABILITIES, *CONVERSIONS):
             tail.insert(0, makers[i])
             i = makers[i].inputs[0]
-        whole = self._with_steps(i, len(steps))
-        members = tuple(each.get(i, i) for each in steps)
-        options = {"values_count": len(steps), "axis": AXIS}
         origin = makers[i].origin if i in makers else 0
+        members = tuple(self._at(i, k, each, origin) for k, each in enumerate(steps))
+        whole = self._with_steps(i)
+        options = {"values_count": self.count, "axis": TIME}
         self.nodes.append(Node("PACK", members, (whole,), options, origin))
         for node in tail:
-            x, whole = whole, self._with_steps(node.outputs[0], len(steps))
+            x, whole = whole, self._with_steps(node.outputs[0])
             self.nodes.append(replace(node, inputs=(x,), outputs=(whole,)))
         return whole
 

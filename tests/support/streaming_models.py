@@ -87,6 +87,53 @@ def streaming_net(path: Path, *, floats: bool = False, seed: int = 3) -> Model:
     return read_model(path)
 
 
+def frames_net(path: Path, *, floats: bool = False) -> Model:
+    """Convolutions over frames that variables keep, and layers that need whole time steps.
+
+    Four frames a run pass a convolution of stride 2, then two branches of different delay, of which
+    one is pooled, meet in a sum. A padded convolution needs time steps of their own.
+    """
+    b = StreamingBuilder(5)
+    add = b.real if floats else b.operator
+    stride: dict[str, Any] = {"stride_w": 1, "padding": 1}
+
+    def kept(name: str, x: int, frames: int, new: int) -> int:
+        shape, zero = (1, frames, 1, 4), 0.0 if floats else -3
+        initial = np.full(shape, zero, "float32" if floats else "int8")
+        handle = b.variable(name, initial)
+        old = add("READ_VARIABLE", (handle,), shape, 0.05, -3)
+        joined = add("CONCATENATION", (old, x), (1, frames + new, 1, 4), 0.05, -3, axis=-3)
+        ends = ([0, new, 0, 0], [0, 0, 0, 0], [1] * 4)
+        bounds = [b.add_constant(values) for values in ends]
+        last = add("STRIDED_SLICE", (joined, *bounds), shape, 0.05, -3, begin_mask=13, end_mask=15)
+        b.effect("ASSIGN_VARIABLE", (handle, last))
+        return joined
+
+    def filters(height: int) -> tuple[int, int]:
+        if floats:
+            return b.add_weight((4, height, 1, 4), height * 4), b.add_weight((4,), 9)
+        return b.weights((4, height, 1, 4), [0.004] * 4), b.bias(4, [2e-4] * 4, most=900)
+
+    x = b.add_input((1, 4, 4)) if floats else b.activation((1, 4, 4), 0.05, -3)
+    x = add("RESHAPE", (x,), (1, 4, 1, 4), 0.05, -3, new_shape=[1, 4, 1, 4])
+    x = kept("input", x, 1, 4)
+    x = add("CONV_2D", (x, *filters(3)), (1, 2, 1, 4), 0.05, -3, stride_h=2, **stride)
+    x = kept("middle", x, 3, 2)
+    fine = add("CONV_2D", (x, *filters(2)), (1, 4, 1, 4), 0.05, -3, stride_h=1, **stride)
+    ends = [b.add_constant([0, k, 0, 0]) for k in (1, 3)]
+    ones = b.add_constant([1] * 4)
+    late = add(
+        "STRIDED_SLICE", (x, *ends, ones), (1, 2, 1, 4), 0.05, -3, begin_mask=13, end_mask=13
+    )
+    pool: dict[str, Any] = {"filter_width": 1, "filter_height": 3, "stride_h": 1, **stride}
+    pooled = add("MAX_POOL_2D", (fine,), (1, 2, 1, 4), 0.05, -3, **pool)
+    x = add("ADD", (late, pooled), (1, 2, 1, 4), 0.05, -3, fused_activation_function=RELU)
+    same: dict[str, Any] = {"stride_w": 1, "stride_h": 1, "padding": 0}
+    x = add("CONV_2D", (x, *filters(3)), (1, 2, 1, 4), 0.05, -3, **same)
+    b.write(path, add("RESHAPE", (x,), (1, 8), 0.05, -3, new_shape=[1, 8]))
+    return read_model(path)
+
+
 def litert_sequences(path: Path, inputs: Array) -> Array:
     """Returns LiteRT's first output of each run (samples, time steps, …), each sample afresh."""
     import warnings

@@ -5,8 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.paths import MODELS
-from support.streaming_models import StreamingBuilder, litert_sequences, sequences, streaming_net
+from support.streaming_models import (
+    StreamingBuilder,
+    frames_net,
+    litert_sequences,
+    sequences,
+    streaming_net,
+)
 
+import odt
 from odt.core.data.columns import array_columns
 from odt.core.data.dataset import DataSet
 from odt.core.lowering.integer_graph import inference_graphs
@@ -53,6 +60,27 @@ def test_every_time_step_equals_a_run_of_litert(floats: bool, tmp_path: Path) ->
     assert ours.shape == (9, LENGTH, 2)
     assert np.abs(ours - theirs).max() <= (1e-6 if floats else 0)
     assert np.array_equal(predictions(sequences(model, LENGTH), inputs), ours[:, -1])
+
+
+@pytest.mark.parametrize("floats", [True, False], ids=["float", "int8"])
+def test_frames_computed_at_once_equal_those_of_each_run(floats: bool, tmp_path: Path) -> None:
+    model = frames_net(tmp_path / "m.tflite", floats=floats)
+    inputs = random_inputs(model, 5, LENGTH)
+    theirs = litert_sequences(Path(model.path), inputs).astype(np.float64)
+    theirs = theirs if floats else (theirs + 3) * 0.05
+    ours = predictions(sequences(model, LENGTH, all_steps=True), inputs)
+    assert np.ptp(theirs) > 1
+    assert np.abs(ours - theirs).max() <= 1e-5
+    assert np.allclose(predictions(sequences(model, LENGTH), inputs), ours[:, -1], atol=1e-6)
+    operators = [n.op for n in unroll(sequences(model, LENGTH, all_steps=True)).graph.nodes]
+    assert operators.count("CONV_2D") == 2 + LENGTH, "the padded one needs its time steps"
+    assert operators.count("MAX_POOL_2D") == operators.count("ADD") == 1
+
+
+def test_a_wake_word_takes_one_node_for_all_time_steps() -> None:
+    model = read_model(WAKE_WORD)
+    short, long = (len(unroll(sequences(model, n)).graph.nodes) for n in (2, 80))
+    assert short == long < 50
 
 
 def test_a_wake_word_equals_litert_to_the_bit() -> None:
@@ -137,3 +165,51 @@ def test_an_initializer_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     b.write(tmp_path / "m.tflite", b.operator("ADD", (x, x), (1, 3), 0.5))
     with pytest.raises(ModelError, match="its subgraph must be from 1 to 1, but got 2"):
         read_model(tmp_path / "m.tflite")
+
+
+def trained(path: Path, out: Path, inputs: Array, targets: Array) -> odt.Trainer:
+    model = odt.load_model(path, sequence_length=inputs.shape[1])
+    trainer = odt.Trainer(model, optimizer="adam", learning_rate=0.002, batch_size=4)
+    before = trainer.evaluate(inputs, targets)["loss"]
+    trainer.fit(inputs, targets, epochs=4, seed=1)
+    assert trainer.evaluate(inputs, targets)["loss"] < before
+    trainer.export(out)
+    return trainer
+
+
+@pytest.mark.parametrize("floats", [True, False], ids=["float", "int8"])
+def test_an_export_is_the_streaming_file_with_other_weights(floats: bool, tmp_path: Path) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    model = streaming_net(path, floats=floats)
+    inputs = random_inputs(model, 12, LENGTH)
+    targets = np.eye(2, dtype=np.float32)[np.arange(12) % 2]
+    trainer = trained(path, out, inputs, targets)
+    theirs = litert_sequences(out, inputs)[:, -1].astype(np.float64)
+    theirs = theirs if floats else (theirs + 128) / 256
+    assert np.abs(trainer.predict(inputs) - theirs).max() <= (1e-6 if floats else 1 / 256)
+    check_only_weights_differ(model, read_model(out))
+    trainer.export(out, float_weights=True)
+    reals = (inputs if floats else (inputs.astype(np.float32) - 3) * 0.02).astype(np.float32)
+    theirs = litert_sequences(out, reals)[:, -1]
+    assert np.abs(trainer.predict(inputs) - theirs).max() <= (1e-6 if floats else 0.03)
+
+
+def check_only_weights_differ(before: Model, after: Model) -> None:
+    assert len(after.data) == len(before.data)
+    for key, variable in before.variables.items():
+        value = after.variables[key].value
+        assert variable.value is not None
+        assert value is not None
+        assert np.array_equal(variable.value, value)
+    weights = {i for i in before.quantization if before.graph.tensors[i].data is not None}
+    for i, quantization in before.quantization.items():
+        same = np.array_equal(quantization.scale, after.quantization[i].scale)
+        assert same or i in weights
+
+
+def test_a_trained_wake_word_runs_in_litert(tmp_path: Path) -> None:
+    speech, out = np.load(MODELS / "okay-nabu-speech.npz"), tmp_path / "out.tflite"
+    trainer = trained(WAKE_WORD, out, speech["x"], speech["y"])
+    theirs = litert_sequences(out, speech["x"])[:, -1] / 256
+    assert np.abs(trainer.predict(speech["x"]) - theirs).max() <= 2 / 256
+    check_only_weights_differ(read_model(WAKE_WORD), read_model(out))

@@ -1,0 +1,289 @@
+"""Computes all frames of a sequence at once, where a streaming model computes frame by frame.
+
+A streaming convolution keeps the last frames of its input in a variable, and joins them with those
+of the time step. Over a whole sequence that is a convolution of all frames, after the initial ones,
+which takes one node instead of one for each time step. Here every tensor that is such a window of a
+sequence is found, with the node that computes the whole sequence.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from odt.core.lowering.sequence_builder import TIME, SequenceBuilder
+from odt.core.model.graph import ABSENT, Node
+from odt.core.model.variables import ASSIGN, READ
+from odt.dataclass import dataclass
+
+RESHAPING = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+CONVOLUTIONS = {"CONV_2D": 1, "DEPTHWISE_CONV_2D": 1}  # operator → axis of the height in filters
+POOLS = ("AVERAGE_POOL_2D", "MAX_POOL_2D")
+POINTWISE = (
+    *("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "ELU", "TANH", "LOGISTIC"),
+    *("HARD_SWISH", "GELU", "ABS", "EXP", "SQRT", "RSQRT", "SQUARE", "NEG", "QUANTIZE"),
+    *("DEQUANTIZE", "ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"),
+)
+VALID = 1  # Padding of the schema
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a tensor of a time step is of a sequence.
+
+    Attributes:
+        tensor: the sequence of frames, along the axis of time.
+        first: first frame of time step 0.
+        hop: frames from a time step to the next.
+        length: frames in a time step.
+    """
+
+    tensor: int
+    first: int
+    hop: int
+    length: int
+
+
+class Frames:
+    """Adds the nodes that compute whole sequences.
+
+    Attributes:
+        windows: tensor of the file → its window.
+        done: nodes of the file that need not be computed in each time step.
+    """
+
+    def __init__(self, builder: SequenceBuilder) -> None:
+        self.builder, self.graph = builder, builder.graph
+        self.windows: dict[int, Window] = {}
+        self.done: set[int] = set()
+        self._makers = {i: node for node in self.graph.nodes for i in node.outputs}
+
+    def add_input(self, i: int, sequence: int, origin: int) -> None:
+        """Adds the frames of an input (1, time steps, frames, …), if time steps have frames."""
+        shape = self._shape(i)
+        if len(shape) < 3 or shape[0] != 1:
+            return
+        total = self.builder.count * shape[TIME]
+        self._reshape(sequence, self._new(i, total), origin)
+        self.windows[i] = Window(len(self.builder.tensors) - 1, 0, shape[TIME], shape[TIME])
+
+    def add(self, node: Node) -> None:
+        """Adds a node for whole sequences if that is possible."""
+        form = self._form(node)
+        if form is not None and form(node):
+            self.done.add(id(node))
+
+    def at(self, i: int, step: int, y: int, origin: int) -> None:
+        """Adds the tensor y of a time step."""
+        w = self.windows[i]
+        begin = w.first + step * w.hop
+        self.builder.between(w.tensor, begin, begin + w.length, y, origin)
+
+    def _form(self, node: Node) -> Callable[[Node], bool] | None:
+        if node.op in RESHAPING:
+            return self._add_reshape
+        if node.op == "CONCATENATION":
+            return self._add_concatenation
+        if node.op == "STRIDED_SLICE":
+            return self._add_slice
+        if node.op in ("SPLIT", "SPLIT_V"):
+            return self._add_split
+        if node.op in CONVOLUTIONS or node.op in POOLS:
+            return self._add_convolution
+        return self._add_pointwise if node.op in POINTWISE else None
+
+    def _shape(self, i: int) -> tuple[int, ...]:
+        return self.graph.tensors[i].spec.shape
+
+    def _active(self, node: Node) -> list[int]:
+        """The inputs of a node that are not constants."""
+        return [i for i in node.inputs if i != ABSENT and self.graph.tensors[i].data is None]
+
+    def _new(self, i: int, frames: int) -> int:
+        """Adds a sequence of frames of a tensor of the file."""
+        shape = self._shape(i)
+        return self.builder.shaped((*shape[:TIME], frames, *shape[TIME + 1 :]), i)
+
+    def _total(self, window: Window) -> int:
+        """The number of frames in all time steps."""
+        return (self.builder.count - 1) * window.hop + window.length
+
+    def _all(self, i: int, origin: int) -> int:
+        """Returns the frames of all time steps of a tensor."""
+        w = self.windows[i]
+        total = self._total(w)
+        if not w.first and self.builder.tensors[w.tensor].spec.shape[TIME] == total:
+            return w.tensor
+        y = self._new(i, total)
+        self.builder.between(w.tensor, w.first, w.first + total, y, origin)
+        self.windows[i] = replace(w, tensor=y, first=0)
+        return y
+
+    def _append(self, node: Node, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self.builder.nodes.append(replace(node, inputs=tuple(inputs), outputs=tuple(outputs)))
+
+    def _reshape(self, x: int, y: int, origin: int) -> None:
+        shape = self.builder.tensors[y].spec.shape
+        self.builder.nodes.append(Node("RESHAPE", (x,), (y,), {"new_shape": shape}, origin))
+
+    def _add_reshape(self, node: Node) -> bool:
+        """Adds a RESHAPE that leaves the frames as they are."""
+        x, (y,) = node.inputs[0], node.outputs
+        if x not in self.windows or self._shape(x)[:2] != self._shape(y)[:2]:
+            return False
+        before = self._all(x, node.origin)
+        made = self._new(y, self._total(self.windows[x]))
+        self._reshape(before, made, node.origin)
+        self.windows[y] = replace(self.windows[x], tensor=made, first=0)
+        return True
+
+    def _add_concatenation(self, node: Node) -> bool:
+        """Adds a CONCATENATION of channels, or of the frames that a variable keeps and new ones."""
+        (y,) = node.outputs
+        axis = node.options["axis"] % max(len(self._shape(y)), 1)
+        if node.options.get("fused_activation_function", 0):
+            return False
+        if axis == TIME:
+            return self._add_kept_frames(node, y)
+        return axis > TIME and self._add_pointwise(node)
+
+    def _add_kept_frames(self, node: Node, y: int) -> bool:
+        """Adds the initial frames before all others, if a variable always keeps the last ones."""
+        reads = [self._makers.get(i) for i in node.inputs]
+        read = reads[0]
+        if len(node.inputs) != 2 or read is None or read.op != READ:
+            return False
+        old, new = node.inputs
+        window = self.windows.get(new)
+        if window is None or window.hop != window.length:
+            return False
+        kept = self._shape(old)[TIME]
+        if not self._keeps_last(read, y, kept):
+            return False
+        first = self.builder.initial(read, self.builder.keys[read.inputs[0]])
+        if self.builder.tensors[first].spec.shape != self._shape(old):
+            return False
+        frames = self._all(new, node.origin)
+        made = self._new(y, kept + self._total(window))
+        self._append(node, (first, frames), (made,))
+        self.windows[y] = Window(made, 0, window.hop, kept + window.length)
+        self.done.add(id(read))
+        return True
+
+    def _keeps_last(self, read: Node, joined: int, kept: int) -> bool:
+        """Whether a variable that only one node reads gets the last frames of a tensor."""
+        key = self.builder.keys.get(read.inputs[0])
+        nodes = [
+            node
+            for node in self.graph.nodes
+            if node.op in (READ, ASSIGN) and self.builder.keys.get(node.inputs[0]) == key
+        ]
+        if key is None or [node.op for node in nodes] != [READ, ASSIGN]:
+            return False
+        readers = [node for node in self.graph.nodes if read.outputs[0] in node.inputs]
+        maker = self._makers.get(nodes[1].inputs[1])
+        if maker is None or maker.inputs[0] != joined or len(readers) != 1:
+            return False
+        total = self._shape(joined)[TIME]
+        if self._frames_of(maker) != (total - kept, total):
+            return False
+        if not self.builder.same_scale(maker.outputs[0], read.outputs[0]):
+            return False
+        self.done.add(id(nodes[1]))
+        return True
+
+    def _frames_of(self, node: Node) -> tuple[int, int] | None:
+        """Returns first and last frame of a STRIDED_SLICE that selects only frames; or None."""
+        if node.op != "STRIDED_SLICE" or node.options.get("offset"):
+            return None
+        data = [self.graph.tensors[i].data for i in node.inputs[1:]]
+        shape = self._shape(node.inputs[0])
+        masks = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+        if any(a is None for a in data) or any(node.options[m] for m in masks):
+            return None
+        begins, ends, strides = (a.tolist() for a in data if a is not None)
+        bounds = []
+        for k, (size, b, e, stride) in enumerate(zip(shape, begins, ends, strides, strict=False)):
+            begin = 0 if node.options["begin_mask"] >> k & 1 else b
+            end = size if node.options["end_mask"] >> k & 1 else e
+            bounds.append(slice(begin, end, stride).indices(size))
+        whole = [(0, n, 1) for n in shape]
+        selected = [*bounds, *whole[len(bounds) :]]
+        begin, end, stride = selected[TIME]
+        others = selected[:TIME] + selected[TIME + 1 :] == whole[:TIME] + whole[TIME + 1 :]
+        return (begin, end) if others and stride == 1 and begin < end else None
+
+    def _add_slice(self, node: Node) -> bool:
+        """Finds the window of a STRIDED_SLICE of frames, which needs no node."""
+        x, (y,) = node.inputs[0], node.outputs
+        frames = self._frames_of(node) if x in self.windows and len(self._shape(x)) > 2 else None
+        if frames is None:
+            return False
+        w = self.windows[x]
+        self.windows[y] = Window(w.tensor, w.first + frames[0], w.hop, frames[1] - frames[0])
+        return True
+
+    def _add_split(self, node: Node) -> bool:
+        """Adds a SPLIT of channels."""
+        x, axis = (node.inputs[1], 0) if node.op == "SPLIT" else (node.inputs[0], 2)
+        along = self.graph.tensors[node.inputs[axis]].data
+        if (
+            x not in self.windows
+            or along is None
+            or int(along.reshape(-1)[0]) % len(self._shape(x)) <= TIME
+        ):
+            return False
+        self._add_same_frames(node, [x])
+        return True
+
+    def _add_pointwise(self, node: Node) -> bool:
+        """Adds an operator that computes each frame from the same frame of its inputs."""
+        active = self._active(node)
+        if not active or any(i not in self.windows for i in active):
+            return False
+        kinds = {(self.windows[i].hop, self.windows[i].length) for i in active}
+        ranks = {len(self._shape(i)) for i in active}
+        if (
+            len(kinds) > 1
+            or len(ranks) > 1
+            or not all(self._is_pointwise(i, ranks) for i in node.inputs)
+        ):
+            return False
+        self._add_same_frames(node, active)
+        return True
+
+    def _is_pointwise(self, i: int, ranks: set[int]) -> bool:
+        """Whether a constant is the same for all frames."""
+        tensor = self.graph.tensors[i]
+        shape = tensor.spec.shape
+        frames = (
+            shape[len(shape) - max(ranks) + TIME :][:1] if len(shape) >= max(ranks) - TIME else ()
+        )
+        return tensor.data is None or frames in ((), (1,))
+
+    def _add_same_frames(self, node: Node, active: Sequence[int]) -> None:
+        """Adds a node whose outputs have the frames of its inputs."""
+        whole = {i: self._all(i, node.origin) for i in active}
+        window = self.windows[active[0]]
+        made = [self._new(y, self._total(window)) for y in node.outputs]
+        self._append(node, [whole.get(i, i) for i in node.inputs], made)
+        for y, tensor in zip(node.outputs, made, strict=True):
+            self.windows[y] = replace(window, tensor=tensor, first=0)
+
+    def _add_convolution(self, node: Node) -> bool:
+        """Adds a convolution or pooling along the frames, without padding of frames."""
+        x, (y,) = node.inputs[0], node.outputs
+        window, o = self.windows.get(x), node.options
+        if window is None or self._active(node) != [x]:
+            return False
+        if node.op in POOLS:
+            size = o["filter_height"]
+        else:
+            taps = self._shape(node.inputs[1])[CONVOLUTIONS[node.op]]
+            size = (taps - 1) * o.get("dilation_h_factor", 1) + 1
+        stride, length = o["stride_h"], self._shape(y)[TIME]
+        padded = o["padding"] != VALID and (size > 1 or stride > 1)
+        if padded or window.hop % stride or length != (window.length - size) // stride + 1:
+            return False
+        made = self._new(y, (self._total(window) - size) // stride + 1)
+        self._append(node, (self._all(x, node.origin), *node.inputs[1:]), (made,))
+        self.windows[y] = Window(made, 0, window.hop // stride, length)
+        return True
