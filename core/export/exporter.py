@@ -60,8 +60,8 @@ def export_model(
     Args:
         model: the model.
         weights: tensor index in the graph of dequantize_weights → new values in float32, even for
-            weights stored as float16 or int8, which get new scales. If tensors that share a buffer
-            get different values, each gets a separate buffer.
+            weights stored as float16 or int8, which get new scales, or sparse. If tensors that
+            share a buffer get different values, each gets a separate buffer.
         path: the file to write.
         file_format: circle or tflite; None for the model's format.
         info: training info to store in a circle+; None keeps the training info of the model.

@@ -1,4 +1,4 @@
-"""Rewrites a file so that float16 and integer weights are stored as float32.
+"""Rewrites a file so that float16, integer and sparse weights are stored as float32.
 
 New buffers are put in front of the old bytes (see flatbuffer_edit). In the old bytes, the types of
 the tensors change and their scales are removed, also those of quantized activations; the DEQUANTIZE
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from odt.core.export.appended_zip import offset_patches
+from odt.core.export.dense_constants import with_dense_constants
 from odt.core.export.flatbuffer_edit import (
     BUFFERS,
     SUBGRAPHS,
@@ -24,6 +25,7 @@ from odt.core.export.flatbuffer_edit import (
     name_own_buffers,
     patched,
 )
+from odt.core.lowering.fake_quantize import real_graph
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.graph import Node
@@ -65,6 +67,9 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     Raises:
         UnsupportedError: if an operator reads a weight in its stored form.
     """
+    if model.sparsity:
+        model = with_dense_constants(model)
+        dequantized = real_graph(model)
     _check_readers(model, dequantized)
     source = FlatBuffer(model.path, model.data)
     root = source.root()

@@ -230,12 +230,17 @@ def adapt(graph: Graph, adapters: Adapters) -> AdaptedGraph:
 
 
 def adaptable(graph: Graph) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Returns the weights that can be adapted, with (O, I); no other operator reads them."""
+    """Returns the weights that can be adapted, with (O, I); no other operator reads them.
+
+    Sparse constants are left out: adapters would add values that their files cannot store.
+    """
     readers: dict[int, list[Node]] = {}
     for node in graph.nodes:
         for i in node.inputs:
             readers.setdefault(i, []).append(node)
     for i, nodes in readers.items():
+        if i != ABSENT and graph.tensors[i].places is not None:
+            continue
         sizes = {_sizes(graph, node) if _weight(node) == i else None for node in nodes}
         if len(sizes) == 1 and (size := sizes.pop()) is not None:
             yield i, size

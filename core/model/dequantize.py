@@ -1,8 +1,9 @@
-"""Dequantizes weights that are stored as float16 or int8 in models with float activations.
+"""Dequantizes weights that are stored as float16, int8 or sparse in models with float activations.
 
-Such weights have two forms: a constant read by a DEQUANTIZE, or a constant of integers read by a
-hybrid operator. In the graph both become float32 constants. Trained weights can be exported in the
-form of the file, with new integers and new scales.
+Such weights have three forms: a constant read by a DEQUANTIZE, a constant of integers read by a
+hybrid operator, or a sparse constant, usually read by a DENSIFY. In the graph all become float32
+constants. Trained weights can be exported in the form of the file: with new integers and new
+scales, or with values at the same places.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from odt.core.model.graph import ABSENT, Graph, Node, Tensor
+from odt.core.model.graph import ABSENT, Graph, Node
 from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
@@ -18,6 +19,7 @@ from odt.kernels.geometry.quantize import Quantization, dequantize
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
+CONVERSIONS = ("DENSIFY", "DEQUANTIZE")
 LARGEST = 127  # largest symmetric int8; −128 is not used
 
 
@@ -46,14 +48,14 @@ class Dequantized:
                 "exported with the same types, or as a float32 model with `float_weights=True`."
             )
         return (
-            f"{self.graph.name}: {len(self.stored)} weights are stored as float16 or int8; they "
-            "train as float32 and are exported in their stored type with new scales, or as "
-            "float32 with `float_weights=True`."
+            f"{self.graph.name}: {len(self.stored)} weights are stored as float16, int8 or "
+            "sparse; they train as float32 and are exported in their stored form with new scales, "
+            "or as float32 with `float_weights=True`."
         )
 
 
 def dequantize_weights(model: Model) -> Dequantized:
-    """Replaces the float16 and int8 weights of a model's graph with float32 constants."""
+    """Replaces the float16, int8 and sparse weights of a model's graph with float32 constants."""
     graph = model.graph
     tensors, nodes = list(graph.tensors), []
     replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
@@ -61,24 +63,30 @@ def dequantize_weights(model: Model) -> Dequantized:
 
     def as_real(i: int, into: int) -> int:
         if i not in replaced:
-            values = _real(graph.tensors[i], _scales(model, i))
+            values = _real(model, i)
             values.flags.writeable = False
-            spec = TensorSpec(values.shape, FLOAT32)
-            tensors[into] = replace(graph.tensors[i], spec=spec, data=values, quantized=False)
+            tensors[into] = replace(
+                graph.tensors[i],
+                spec=TensorSpec(values.shape, FLOAT32),
+                data=values,
+                quantized=False,
+                places=model.sparsity[i].places if i in model.sparsity else None,
+            )
             replaced[i] = into
         return replaced[i]
 
     for node in graph.nodes:
         single = len(node.inputs) == len(node.outputs) == 1
-        if node.op == "DEQUANTIZE" and single and _is_weight(graph, node.inputs[0], model):
-            (i,), (y,) = node.inputs, node.outputs
-            first = as_real(i, y)
-            if first != y:
-                same[y], tensors[y] = first, tensors[first]
-            continue
+        if node.op in CONVERSIONS and single:
+            (x,), (y,) = node.inputs, node.outputs
+            first = as_real(x, y) if _is_weight(model, x) else same.get(x, x)
+            if first in replaced.values():
+                if first != y:
+                    same[y], tensors[y] = first, tensors[first]
+                continue
         inputs = tuple(same.get(i, i) for i in node.inputs)
         if _is_hybrid(graph, node):
-            inputs = tuple(as_real(i, i) if _is_weight(graph, i, model) else i for i in inputs)
+            inputs = tuple(as_real(i, i) if _is_weight(model, i) else i for i in inputs)
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
     return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
@@ -108,6 +116,9 @@ def as_stored(
             continue
         i = dequantized.stored[tensor]
         quantization = _scales(model, i)
+        if i in model.sparsity:
+            values[i] = model.sparsity[i].stored(a)
+            continue
         if quantization is None:
             values[i] = a.astype(FLOAT16)
             continue
@@ -126,13 +137,12 @@ def as_stored(
     return values, quantizations
 
 
-def _is_weight(graph: Graph, i: int, model: Model) -> bool:
-    tensor = graph.tensors[i]
+def _is_weight(model: Model, i: int) -> bool:
+    tensor = model.graph.tensors[i]
     if i == ABSENT or tensor.data is None:
         return False
-    return tensor.spec.dtype == FLOAT16 or (
-        tensor.spec.dtype == np.int8 and i in model.quantization
-    )
+    is_float = tensor.spec.dtype == FLOAT16 or i in model.sparsity
+    return is_float or (tensor.spec.dtype == np.int8 and i in model.quantization)
 
 
 def _is_hybrid(graph: Graph, node: Node) -> bool:
@@ -142,13 +152,13 @@ def _is_hybrid(graph: Graph, node: Node) -> bool:
 
 
 def _scales(model: Model, i: int) -> Quantization | None:
-    """Returns the quantization of a weight; None for float16.
+    """Returns the quantization of a weight; None for floats.
 
     Raises:
         ModelError: if the scales do not fit the tensor.
     """
     spec, quantization = model.graph.tensors[i].spec, model.quantization.get(i)
-    if quantization is None or spec.dtype == FLOAT16:
+    if quantization is None or spec.dtype == FLOAT16 or i in model.sparsity:
         return None
     count = len(quantization.scale)
     if count != 1 and spec.shape[quantization.axis : quantization.axis + 1] != (count,):
@@ -159,8 +169,11 @@ def _scales(model: Model, i: int) -> Quantization | None:
     return quantization
 
 
-def _real(tensor: Tensor, quantization: Quantization | None) -> Array:
+def _real(model: Model, i: int) -> Array:
+    tensor, quantization = model.graph.tensors[i], _scales(model, i)
     assert tensor.data is not None
+    if i in model.sparsity:
+        return model.sparsity[i].dense(tensor.data, tensor.spec.shape).astype(FLOAT32)
     if quantization is None:
         return tensor.data.astype(FLOAT32)
     return dequantize(tensor.data, quantization)

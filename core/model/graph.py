@@ -36,6 +36,8 @@ class Tensor:
             is the initial value of such a state, which does not train.
         quantization: how the file stores a float32 weight, which nodes read rounded to its
             integers, or an input of integers; None for other tensors.
+        places: positions in the flat constant of the values that the file stores, if it is sparse:
+            all other values are 0, also in training; None for other tensors.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Tensor:
     quantized: bool = False
     variable: bool = False
     quantization: WeightQuantization | None = None
+    places: np.ndarray[Any, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

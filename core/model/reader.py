@@ -19,6 +19,7 @@ from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
 from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Node, Tensor
 from odt.core.model.nnpackage import packaged_model
 from odt.core.model.operator_options import operator_name, read_options, tensor_type
+from odt.core.model.sparsity import Sparsity, read_sparsity
 from odt.core.model.topological_order import topological_order
 from odt.core.model.variables import INITIALIZE, Key, Variable, assigned_values
 from odt.core.storage.mapped_files import map_or_read, mapped_file
@@ -36,6 +37,7 @@ DTYPES = {
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     )
 }
+SPARSE_FLOATS = {f"SPARSE_{kind}": DTYPES[kind] for kind in ("FLOAT16", "FLOAT32")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ class Model:
         metadata: name → buffer index.
         spans: (offset, size) in the file of each buffer; (0, 0) for an empty buffer.
         quantization: tensor index → quantization, for quantized tensors.
+        sparsity: tensor index → sparsity, for sparse constants of float16 or float32, whose data in
+            the graph are bytes.
         signatures: signatures of all subgraphs.
         subgraphs: number of subgraphs; those after 0 are bodies of control flow or other entries.
         description, version: as in the file.
@@ -75,6 +79,7 @@ class Model:
     metadata: Mapping[str, int]
     spans: tuple[tuple[int, int], ...]
     quantization: Mapping[int, Quantization]
+    sparsity: Mapping[int, Sparsity]
     signatures: tuple[Signature, ...]
     subgraphs: int
     description: str
@@ -160,7 +165,7 @@ def parse_model(data: memoryview, name: str) -> Model:
     if not graphs:
         raise ModelError(f"{name}: a model must have a subgraph, but got none")
     codes = [_operator_code(t, FORMATS[identifier]) for t in root.tables(1, "operator code")]
-    tensors, quantization = _tensors(graphs[0], spans)
+    tensors, quantization, sparsity = _tensors(graphs[0], spans)
     metadata: dict[str, int] = {}
     for t in root.tables(6, "metadata"):
         metadata.setdefault(t.string(0, "name"), _below(t, t.number(1, "I"), "buffer", len(spans)))
@@ -173,6 +178,7 @@ def parse_model(data: memoryview, name: str) -> Model:
         metadata=metadata,
         spans=spans,
         quantization=quantization,
+        sparsity=sparsity,
         signatures=tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature")),
         subgraphs=len(graphs),
         description=root.string(3, "description"),
@@ -197,7 +203,7 @@ def _initial_values(
                 f"{len(graphs) - 1}, but got {k}."
             )
         if k not in read:
-            tensors, _ = _tensors(graphs[k], spans)
+            tensors, *_ = _tensors(graphs[k], spans)
             values.update(assigned_values(_graph(graphs[k], codes, tensors, graph.name), k))
         read.add(k)
     return values
@@ -248,8 +254,10 @@ def _signature(table: Table, subgraphs: int) -> Signature:
 
 def _tensors(
     graph: Table, spans: tuple[tuple[int, int], ...]
-) -> tuple[list[Tensor], dict[int, Quantization]]:
-    tensors, quantization = [], {}
+) -> tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]:
+    tensors: list[Tensor] = []
+    quantization: dict[int, Quantization] = {}
+    sparsity: dict[int, Sparsity] = {}
     for i, table in enumerate(graph.tables(0, "tensor")):
         name = table.string(3, "name")
         if name:
@@ -260,6 +268,9 @@ def _tensors(
         signature, spec = _spec(table)
         buffer = _below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
         data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
+        dtype = SPARSE_FLOATS.get((spec.dtype.names or ("",))[0])
+        if dtype is not None and data is not None:
+            sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
         tensors.append(
             Tensor(
                 name=name,
@@ -271,7 +282,7 @@ def _tensors(
                 variable=bool(table.number(5, "b")),
             )
         )
-    return tensors, quantization
+    return tensors, quantization, sparsity
 
 
 def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:

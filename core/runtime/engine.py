@@ -229,15 +229,15 @@ class Engine:
 
     def _add_sums(self) -> None:
         """Adds the sums of all workers to those of the first."""
-        if len(self._summing) > 1:
-            self._for_each_parameter(lambda i, _: self._sum(i))
-            self._summing = self._workers[:1]
+        self._for_each_parameter(lambda i, _: self._sum(i))
+        self._summing = self._workers[:1]
 
     def _sum(self, i: int) -> Array:
         """Returns the gradient of a parameter, in the first worker's memory."""
         first, *others = (worker.sums[i] for worker in self._summing)
         for other in others:
             np.add(first, other, out=first)
+        self.parameters.clear(i, first)
         return first
 
     def _for_each_parameter(self, act: Callable[[int, "_Worker"], object]) -> None:

@@ -105,6 +105,8 @@ class Parameters:
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
         )
+        places = ((i, graph.tensors[i].places) for i in self.tensors)
+        self._zeros = {i: self._absent(i, p) for i, p in places if p is not None}
         self.optimizer = optimizer
         self.slots = optimizer.state(self.trained) if optimizer else {}
         self.step = 0
@@ -122,6 +124,17 @@ class Parameters:
                 if p.dtype == np.float32:
                     state = {name: a[i] for name, a in self.slots.items() if i in a}
                     self._compiled[i] = rule.compiled(optimizer.attrs, p, **state)
+
+    def _absent(self, i: int, places: Array) -> Array:
+        """Returns a mask of the values of a sparse constant that the file does not store."""
+        absent = np.ones(self.tensors[i].shape, bool)
+        absent.reshape(-1)[places] = False
+        return absent[self._rows.get(i, ...)]
+
+    def clear(self, i: int, a: Array) -> None:
+        """Sets values or gradients to 0 where a sparse constant stores no value."""
+        if i in self._zeros:
+            np.copyto(a, 0, where=self._zeros[i])
 
     def fake_quantize(self) -> None:
         """Fills the arrays that programs read with the current weights."""
@@ -212,6 +225,10 @@ class Parameters:
         return np.add(pulled, gradient.reshape(pulled.shape, copy=False), out=pulled)
 
     def _update(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
+        self._apply_rule(i, gradient, owned, work)
+        self.clear(i, self.trained[i])
+
+    def _apply_rule(self, i: int, gradient: Array, owned: bool, work: Array) -> None:
         assert self.optimizer is not None
         if self.proximal_mu:
             gradient, owned = self._pull(i, gradient), True
@@ -239,9 +256,10 @@ class Parameters:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the trained weights, including copies of rows and rounded copies."""
+        """Bytes of the trained weights, with copies of rows, rounded copies and masks."""
         copies = sum(self.trained[i].nbytes for i in self._rows)
         copies += sum(self.read[i].nbytes for i in self._quantizations)
+        copies += sum(a.nbytes for a in self._zeros.values())
         if self.proximal_mu:
             copies += 2 * sum(a.nbytes for a in self.trained.values())
         return sum(a.nbytes for a in self.tensors.values()) + copies

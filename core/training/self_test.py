@@ -274,6 +274,9 @@ class _Test:
             places = np.arange(flat.size).reshape(gradient[i].shape)
             if i in self.channels:
                 places = places[list(self.channels[i])]
+            stored = self.graph.tensors[i].places
+            if stored is not None:
+                places = np.intersect1d(places, stored)
             sizes = abs(flat[places])
             at = int(rng.choice(places[sizes >= np.median(sizes)]))
             tried = [self._error(i, at, flat, step) for step in STEPS[flat.itemsize]]

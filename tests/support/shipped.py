@@ -116,11 +116,17 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
 
 
 def differences(ours: Sequence[Array], theirs: Sequence[Array]) -> float:
-    """Returns the largest difference over all outputs, as a fraction of each output's range."""
-    return max(
-        difference(np.asarray(a, np.float64), np.asarray(b, np.float64))
-        for a, b in zip(ours, theirs, strict=True)
-    )
+    """Returns the largest difference over all outputs, as a fraction of each output's range.
+
+    Probabilities that are all close to 1 have a range near float32's rounding, so a range counts
+    as at least a tenth of the largest value.
+    """
+    found = 0.0
+    for ours_k, theirs_k in zip(ours, theirs, strict=True):
+        a, b = (np.asarray(v, np.float64) for v in (ours_k, theirs_k))
+        spread = float(b.max() - b.min()) or 1.0
+        found = max(found, difference(a, b) * spread / max(spread, 0.1 * float(abs(b).max())))
+    return found
 
 
 def _recipe(model: LoweredModel, samples: int, losses: dict[str, str]) -> Recipe:

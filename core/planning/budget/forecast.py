@@ -32,7 +32,8 @@ class Forecast:
         schedule: micro-batches and workers.
         plan: plan for a micro-batch of a training step.
         memory: its memory plan.
-        parameters: copies of the weights that train; two if they are fake-quantized.
+        parameters: copies of the weights that train; two if they are fake-quantized; and the masks
+            of sparse constants.
         slots: optimizer state.
         gradients: sums of the gradients of each worker's micro-batches; 0 for immediate updates.
         arena: arenas of all workers together; validation uses the same arenas.
@@ -109,6 +110,7 @@ def forecast(
     gradients = plan.gradient_nbytes
     trained = sum(plan.values[name].spec.nbytes for name in gradients)
     rounded = sum(plan.values[n].spec.nbytes for n in gradients if _is_rounded(plan, n))
+    masks = sum(plan.values[n].spec.size for n in gradients if _is_sparse(plan, n))
     wanted = sum(gradients.values())
     rule = OPTIMIZERS[info.optimizer]
     attrs = rule.attrs(**info.hyper_parameters)
@@ -121,6 +123,7 @@ def forecast(
         memory,
         parameters=trained
         + rounded
+        + masks
         + sum(n for p, n in gradients.items() if n < plan.values[p].spec.nbytes),
         slots=sum(spec.nbytes for spec in slots) + (trained if info.ema else 0),
         gradients=0 if at_once else schedule.workers * wanted,
@@ -136,6 +139,12 @@ def _is_rounded(plan: Plan, name: str) -> bool:
     """Whether a parameter has a fake-quantized copy."""
     i = plan.values[name].tensor
     return i is not None and plan.graph.tensors[i].quantization is not None
+
+
+def _is_sparse(plan: Plan, name: str) -> bool:
+    """Whether a parameter is a sparse constant, so that some of its values stay 0."""
+    i = plan.values[name].tensor
+    return i is not None and plan.graph.tensors[i].places is not None
 
 
 def _constants(runs: Sequence[Plan]) -> int:

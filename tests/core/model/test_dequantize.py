@@ -28,7 +28,7 @@ def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
     model = half_model(tmp_path / "half.tflite")
     folded = dequantize_weights(model)
     assert [n.op for n in folded.graph.nodes] == ["FULLY_CONNECTED"]
-    assert "1 weights are stored as float16 or int8" in folded.note
+    assert "1 weights are stored as float16, int8 or sparse" in folded.note
     rng = np.random.default_rng(1)
     x, t = rng.standard_normal((8, 6), np.float32), rng.standard_normal((8, 4), np.float32)
     out = tmp_path / "out.tflite"
