@@ -19,16 +19,16 @@ from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import ABSENT, Graph
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.record import ENTRY as RECORD
+from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.model.tflite_metadata import NAME as TFLITE_METADATA
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.dataclass import dataclass
-from odt.errors import ModelError, OptionError, UnsupportedError
+from odt.errors import ModelError, OptionError
 from odt.kernels.opdef import Array
 
 ENTRY = "ODT_PART"
 # They describe the inputs, outputs and operators of the whole model.
 OF_THE_WHOLE = (ENTRY, RECORD, TFLITE_METADATA, TRAINING_INFO)
-CONTROL_FLOW = ("IF", "WHILE", "CALL", "CALL_ONCE")
 
 Name = str | int
 
@@ -76,12 +76,7 @@ def cut(model: Model, after: Sequence[Name] = (), before: Sequence[Name] = ()) -
     if not positions:
         names = ", ".join(map(graph.label, ends))
         raise OptionError("after, before", "must have operators between them", names)
-    for node in graph.nodes:
-        if node.origin in positions and node.op in CONTROL_FLOW:
-            raise UnsupportedError(
-                f"{graph.name}: node {node.origin} ({node.op}): a part must not contain control "
-                "flow. Cut before or after it."
-            )
+    refuse_subgraphs(graph, positions, "a part", "Cut before or after it.")
     tables = KeptTables(model, positions, {*begins, *ends})
     number = tables.number
     inputs = [i for i in graph.inputs if i in reached and i not in begins] + begins

@@ -30,6 +30,7 @@ from odt.core.export.metadata_edit import Edit, edit_metadata
 from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
 from odt.core.lowering.fake_quantize import real_graph, stored_values
+from odt.core.lowering.inline import inline
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
@@ -74,8 +75,9 @@ def export_model(
         OptionError: if a circle+ cannot store the training info.
         LostFileError: if the model's file became shorter.
     """
-    source = model
+    source, operators = model, len(model.graph.nodes)
     source.check_file()
+    model = inline(model)
     if float_weights:
         model, weights, info = _in_float(model, weights, info)
     file_format = file_format or ("circle" if info else model.format)
@@ -96,7 +98,7 @@ def export_model(
         recorded = record_entries(model, record, file_format)
         entries, archive = dict(recorded.entries), recorded.archive
     if info is not None:
-        entries[METADATA_NAME] = encode_training_info(info, len(model.graph.nodes))
+        entries[METADATA_NAME] = encode_training_info(info, operators)
     if all(stored_entry(model, name) == data for name, data in entries.items()):
         entries = {}
     edit = convert(model, file_format, own, entries)
@@ -117,7 +119,7 @@ def _in_float(
         gone = removed(model, dequantized)
         kept = [k for k in info.trainable_ops if k not in gone]
         info = replace(info, trainable_ops=tuple(k - sum(g < k for g in gone) for k in kept))
-    return with_float_weights(model, dequantized), weights, info
+    return inline(with_float_weights(model, dequantized)), weights, info
 
 
 def add_training_info(model: Model, info: TrainingInfo, path: str | os.PathLike[str]) -> None:
@@ -232,7 +234,7 @@ def _placed(model: Model, weights: Mapping[int, Array]) -> tuple[list[Patch], li
             first = next(iter(values))
             patches.append((offset, first))
             del values[first]
-        own += [OwnBuffer(tuple(named), data) for data, named in values.items()]
+        own += [OwnBuffer(tuple(map(model.place, n)), data) for data, n in values.items()]
     return patches, own
 
 

@@ -43,14 +43,12 @@ class OwnBuffer:
     """A new buffer for some tensors.
 
     Attributes:
-        tensors: tensors of the subgraph.
+        tensors: numbers of subgraph and tensor.
         data: the bytes.
-        subgraph: number of the subgraph.
     """
 
-    tensors: tuple[int, ...]
+    tensors: tuple[tuple[int, int], ...]
     data: bytes
-    subgraph: int = 0
 
 
 def metadata_table(name: str, buffer: int) -> NewTable:
@@ -80,14 +78,17 @@ def name_own_buffers(
     """
     if not own:
         return []
-    graphs = list(root.tables(SUBGRAPHS, "subgraph"))
+    tables = {
+        (s, i): table
+        for s, graph in enumerate(root.tables(SUBGRAPHS, "subgraph"))
+        for i, table in enumerate(graph.tables(TENSORS, "tensor", f"{graph.where}, "))
+    }
     patches: list[Patch] = []
     for buffer in own:
-        tables = list(graphs[buffer.subgraph].tables(TENSORS, "tensor"))
-        for i in buffer.tensors:
-            place = tables[i].place(BUFFER, 4)
+        for named in buffer.tensors:
+            place = tables[named].place(BUFFER, 4)
             if not place:
-                raise tables[i].error(
+                raise tables[named].error(
                     "must have a buffer index to get another buffer, but has none"
                 )
             patches.append((place, struct.pack("<I", len(buffers))))

@@ -80,7 +80,8 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     ]
     initial = [*_initial_values(model, dequantized)]
     for own in initial:
-        patches += _retyped(graphs[own.subgraph], own.tensors)
+        for subgraph, i in own.tensors:
+            patches += _retyped(graphs[subgraph], {i})
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
     patches += name_own_buffers(root, buffers, [*_own_buffers(dequantized), *initial])
     identifier = bytes(model.data[4:8])
@@ -95,7 +96,7 @@ def _own_buffers(dequantized: Dequantized) -> Iterator[OwnBuffer]:
     for i, stored in dequantized.stored.items():
         values = dequantized.graph.tensors[i].data
         assert values is not None
-        yield OwnBuffer((stored,), values.astype("<f4").tobytes())
+        yield OwnBuffer(((0, stored),), values.astype("<f4").tobytes())
 
 
 def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
@@ -110,11 +111,18 @@ def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffe
         if y in dequantized.activations and variable.value is not None:
             written.add(key)
             values = dequantize(variable.value, model.quantization[y])
-            yield OwnBuffer((variable.tensor,), values.astype("<f4").tobytes(), variable.subgraph)
+            place = variable.subgraph, variable.tensor
+            yield OwnBuffer((place,), values.astype("<f4").tobytes())
 
 
 def _check_readers(model: Model, dequantized: Dequantized) -> None:
     stored = set(dequantized.stored.values())
+    elsewhere = sorted(stored.intersection(model.places))
+    if elsewhere:
+        raise UnsupportedError(
+            f"{model.path}: {model.graph.label(elsewhere[0])}: weights to store as float32 must be "
+            "in the first subgraph, but got one of another. Give `float_weights=False`."
+        )
     for node in dequantized.graph.nodes:
         for i in stored.intersection(node.inputs):
             dtype = dequantized.graph.tensors[i].spec.dtype

@@ -5,6 +5,7 @@ from dataclasses import field
 
 import numpy as np
 
+from odt.core.lowering.inline import inline
 from odt.core.model.graph import Node
 from odt.core.model.reader import Model, read_model
 from odt.dataclass import dataclass
@@ -41,7 +42,7 @@ class Expected:
             ModelError: if anything differs.
         """
         try:
-            model = read_model(written)
+            model = inline(read_model(written))
         except ModelError as e:
             raise self._error(str(e)) from e
         for what in self._differences(model):

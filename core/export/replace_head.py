@@ -18,6 +18,7 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.graph import Graph
 from odt.core.model.reader import Model, parse_model
+from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.recipe.option_values import check_whole, check_word
 from odt.dataclass import dataclass
 from odt.errors import ModelError, OptionError, UnsupportedError
@@ -114,6 +115,7 @@ def replace_head(model: Model, head: Head, after: int | None = None, seed: int =
     graph = replace(model.graph, tensors=real.tensors[: len(model.graph.tensors)])
     features, others = choose_features(graph, after)
     kept = needed(graph, features.tensor)
+    refuse_subgraphs(model.graph, kept, "a model with a new head", "Give another `after=`.")
     shape = _shape(real, features.tensor, kept)
     count = head.parameters(shape[-1])
     if len(model.data) + count * FLOAT32.itemsize > MOST_BYTES:

@@ -17,7 +17,7 @@ from odt.core.lowering.unsupported import (
     check_tensors,
     unsupported_node,
 )
-from odt.core.model.graph import Graph
+from odt.core.model.graph import Graph, Labelled, Node
 from odt.errors import ShapeError
 from odt.kernels.opdef import Array, OpDef, TensorSpec
 from odt.kernels.registry import find_operator
@@ -94,7 +94,8 @@ def infer_nodes(
                     names = {**bind_operands(row, node), **bind_outputs(row, node)}
                     check_tensors(graph, row, names.values())
                 else:
-                    _infer_node(graph, k, row, inference, at_file)
+                    _zero_state(graph, row, bind_inputs(row, node))
+                    inference.attrs[k] = infer_node(graph, node, row, inference, at_file)
             except ShapeError as e:
                 unsupported.append(unsupported_node(graph, node, e))
         if k not in inference.attrs:
@@ -102,17 +103,23 @@ def infer_nodes(
     return unsupported
 
 
-def _infer_node(
-    graph: Graph, k: int, row: OpDef, inference: Inference, at_file: Inference | None
-) -> None:
-    node = graph.nodes[k]
+def infer_node(
+    graph: Labelled, node: Node, row: OpDef, inference: Inference, at_file: Inference | None
+) -> Any:
+    """Infers a node's outputs, and folds them if they are integers that follow from constants.
+
+    Returns:
+        The node's attributes.
+
+    Raises:
+        ShapeError: if the node cannot be computed.
+    """
     bound = bind_inputs(row, node)
     operands = bind_operands(row, node)
     statics = _statics(graph, row, bound, inference)
     types = tuple(graph.tensors[i].spec.dtype for i in node.outputs)
     attrs = row.attrs({**node.options, "output_types": types}, statics)
     outputs = bind_outputs(row, node)
-    _zero_state(graph, row, bound)
     check_tensors(graph, row, (*operands.values(), *outputs.values()))
     for i in (*operands.values(), *outputs.values()):
         if graph.tensors[i].variable and graph.tensors[i].data is None:
@@ -129,16 +136,16 @@ def _infer_node(
         attrs = row.scale_batch(attrs, before, inference.batch // at_file.batch)
     made = row.infer(attrs, {n: inference.specs[i] for n, i in operands.items()})
     check_made(graph, outputs, made)
-    inference.attrs[k] = attrs
     for name, i in outputs.items():
         inference.specs[i] = made[name]
     if batched_inputs:
         inference.batched.update(outputs.values())
     _fold(row, attrs, operands, outputs, inference)
+    return attrs
 
 
 def _statics(
-    graph: Graph, row: OpDef, bound: Mapping[str, int], inference: Inference
+    graph: Labelled, row: OpDef, bound: Mapping[str, int], inference: Inference
 ) -> dict[str, Array]:
     """Returns the values of the static inputs."""
     statics = {}

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from odt.core.lowering.fake_quantize import real_graph
+from odt.core.lowering.inline import inline
 from odt.core.lowering.low_rank import AdaptedGraph, Adapters, adapt
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.unroll import unroll
@@ -18,7 +19,8 @@ class LoweredModel:
 
     Attributes:
         file: the model file.
-        unrolled: the file with the graph of all time steps; `file` if it keeps no state.
+        unrolled: the file with its subgraphs inlined, and the graph of all time steps if it keeps
+            state; `file` if it has neither.
         dequantized: the graph of `unrolled` with all weights in float32.
         graphs: that graph, lowered once for each requested batch size.
         adapted: that graph with low-rank adapters; None without adapters.
@@ -47,7 +49,7 @@ def lower_model(file: Model, adapters: Adapters | None = None) -> LoweredModel:
         ModelError: if the adapters were made for another model.
         UnsupportedError: if the state that the model keeps cannot be unrolled.
     """
-    unrolled = unroll(file)
+    unrolled = unroll(inline(file))
     dequantized = real_graph(unrolled)
     if adapters is None:
         return LoweredModel(file, unrolled, dequantized, LoweredGraphs(dequantized.graph))

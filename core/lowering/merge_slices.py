@@ -66,6 +66,8 @@ def _part(graph: LoweredGraph, k: int) -> Part | None:
         taken = range(size)[entry] if isinstance(entry, slice) else range(size)[entry:][:1]
         if taken.step != 1:
             return None
+        if not taken:
+            return None
         if taken != range(size):
             cuts.append(Part(axis, taken.start, taken.stop, k))
         axis += 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Node
+from odt.core.model.graph import MOST_AXES, MOST_BYTES, Graph, Labelled, Node
 from odt.dataclass import dataclass
 from odt.errors import ShapeError, UnsupportedError
 from odt.kernels.opdef import OpDef, Specs, TensorSpec
@@ -61,7 +61,7 @@ def unsupported_error(graph: Graph, unsupported: Sequence[UnsupportedNode]) -> U
     )
 
 
-def check_tensors(graph: Graph, row: OpDef, tensors: Iterable[int]) -> None:
+def check_tensors(graph: Labelled, row: OpDef, tensors: Iterable[int]) -> None:
     """Checks the dtypes of an operator's tensors, before any shape is known.
 
     Raises:
@@ -78,7 +78,7 @@ def check_tensors(graph: Graph, row: OpDef, tensors: Iterable[int]) -> None:
             raise ShapeError(f"tensors must be real numbers, but got {graph.label(i)} of {kind}")
 
 
-def check_made(graph: Graph, outputs: Mapping[str, int], made: Specs) -> None:
+def check_made(graph: Labelled, outputs: Mapping[str, int], made: Specs) -> None:
     """Compares a node's outputs in the file with the inferred ones.
 
     Args:
@@ -146,7 +146,7 @@ def _without_row(op: str) -> str:
     if kind == "CUSTOM":
         return _custom(name)
     if op in _CONTROL_FLOW:
-        return "is control flow, which odt does not support"
+        return "is control flow that does not follow from constants"
     if op in _STATE:
         return "keeps weights in a variable instead of a constant"
     if op in _TABLES:

@@ -3,9 +3,9 @@
 Indices are those of the file; tensors that `lower` adds have larger indices.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, NewType
+from typing import Any, NewType, Protocol
 
 import numpy as np
 
@@ -132,8 +132,7 @@ class Graph:
 
     def label(self, index: int) -> str:
         """Returns the name of a tensor in messages."""
-        name = one_line(self.tensors[index].name, MOST_NAME)
-        return f'tensor {index} ("{name}")' if name else f"tensor {index}"
+        return label(self.tensors, index)
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -150,6 +149,21 @@ class Graph:
             lines.append(f"  {node.origin:3d} {node.op}({ins}) → {outs}")
         lines += [f"  output {self.label(i)} {self.tensors[i].spec}" for i in self.outputs]
         return "\n".join(lines)
+
+
+class Labelled(Protocol):
+    """Tensors and their names in messages: a graph, or one that is being built."""
+
+    @property
+    def tensors(self) -> Sequence[Tensor]: ...
+
+    def label(self, index: int) -> str: ...
+
+
+def label(tensors: Sequence[Tensor], index: int) -> str:
+    """Returns the name of a tensor in messages."""
+    name = one_line(tensors[index].name, MOST_NAME)
+    return f'tensor {index} ("{name}")' if name else f"tensor {index}"
 
 
 # A graph from core/lowering: activations are nodes, shapes are for one batch size.

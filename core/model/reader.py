@@ -5,7 +5,6 @@ tensor types. The file is checked here once and completely: for any bytes, the r
 one ModelError, within a second.
 """
 
-import math
 import mmap
 import os
 import stat
@@ -16,28 +15,21 @@ from typing import Any
 import numpy as np
 
 from odt.core.model.flatbuffer import DAMAGED, FlatBuffer, Table
-from odt.core.model.graph import MOST_AXES, MOST_BYTES, MOST_NAME, Graph, Node, Tensor
+from odt.core.model.graph import MOST_NAME, Graph, Node, Tensor
 from odt.core.model.nnpackage import packaged_model
-from odt.core.model.operator_options import operator_name, read_options, tensor_type
-from odt.core.model.sparsity import Sparsity, read_sparsity
+from odt.core.model.operator_options import operator_name, read_options
+from odt.core.model.read_tensors import Spans, below, read_tensors
+from odt.core.model.sparsity import Sparsity
+from odt.core.model.subgraphs import subgraphs_of
 from odt.core.model.topological_order import topological_order
 from odt.core.model.variables import INITIALIZE, Key, Variable, assigned_values
 from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.dataclass import dataclass
 from odt.errors import ModelError, one_line
 from odt.kernels.geometry.quantize import Quantization
-from odt.kernels.opdef import Array, TensorSpec
+from odt.kernels.opdef import Array
 
 FORMATS = {b"TFL3": "tflite", b"CIR0": "circle"}
-
-DTYPES = {
-    name.upper(): np.dtype(name)
-    for name in (
-        *("float16", "float32", "float64", "complex64", "complex128", "bool"),
-        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    )
-}
-SPARSE_FLOATS = {f"SPARSE_{kind}": DTYPES[kind] for kind in ("FLOAT16", "FLOAT32")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +40,15 @@ class Signature:
     inputs: Mapping[str, int]
     outputs: Mapping[str, int]
     subgraph: int
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A subgraph: its graph, and tensor index → quantization and sparsity."""
+
+    graph: Graph
+    quantization: Mapping[int, Quantization]
+    sparsity: Mapping[int, Sparsity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,9 @@ class Model:
         variables: container and name of a variable → its initial value.
         sequence_length: time steps in a sample; None if a sample is what the graph reads at once.
         return_sequences: whether the outputs are those of all time steps, instead of the last one.
+        bodies: subgraphs that operators of the graph run, by number.
+        places: tensor index → subgraph and index there, for tensors of other subgraphs that were
+            inlined (core/lowering/inline.py).
     """
 
     path: str
@@ -87,6 +91,12 @@ class Model:
     variables: Mapping[Key, Variable] = field(default_factory=dict)
     sequence_length: int | None = None
     return_sequences: bool = False
+    bodies: Mapping[int, Body] = field(default_factory=dict)
+    places: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    def place(self, tensor: int) -> tuple[int, int]:
+        """Returns the subgraph of a tensor in the file, and its index there."""
+        return self.places.get(tensor, (0, tensor))
 
     def buffer(self, index: int) -> memoryview:
         """The bytes of a buffer."""
@@ -165,30 +175,30 @@ def parse_model(data: memoryview, name: str) -> Model:
     if not graphs:
         raise ModelError(f"{name}: a model must have a subgraph, but got none")
     codes = [_operator_code(t, FORMATS[identifier]) for t in root.tables(1, "operator code")]
-    tensors, quantization, sparsity = _tensors(graphs[0], spans)
+    main = _body(graphs[0], spans, codes, name)
     metadata: dict[str, int] = {}
     for t in root.tables(6, "metadata"):
-        metadata.setdefault(t.string(0, "name"), _below(t, t.number(1, "I"), "buffer", len(spans)))
-    graph = _graph(graphs[0], codes, tensors, name)
+        metadata.setdefault(t.string(0, "name"), below(t, t.number(1, "I"), "buffer", len(spans)))
     return Model(
         path=name,
         format=FORMATS[identifier],
         data=data,
-        graph=graph,
+        graph=main.graph,
         metadata=metadata,
         spans=spans,
-        quantization=quantization,
-        sparsity=sparsity,
+        quantization=main.quantization,
+        sparsity=main.sparsity,
         signatures=tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature")),
         subgraphs=len(graphs),
         description=root.string(3, "description"),
         version=root.number(0, "I"),
-        variables=_initial_values(graph, graphs, codes, spans),
+        variables=_initial_values(main.graph, graphs, codes, spans),
+        bodies=_bodies(main, graphs, spans, codes, name),
     )
 
 
 def _initial_values(
-    graph: Graph, graphs: Sequence[Table], codes: list[str], spans: tuple[tuple[int, int], ...]
+    graph: Graph, graphs: Sequence[Table], codes: list[str], spans: Spans
 ) -> dict[Key, Variable]:
     """Reads the values that the subgraphs of CALL_ONCE assign to variables."""
     values: dict[Key, Variable] = {}
@@ -203,16 +213,35 @@ def _initial_values(
                 f"{len(graphs) - 1}, but got {k}."
             )
         if k not in read:
-            tensors, *_ = _tensors(graphs[k], spans)
+            tensors, *_ = read_tensors(graphs[k], spans)
             values.update(assigned_values(_graph(graphs[k], codes, tensors, graph.name), k))
         read.add(k)
     return values
 
 
-def _below(table: Table, index: int, what: str, count: int) -> int:
-    if not 0 <= index < count:
-        raise table.error(f"{what} must be below {count}, but got {index}")
-    return index
+def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:
+    tensors, quantization, sparsity = read_tensors(table, spans)
+    return Body(_graph(table, codes, tensors, name), quantization, sparsity)
+
+
+def _bodies(
+    main: Body, graphs: Sequence[Table], spans: Spans, codes: list[str], name: str
+) -> dict[int, Body]:
+    """Reads the subgraphs that operators run."""
+    bodies: dict[int, Body] = {}
+    waiting = [main]
+    while waiting:
+        for node in waiting.pop().graph.nodes:
+            for k in subgraphs_of(node.op, node.options):
+                if not 0 <= k < len(graphs):
+                    raise ModelError(
+                        f"{name}: operator {node.origin} ({node.op}): its subgraph must be below "
+                        f"{len(graphs)}, but got {k}. {DAMAGED}"
+                    )
+                if k not in bodies:
+                    bodies[k] = _body(graphs[k], spans, codes, name)
+                    waiting.append(bodies[k])
+    return bodies
 
 
 def _span(table: Table, source: FlatBuffer) -> tuple[int, int]:
@@ -248,109 +277,8 @@ def _signature(table: Table, subgraphs: int) -> Signature:
         {t.string(0, "name"): t.number(1, "I") for t in table.tables(k, what, f"{table.where}, ")}
         for k, what in enumerate(("input", "output"))
     )
-    subgraph = _below(table, table.number(4, "I"), "subgraph", subgraphs)
+    subgraph = below(table, table.number(4, "I"), "subgraph", subgraphs)
     return Signature(table.string(2, "key"), inputs, outputs, subgraph)
-
-
-def _tensors(
-    graph: Table, spans: tuple[tuple[int, int], ...]
-) -> tuple[list[Tensor], dict[int, Quantization], dict[int, Sparsity]]:
-    tensors: list[Tensor] = []
-    quantization: dict[int, Quantization] = {}
-    sparsity: dict[int, Sparsity] = {}
-    for i, table in enumerate(graph.tables(0, "tensor")):
-        name = table.string(3, "name")
-        if name:
-            table.where += f' ("{one_line(name, MOST_NAME)}")'
-        scales = _quantization(table)
-        if scales is not None:
-            quantization[i] = scales
-        signature, spec = _spec(table)
-        buffer = _below(table, table.number(2, "I"), "buffer", max(len(spans), 1))
-        data = _constant(table, spec, spans[buffer]) if buffer < len(spans) else None
-        dtype = SPARSE_FLOATS.get((spec.dtype.names or ("",))[0])
-        if dtype is not None and data is not None:
-            sparsity[i] = read_sparsity(table, spec.shape, dtype, data.nbytes)
-        tensors.append(
-            Tensor(
-                name=name,
-                spec=spec,
-                signature=signature,
-                data=data,
-                buffer=buffer,
-                quantized=scales is not None,
-                variable=bool(table.number(5, "b")),
-            )
-        )
-    return tensors, quantization, sparsity
-
-
-def _spec(table: Table) -> tuple[tuple[int, ...], TensorSpec]:
-    """Returns the shape with −1 for open entries, and the spec with 1 for them.
-
-    A type that NumPy lacks becomes a dtype of one opaque byte with a field of that name.
-    """
-    shape = table.numbers(0, "shape")
-    signature = table.numbers(7, "shape signature") or shape
-    if len(signature) != len(shape):
-        raise table.error(
-            f"shape and shape signature must have the same length, but got {shape} and {signature}"
-        )
-    if len(shape) > MOST_AXES or min((*shape, *signature), default=0) < -1:
-        raise table.error(
-            f"shape must have at most {MOST_AXES} entries, none below -1, "
-            f"but got {len(shape)}: {shape[:8]}, signature {signature[:8]}"
-        )
-    sizes = tuple(1 if n < 0 else n for n in shape)
-    if any(n < 0 for n in shape):
-        signature = tuple(-1 if n < 0 else s for n, s in zip(shape, signature, strict=True))
-    code = table.number(1, "b")
-    kind = tensor_type(code)
-    if kind is None:
-        raise table.error(f"type must be one of the schema, but got code {code}")
-    if table.place(6, 4):
-        kind = f"SPARSE_{kind}"
-    if table.number(10, "b"):
-        kind = f"COMPRESSED_{kind}"
-    dtype = DTYPES.get(kind) or np.dtype([(kind, "V1")])
-    if math.prod(n for n in sizes if n) * dtype.itemsize > MOST_BYTES:
-        raise table.error(f"a tensor must fit into {MOST_BYTES} bytes, but got {shape} {kind}")
-    return signature, TensorSpec(sizes, dtype)
-
-
-def _constant(table: Table, spec: TensorSpec, span: tuple[int, int]) -> Array | None:
-    """Views the buffer's bytes as an array of the tensor's shape and dtype."""
-    offset, size = span
-    if not size:
-        return None
-    data = table.source.data
-    if spec.dtype.kind == "V":
-        return np.frombuffer(data, np.uint8, size, offset)
-    if spec.nbytes != size:
-        raise table.error(
-            f"its {spec} needs {spec.nbytes} bytes, but buffer {table.number(2, 'I')} has {size}",
-            "The buffer is larger than its tensor." if size > spec.nbytes else DAMAGED,
-        )
-    if offset % spec.dtype.itemsize:  # kernels need aligned arrays; writers align to 16 bytes
-        copy = np.frombuffer(data[offset : offset + size].tobytes(), spec.dtype)
-        return copy.reshape(spec.shape)
-    return np.frombuffer(data, spec.dtype, spec.size, offset).reshape(spec.shape)
-
-
-def _quantization(table: Table) -> Quantization | None:
-    """Reads the quantization of a tensor; None without a scale: converters also store ranges."""
-    details = table.table(4, "quantization")
-    scale = details.array(2, "<f4", "scale") if details else None
-    if details is None or scale is None or not len(scale):
-        return None
-    zero_point = details.array(3, "<i8", "zero point")
-    if len(zero_point) not in (0, len(scale)):
-        raise details.error(
-            f"scale and zero point must have the same length, but got {len(scale)} and "
-            f"{len(zero_point)}"
-        )
-    zero_point = zero_point if len(zero_point) else np.zeros(len(scale), np.int64)
-    return Quantization(scale, zero_point, details.number(6, "i"))
 
 
 def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> Graph:
@@ -367,7 +295,7 @@ def _graph(table: Table, codes: list[str], tensors: list[Tensor], name: str) -> 
 
 
 def _node(table: Table, position: int, codes: list[str]) -> Node:
-    op = codes[_below(table, table.number(0, "I"), "operator code", len(codes))]
+    op = codes[below(table, table.number(0, "I"), "operator code", len(codes))]
     table.where += f" ({op})"
     options: Mapping[str, Any] = read_options(table, op)
     return Node(op, table.numbers(1, "inputs"), table.numbers(2, "outputs"), options, position)

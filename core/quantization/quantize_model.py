@@ -13,6 +13,7 @@ from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.graph import Graph, Node
 from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model, parse_model
+from odt.core.model.subgraphs import refuse_subgraphs
 from odt.core.model.training_info import METADATA_NAME as TRAINING_INFO
 from odt.core.quantization.assign import assign, float_activations, quantized_nodes
 from odt.core.quantization.rules import SCHEMES
@@ -239,7 +240,9 @@ def _without_unused(source: Model, packed: bytes) -> tuple[Model, Mapping[int, i
     """
     whole = parse_model(memoryview(packed), source.path)
     ends = (*whole.graph.inputs, *whole.graph.outputs)
-    tables = KeptTables(whole, range(len(whole.graph.nodes)), ends)
+    positions = range(len(whole.graph.nodes))
+    refuse_subgraphs(whole.graph, positions, "a model to quantize", "Cut it with odt cut.")
+    tables = KeptTables(whole, positions, ends)
     tables.graph["outputs"] = [tables.number[i] for i in whole.graph.outputs]
     signatures = tables.model.get("signature_defs", ())
     tables.model["signature_defs"] = [s for s in signatures if not s.get("subgraph_index", 0)]

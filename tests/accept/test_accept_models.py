@@ -57,6 +57,7 @@ COMPUTED = (
     "op-tests/add_c1_c7",
     "op-tests/constant_output_tensor",
     "op-tests/fallback_model",
+    "op-tests/group_norm_2_groups_op",
     "op-tests/island_partial",
     "op-tests/k_einsum",
     "op-tests/mixed_input_model",
@@ -109,7 +110,6 @@ REFUSED = {
         **dict.fromkeys((1, 2, 3, 4), "VAR_HANDLE"),
         **dict.fromkeys((5, 6, 7, 8), "READ_VARIABLE"),
     },
-    "op-tests/group_norm_2_groups_op.tflite": {0: "STABLEHLO_COMPOSITE"},
     "circle/while_000.circle": {0: "WHILE"},
 }
 OTHERS = ("mlperf-tiny-kws-dscnn-hybrid.tflite", "circle/test_onnx.circle")  # tests of their own

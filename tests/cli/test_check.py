@@ -215,7 +215,8 @@ def test_every_blocking_node_is_named_with_its_reason(tmp_path: Path) -> None:
         "which only TensorFlow computes",
         'blocked: node 2 (CUSTOM:Magic), tensor 5 ("tensor_5"): is a custom operator, which only '
         "its own library computes",
-        'blocked: node 3 (IF), tensor 6 ("tensor_6"): is control flow, which odt does not support',
+        'blocked: node 3 (IF), tensor 6 ("tensor_6"): is control flow that does not follow from '
+        "constants",
         'blocked: node 4 (VAR_HANDLE), tensor 7 ("tensor_7"): keeps weights in a variable instead '
         "of a constant",
         'blocked: node 6 (CAST), tensor 9 ("tensor_9"): tensors must be real numbers, but got '

@@ -12,7 +12,6 @@ from ai_edge_litert.interpreter import Interpreter
 
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.training.inference import Predictor
 from odt.kernels.opdef import Array
@@ -68,7 +67,7 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
 
 def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
     """Returns odt's outputs for the same samples."""
-    with Predictor(dequantize_weights(read_model(str(path))).graph, batch) as predictor:
+    with Predictor(lower_model(read_model(str(path))).graphs, batch) as predictor:
         data = ArrayData(inputs, ())
         batches = [
             [a.copy() for a in outputs] for outputs in predictor.run(data, range(len(inputs[0])))

@@ -1,0 +1,266 @@
+"""Control flow that follows from constants: its operators take the place of CALL, IF and WHILE."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flatbuffers import flexbuffers
+from model_builder import ModelBuilder, table
+from support.judges import difference, litert, odt
+from support.networks import ArrayData, InOrder
+
+from odt.core.export.exporter import export_model
+from odt.core.lowering.inline import inline
+from odt.core.lowering.lowered_model import lower_model
+from odt.core.model.graph import Graph
+from odt.core.model.reader import read_model
+from odt.core.model.schema_tables import code_of
+from odt.core.model.training_info import TrainingInfo
+from odt.core.training.trainer import Trainer
+from odt.errors import ModelError
+
+WIDTH = 4
+
+
+class Subgraphs(ModelBuilder):
+    """Builds a model with several subgraphs."""
+
+    def subgraph(self, make: Callable[[], tuple[int, ...]]) -> int:
+        """Adds a subgraph, of whose outputs `make` returns the tensors; returns its number."""
+        main = self.graph
+        self.graph = table("SubGraph", name="", tensors=[], operators=[], inputs=[], outputs=[])
+        self.model.subgraphs.append(self.graph)
+        number = len(self.model.subgraphs) - 1
+        self.graph.outputs = list(make())
+        self.graph = main
+        return number
+
+    def composite(self, x: int, subgraph: int) -> int:
+        """Adds a STABLEHLO_COMPOSITE, whose options stand in the second union."""
+        y = self.add_operator("STABLEHLO_COMPOSITE", (x,), (1, WIDTH))
+        operator = self.graph.operators[-1]
+        name = "StableHLOCompositeOptions"
+        operator.builtin_options2_type = code_of("BuiltinOptions2", name)
+        operator.builtin_options2 = table(
+            name,
+            name="odt.layer",
+            decomposition_subgraph_index=subgraph,
+            composite_attributes=np.frombuffer(flexbuffers.Dumps({}), np.uint8),
+        )
+        return y
+
+    def step(self) -> tuple[int, ...]:
+        """A layer, as a subgraph."""
+        x = self.add_input((1, WIDTH))
+        return (self.add_operator("TANH", (self.add_dense(x, WIDTH),), (1, WIDTH)),)
+
+    def loop(self, x: int, steps: int, below: str = "LESS") -> int:
+        """Adds a loop that applies a layer `steps` times."""
+
+        def condition() -> tuple[int, ...]:
+            k = self.add_input((), "int32")
+            self.add_input((1, WIDTH))
+            limit = self.add_constant(np.array(steps, np.int32))
+            return (self.add_operator(below, (k, limit), (), dtype="bool"),)
+
+        def body() -> tuple[int, ...]:
+            k, h = self.add_input((), "int32"), self.add_input((1, WIDTH))
+            one = self.add_constant(np.array(1, np.int32))
+            h = self.add_operator("TANH", (self.add_dense(h, WIDTH),), (1, WIDTH))
+            return self.add_operator("ADD", (k, one), (), dtype="int32"), h
+
+        numbers = self.subgraph(condition), self.subgraph(body)
+        start = self.add_constant(np.array(0, np.int32))
+        self.add_operator(
+            "WHILE",
+            (start, x),
+            (),
+            (1, WIDTH),
+            dtype="int32",
+            cond_subgraph_index=numbers[0],
+            body_subgraph_index=numbers[1],
+        )
+        self.graph.tensors[-1].type = code_of("TensorType", "FLOAT32")
+        return len(self.graph.tensors) - 1
+
+    def choice(self, condition: int, x: int) -> int:
+        """Adds an IF between two layers."""
+        numbers = self.subgraph(self.step), self.subgraph(self.step)
+        return self.add_operator(
+            "IF",
+            (condition, x),
+            (1, WIDTH),
+            then_subgraph_index=numbers[0],
+            else_subgraph_index=numbers[1],
+        )
+
+
+def a_loop(model: Subgraphs, x: int) -> int:
+    return model.loop(model.add_dense(x, WIDTH), 3)
+
+
+def a_call(model: Subgraphs, x: int) -> int:
+    return model.composite(x, model.subgraph(model.step))
+
+
+def two_calls(model: Subgraphs, x: int) -> int:
+    number = model.subgraph(model.step)
+    return model.composite(model.composite(x, number), number)
+
+
+def a_constant_choice(model: Subgraphs, x: int) -> int:
+    return model.choice(model.add_constant(np.array(False)), x)
+
+
+def a_choice_by_data(model: Subgraphs, x: int) -> int:
+    total = model.add_operator("SUM", (x, model.add_constant([0, 1])), (), keep_dims=False)
+    zero = model.add_constant(np.array(0, np.float32))
+    condition = model.add_operator("GREATER", (total, zero), (), dtype="bool")
+    return model.choice(condition, x)
+
+
+def a_loop_in_a_choice(model: Subgraphs, x: int) -> int:
+    def branch() -> tuple[int, ...]:
+        return (model.loop(model.add_input((1, WIDTH)), 2),)
+
+    then, other = model.subgraph(branch), model.subgraph(model.step)
+    condition = model.add_constant(np.array(True))
+    return model.add_operator(
+        "IF",
+        (condition, x),
+        (1, WIDTH),
+        then_subgraph_index=then,
+        else_subgraph_index=other,
+    )
+
+
+CASES = [a_loop, a_call, two_calls, a_constant_choice, a_choice_by_data, a_loop_in_a_choice]
+TENSORS = [4, 2, 2, 2, 4, 2]  # weights and biases that train
+
+
+def written(case: Callable[[Subgraphs, int], int], folder: Path) -> Path:
+    model = Subgraphs("tflite")
+    y = case(model, model.add_input((1, WIDTH)))
+    model.write(folder / "m.tflite", y)
+    return folder / "m.tflite"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_forward_agrees_with_litert(case: Callable[[Subgraphs, int], int], tmp_path: Path) -> None:
+    path = written(case, tmp_path)
+    inputs = [np.random.default_rng(0).normal(size=(6, WIDTH)).astype(np.float32)]
+    assert difference(odt(path, inputs)[0], litert(path, inputs)[0]) < 1e-6
+
+
+@pytest.mark.parametrize(("case", "trained"), [*zip(CASES, TENSORS, strict=True)])
+def test_subgraphs_train_and_are_exported(
+    case: Callable[[Subgraphs, int], int], trained: int, tmp_path: Path
+) -> None:
+    """Weights of subgraphs get their new values in the file, also those of several steps."""
+    path, out = written(case, tmp_path), tmp_path / "out.tflite"
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=(8, WIDTH)).astype(np.float32)]
+    targets = [rng.uniform(-0.5, 0.5, (8, WIDTH)).astype(np.float32)]
+    model = lower_model(read_model(path))
+    info = TrainingInfo(loss="mean_squared_error", batch_size=8, learning_rate=0.1)
+    with Trainer(model.graphs, info) as trainer:
+        assert len(trainer.parameters.trained) == trained
+        losses = [
+            e.training.loss for e in trainer.fit(ArrayData(inputs, targets), InOrder(8), epochs=9)
+        ]
+        expected = [*trainer.weights()]
+        export_model(model.file, trainer.weights(), out)
+    assert len(expected) == trained
+    assert losses[-1] < losses[0]
+    assert difference(odt(out, inputs)[0], litert(out, inputs)[0]) < 1e-6
+    mean = float(((odt(out, inputs)[0] - targets[0]) ** 2).mean())
+    assert mean < losses[0]
+
+
+def test_gradients_of_a_loop_add_up(tmp_path: Path) -> None:
+    """Against a model with the same layer written out for each step."""
+    graph = inline(read_model(written(a_loop, tmp_path))).graph
+    layers = [n for n in graph.nodes if n.op == "FULLY_CONNECTED"]
+    assert len(layers) == 4
+    assert len({n.inputs[1] for n in layers[1:]}) == 1
+
+
+def test_outputs_keep_their_index_and_name(tmp_path: Path) -> None:
+    file = read_model(written(a_loop, tmp_path))
+    model = inline(file)
+    assert model.graph.outputs == file.graph.outputs
+    assert model.graph.output_names == file.graph.output_names
+
+
+def test_operators_are_those_of_the_file(tmp_path: Path) -> None:
+    """An operator trains or not with everything that it runs."""
+    model = lower_model(read_model(written(a_loop, tmp_path)))
+    info = TrainingInfo(loss="mean_squared_error", batch_size=2, trainable_ops=(0,))
+    with Trainer(model.graphs, info) as trainer:
+        assert {*trainer.parameters.trained} == {1, 2}
+
+
+def test_buffers_that_share_bytes_are_separated(tmp_path: Path) -> None:
+    """A weight of the main graph and one of a loop's body name one buffer."""
+    model = Subgraphs("tflite")
+    y = a_loop(model, model.add_input((1, WIDTH)))
+    body = model.model.subgraphs[2]
+    weight = next(t for t in body.tensors if t.name.endswith("/w"))
+    weight.buffer = next(t for t in model.graph.tensors if t.name.endswith("/w")).buffer
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    model.write(path, y)
+    lowered = lower_model(read_model(path))
+    with Trainer(lowered.graphs, TrainingInfo(loss="mean_squared_error")) as trainer:
+        weights = {i: a + 0.1 * (k + 1) for k, (i, a) in enumerate(trainer.weights().items())}
+    export_model(lowered.file, weights, out)
+    inputs = [np.ones((2, WIDTH), np.float32)]
+    read = inline(read_model(out)).graph
+    assert all(np.array_equal(values(read, i), a) for i, a in weights.items())
+    assert difference(odt(out, inputs)[0], litert(out, inputs)[0]) < 1e-6
+
+
+def values(graph: Graph, i: int) -> np.ndarray:
+    data = graph.tensors[i].data
+    assert data is not None
+    return data
+
+
+def test_a_loop_that_depends_on_data_stays(tmp_path: Path) -> None:
+    model = Subgraphs("tflite")
+    k, x = model.add_input((), "int32"), model.add_input((1, WIDTH))
+    y = model.loop(x, 3)
+    model.graph.operators[0].inputs = [k, x]
+    model.write(tmp_path / "m.tflite", y)
+    lowered = lower_model(read_model(tmp_path / "m.tflite"))
+    (refused,) = lowered.graphs.unsupported
+    assert "WHILE" in refused.where
+    assert "does not follow from constants" in refused.reason
+
+
+def test_an_endless_loop_stays(tmp_path: Path) -> None:
+    model = Subgraphs("tflite")
+    y = model.loop(model.add_input((1, WIDTH)), 0, "GREATER_EQUAL")
+    model.write(tmp_path / "m.tflite", y)
+    graph = inline(read_model(tmp_path / "m.tflite")).graph
+    assert [n.op for n in graph.nodes] == ["WHILE"]
+
+
+def test_a_subgraph_that_runs_itself_stays(tmp_path: Path) -> None:
+    model = Subgraphs("tflite")
+
+    def itself() -> tuple[int, ...]:
+        return (model.composite(model.add_input((1, WIDTH)), 1),)
+
+    y = model.composite(model.add_input((1, WIDTH)), model.subgraph(itself))
+    model.write(tmp_path / "m.tflite", y)
+    graph = inline(read_model(tmp_path / "m.tflite")).graph
+    assert [n.op for n in graph.nodes] == ["STABLEHLO_COMPOSITE"]
+
+
+def test_a_subgraph_must_exist(tmp_path: Path) -> None:
+    model = Subgraphs("tflite")
+    y = model.composite(model.add_input((1, WIDTH)), 7)
+    model.write(tmp_path / "m.tflite", y)
+    with pytest.raises(ModelError, match="its subgraph must be below 1, but got 7"):
+        read_model(tmp_path / "m.tflite")
