@@ -1,9 +1,12 @@
-"""Dequantizes weights that are stored as float16, int8 or sparse in models with float activations.
+"""Dequantizes weights that are stored as float16, integers or sparse in models of floats.
 
 Such weights have three forms: a constant read by a DEQUANTIZE, a constant of integers read by a
 hybrid operator, or a sparse constant, usually read by a DENSIFY. In the graph all become float32
 constants. Trained weights can be exported in the form of the file: with new integers and new
 scales, or with values at the same places.
+
+Hybrid operators read uint8 weights, which converters of TensorFlow 1 wrote, as the bytes of
+symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid kernels.
 """
 
 from collections.abc import Mapping
@@ -16,9 +19,11 @@ from odt.core.model.reader import Model
 from odt.dataclass import dataclass
 from odt.errors import ModelError, UnsupportedError
 from odt.kernels.geometry.quantize import Quantization, dequantize
+from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import Array, TensorSpec
 
 FLOAT32, FLOAT16 = np.dtype(np.float32), np.dtype(np.float16)
+UINT8 = np.dtype(np.uint8)
 CONVERSIONS = ("DENSIFY", "DEQUANTIZE")
 LARGEST = 127  # largest symmetric int8; −128 is not used
 
@@ -48,7 +53,7 @@ class Dequantized:
                 "exported with the same types, or as a float32 model with `float_weights=True`."
             )
         return (
-            f"{self.graph.name}: {len(self.stored)} weights are stored as float16, int8 or "
+            f"{self.graph.name}: {len(self.stored)} weights are stored as float16, integers or "
             "sparse; they train as float32 and are exported in their stored form with new scales, "
             "or as float32 with `float_weights=True`."
         )
@@ -59,11 +64,12 @@ def dequantize_weights(model: Model) -> Dequantized:
     graph = model.graph
     tensors, nodes = list(graph.tensors), []
     replaced: dict[int, int] = {}  # tensor of the file → the tensor that first replaced it
+    made = set[int]()  # tensors that replaced one
     same: dict[int, int] = {}  # further outputs of DEQUANTIZE → the first: one tensor, one weight
 
     def as_real(i: int, into: int) -> int:
         if i not in replaced:
-            values = _real(model, i)
+            values = _real(model, i, hybrid=i == into)
             values.flags.writeable = False
             tensors[into] = replace(
                 graph.tensors[i],
@@ -73,6 +79,7 @@ def dequantize_weights(model: Model) -> Dequantized:
                 places=model.sparsity[i].places if i in model.sparsity else None,
             )
             replaced[i] = into
+            made.add(into)
         return replaced[i]
 
     for node in graph.nodes:
@@ -80,13 +87,13 @@ def dequantize_weights(model: Model) -> Dequantized:
         if node.op in CONVERSIONS and single:
             (x,), (y,) = node.inputs, node.outputs
             first = as_real(x, y) if _is_weight(model, x) else same.get(x, x)
-            if first in replaced.values():
+            if first in made:
                 if first != y:
                     same[y], tensors[y] = first, tensors[first]
                 continue
         inputs = tuple(same.get(i, i) for i in node.inputs)
         if _is_hybrid(graph, node):
-            inputs = tuple(as_real(i, i) if _is_weight(model, i) else i for i in inputs)
+            inputs = tuple(as_real(i, i) if _is_hybrid_weight(model, i) else i for i in inputs)
         nodes.append(node if inputs == node.inputs else replace(node, inputs=inputs))
     stored = {into: i for i, into in replaced.items()}
     return Dequantized(replace(graph, tensors=tuple(tensors), nodes=tuple(nodes)), stored)
@@ -103,10 +110,10 @@ def as_stored(
         weights: tensor of that graph → float32 values.
 
     Returns:
-        Values by tensor of the file, and the quantizations of the int8 tensors.
+        Values by tensor of the file, and the quantizations of the tensors of integers.
 
     Raises:
-        UnsupportedError: for integers whose zero point is not 0.
+        UnsupportedError: for weights of hybrid operators whose zero point is not 0.
     """
     values: dict[int, Array] = {}
     quantizations: dict[int, Quantization] = {}
@@ -122,16 +129,20 @@ def as_stored(
         if quantization is None:
             values[i] = a.astype(FLOAT16)
             continue
-        if quantization.zero_point.any():
+        dtype, affine = model.graph.tensors[i].spec.dtype, bool(quantization.zero_point.any())
+        if affine and i == tensor:
             raise UnsupportedError(
                 f"{model.path}: {model.graph.label(i)}: zero points must be 0 to store new "
                 f"weights, but got {quantization.zero_point.tolist()[:4]}. "
                 "Give `float_weights=True`."
             )
+        if affine or (dtype == UINT8 and i != tensor):
+            values[i], quantizations[i] = WeightQuantization(quantization, dtype).quantize(a)
+            continue
         shape = quantization.along_axis(a.ndim)[0].shape
         axes = tuple(k for k in range(a.ndim) if shape[k] == 1)
         scale = np.maximum(abs(a).max(axis=axes, keepdims=True) / LARGEST, 1e-12)
-        values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8)
+        values[i] = np.clip(np.rint(a / scale), -LARGEST, LARGEST).astype(np.int8).view(dtype)
         stored = scale.astype("<f4").reshape(-1)
         quantizations[i] = replace(quantization, scale=stored)
     return values, quantizations
@@ -142,7 +153,15 @@ def _is_weight(model: Model, i: int) -> bool:
     if i == ABSENT or tensor.data is None:
         return False
     is_float = tensor.spec.dtype == FLOAT16 or i in model.sparsity
-    return is_float or (tensor.spec.dtype == np.int8 and i in model.quantization)
+    return is_float or (tensor.spec.dtype in (np.int8, UINT8) and i in model.quantization)
+
+
+def _is_hybrid_weight(model: Model, i: int) -> bool:
+    """Whether a hybrid operator can read a tensor as a weight; uint8 with zero point 0 only."""
+    if not _is_weight(model, i):
+        return False
+    is_uint8 = model.graph.tensors[i].spec.dtype == UINT8
+    return not is_uint8 or not model.quantization[i].zero_point.any()
 
 
 def _is_hybrid(graph: Graph, node: Node) -> bool:
@@ -169,11 +188,12 @@ def _scales(model: Model, i: int) -> Quantization | None:
     return quantization
 
 
-def _real(model: Model, i: int) -> Array:
+def _real(model: Model, i: int, *, hybrid: bool) -> Array:
     tensor, quantization = model.graph.tensors[i], _scales(model, i)
     assert tensor.data is not None
     if i in model.sparsity:
         return model.sparsity[i].dense(tensor.data, tensor.spec.shape).astype(FLOAT32)
     if quantization is None:
         return tensor.data.astype(FLOAT32)
-    return dequantize(tensor.data, quantization)
+    is_int8 = hybrid and tensor.spec.dtype == UINT8
+    return dequantize(tensor.data.view(np.int8) if is_int8 else tensor.data, quantization)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_builder import ModelBuilder
 from support.half_weights import HYBRID, half_model
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
@@ -28,7 +29,7 @@ def test_float16_weights_train_and_are_float16_again(tmp_path: Path) -> None:
     model = half_model(tmp_path / "half.tflite")
     folded = dequantize_weights(model)
     assert [n.op for n in folded.graph.nodes] == ["FULLY_CONNECTED"]
-    assert "1 weights are stored as float16, int8 or sparse" in folded.note
+    assert "1 weights are stored as float16, integers or sparse" in folded.note
     rng = np.random.default_rng(1)
     x, t = rng.standard_normal((8, 6), np.float32), rng.standard_normal((8, 4), np.float32)
     out = tmp_path / "out.tflite"
@@ -70,6 +71,46 @@ def test_a_hybrid_model_trains_and_is_hybrid_again(tmp_path: Path) -> None:
     assert out.stat().st_size == HYBRID.stat().st_size
     ours = np.concatenate(_predict(out, x))
     assert difference(ours, litert(out, [x])[0]) < 0.05
+
+
+def uint8_model(path: Path, *, hybrid: bool) -> np.ndarray:
+    """Writes a layer with uint8 weights, read by a hybrid operator or a DEQUANTIZE."""
+    b = ModelBuilder("tflite", 1)
+    integers = b.rng.integers(-127, 128, (4, 6))
+    values, zero = (integers.astype(np.int8).view(np.uint8), 0) if hybrid else (integers + 128, 127)
+    w = b.add_constant(values.astype(np.uint8))
+    b.quantize(w, [0.01], [zero])
+    x = b.add_input((1, 6))
+    read = w if hybrid else b.add_operator("DEQUANTIZE", (w,), (4, 6))
+    bias = b.add_constant(np.zeros(4, np.float32))
+    b.write(path, b.add_operator("FULLY_CONNECTED", (x, read, bias), (1, 4)))
+    return 0.01 * (integers + (not hybrid))
+
+
+@pytest.mark.parametrize("hybrid", [True, False])
+def test_uint8_weights_of_tensorflow_1_train_and_are_uint8_again(
+    hybrid: bool, tmp_path: Path
+) -> None:
+    """The bytes of a hybrid operator's weights are int8; LiteRT rounds its activations."""
+    path, out, floats = (tmp_path / f"{n}.tflite" for n in ("m", "out", "floats"))
+    real = uint8_model(path, hybrid=hybrid)
+    within = 0.02 if hybrid else 1e-6
+    x = np.random.default_rng(1).standard_normal((8, 6), np.float32)
+    np.testing.assert_allclose(odt(path, [x])[0], x @ real.T, atol=1e-5)
+    assert difference(odt(path, [x])[0], litert(path, [x])[0]) < within
+    model, t = read_model(path), np.ones((8, 4), np.float32)
+    losses = train(model, x, t, out)
+    assert losses[-1] < losses[0]
+    assert out.stat().st_size == path.stat().st_size
+    assert difference(odt(out, [x])[0], litert(out, [x])[0]) < within
+    export_model(model, {}, floats, float_weights=True)
+    assert difference(litert(floats, [x])[0], x @ real.T) < 1e-6
+    integers = dequantize_weights(model)
+    values = {i: integers.graph.tensors[i].data for i in integers.stored}
+    stored, _ = as_stored(model, integers, {i: a for i, a in values.items() if a is not None})
+    for i, a in stored.items():
+        if not hybrid:
+            np.testing.assert_array_equal(a, model.graph.tensors[i].data)
 
 
 def test_float_models_are_left_alone() -> None:
