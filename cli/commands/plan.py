@@ -229,6 +229,9 @@ def describe_memory(
         ("other", forecast.overhead, "Python objects and libraries, estimated"),
         ("peak", forecast.peak, f"{size(forecast.peak)}, without Python and its modules"),
     ]
+    if forecast.dequantized:
+        note = "first values of the weights that the file stores in another type"
+        rows[-1:-1] = [("dequantized", forecast.dequantized, note)]
     if cache:
         rows[-1:-1] = [
             ("frozen", forecast.frozen, "arenas of the frozen layers, in the first epoch only"),

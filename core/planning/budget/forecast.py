@@ -40,6 +40,8 @@ class Forecast:
         constants: pages of the mapped model that stay in use: weights that do not train.
         data: pages of mapped data files.
         overhead: Python objects and libraries.
+        dequantized: values of the weights that train as read from a file that stores them in
+            another type; those of other files are mapped.
         frozen: arenas that compute a cached frozen part, in the first epoch only.
         cache: values of the frozen part, if cached in memory, and copies of the best weights.
     """
@@ -55,6 +57,7 @@ class Forecast:
     constants: int
     data: int
     overhead: int
+    dequantized: int = 0
     frozen: int = 0
     cache: int = 0
 
@@ -76,7 +79,7 @@ class Forecast:
     def _peak(self, frozen: int) -> int:
         """Returns the larger memory of two phases: copying weights from the file, and training."""
         running = self.arena + frozen + self.constants + self.data
-        kept = self.total - self.arena + self.cache
+        kept = self.total - self.arena + self.dequantized + self.cache
         return kept + max(running, self.parameters) + self.overhead
 
 
@@ -131,6 +134,7 @@ def forecast(
         constants=_constants(runs),
         data=DATA_PAGES + schedule.workers * _read_at_once(runs),
         overhead=_overhead(runs, schedule, SEARCH_ENTRY if searched else 0),
+        dequantized=sum(_own_memory(plan, name) for name in gradients),
         frozen=frozen,
     )
 
@@ -145,6 +149,13 @@ def _is_sparse(plan: Plan, name: str) -> bool:
     """Whether a parameter is a sparse constant, so that some of its values stay 0."""
     i = plan.values[name].tensor
     return i is not None and plan.graph.tensors[i].places is not None
+
+
+def _own_memory(plan: Plan, name: str) -> int:
+    """Returns the bytes of a parameter's first values if they are not a view of the file."""
+    i = plan.values[name].tensor
+    data = None if i is None else plan.graph.tensors[i].data
+    return data.nbytes if data is not None and data.flags.owndata else 0
 
 
 def _constants(runs: Sequence[Plan]) -> int:

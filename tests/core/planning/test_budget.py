@@ -12,6 +12,7 @@ from support.networks import ArrayData
 from support.paths import GOLDEN, MODELS
 
 from odt.cli.main import main
+from odt.core.model.dequantize import dequantize_weights
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.training.trainer import Trainer
@@ -69,6 +70,21 @@ def test_training_takes_less_than_its_budget_and_what_is_refused_is_the_least() 
 def test_a_budget_changes_nothing_where_all_fits() -> None:
     with trainer(None) as usual, trainer(10**9) as t:
         assert t.runtime.schedule == usual.runtime.schedule
+
+
+@pytest.mark.parametrize("name", ["mlperf-tiny-kws-dscnn-hybrid", "mlperf-tiny-resnet8-cifar10"])
+def test_float_values_of_weights_stored_in_another_type_are_counted(name: str) -> None:
+    """They exist besides the copies that train; float32 weights are mapped."""
+    path = MODELS / f"{name}.tflite"
+    dequantized = dequantize_weights(read_model(path))
+    values = sum(dequantized.graph.tensors[i].spec.nbytes for i in dequantized.stored)
+    result = CliRunner().invoke(main, ["plan", str(path), "--batch-size", "4"])
+    assert result.exit_code == 0, result.output
+    rows = dict(re.findall(r"^(\w+) +([\d,]+) bytes", result.output, re.MULTILINE))
+    sizes = {row: int(number.replace(",", "")) for row, number in rows.items()}
+    assert sizes.get("dequantized", 0) == values
+    others = ("optimizer", "gradients", "arenas", "constants", "data", "other")
+    assert sizes["peak"] >= values + sizes["parameters"] + sum(map(sizes.__getitem__, others))
 
 
 def test_a_given_micro_batch_is_kept() -> None:
