@@ -55,7 +55,24 @@ def spectrum(op: str, length: Sequence[int], x: Sequence[int] = (1, 3, 4, 16)) -
     return build
 
 
+def diagonal(b: ModelBuilder) -> int:
+    """Matrices of an input with the sums of another one's rows in the diagonal."""
+    x, rows = b.add_input((1, 3, 4)), b.add_input((1, 3))
+    matrices = b.add_operator("MATRIX_DIAG", (rows,), (1, 3, 3))
+    new = b.add_operator("SUM", (matrices, b.add_constant([2])), (1, 3))
+    return b.add_operator("MATRIX_SET_DIAG", (x, new), (1, 3, 4))
+
+
+def segments(b: ModelBuilder) -> int:
+    """Sums of the rows of each sample, whose leading axis of 1 a RESHAPE removes."""
+    x = b.add_operator("RESHAPE", (b.add_input((1, 6, 2)), b.add_constant([6, 2])), (6, 2))
+    y = b.add_operator("SEGMENT_SUM", (x, b.add_constant([0, 0, 1, 2, 2, 2])), (3, 2))
+    return b.add_operator("RESHAPE", (y, b.add_constant([1, 3, 2])), (1, 3, 2))
+
+
 OPERATORS: dict[str, Build] = {
+    "matrix_diag, matrix_set_diag": diagonal,
+    "segment_sum": segments,
     "cumsum": cumsum(-1),
     "cumsum, exclusive": cumsum(1, exclusive=True),
     "cumsum, reverse": cumsum(2, reverse=True),
