@@ -28,7 +28,7 @@ from odt.cli.output import report
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.core.export.adapter_file import lower_adapted
-from odt.core.model.graph import MOST_NAME
+from odt.core.model.graph import MOST_NAME, ranges
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
@@ -139,7 +139,8 @@ def command(
         plans, work, info, memory_budget, micro_batch, workers, reserves={"a cache": reserve}
     )
     slots = slots_of(info, forecast.plan)
-    click.echo("\n".join(describe_schedule(forecast)))
+    lines = [*describe_schedule(forecast), *describe_ranges(forecast.plan, info.quant_ranges)]
+    click.echo("\n".join(lines))
     click.echo("\n".join(describe_memory(forecast, info.optimizer, slots, note, modules)))
     click.echo("\n".join(describe_savings(savings(forecast, work[0]))))
     click.echo("\n".join(describe_peak(forecast.plan)))
@@ -194,6 +195,15 @@ def describe_schedule(forecast: Forecast) -> list[str]:
     if s.why:
         lines.append(f"not split: {s.why}")
     return lines
+
+
+def describe_ranges(plan: Plan, quant_ranges: str) -> list[str]:
+    """Describes which ranges of activations move; nothing for a model without any."""
+    count = len({i for i, _ in ranges(plan.graph)})
+    followed = len(plan.followed(quant_ranges))
+    if not count:
+        return []
+    return [f"activation ranges: {followed} of {count} follow what training sees"]
 
 
 def describe_memory(

@@ -40,7 +40,7 @@ T = TypeVar("T")
 # Fields of TrainingInfo that loss_options fill.
 LOSS_FIELDS = ("loss", "output_losses", "loss_weights", "reduction")
 # Fields of TrainingInfo that gradient_options fill.
-GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema")
+GRADIENT_FIELDS = ("clip_norm", "clip_value", "accumulate", "ema", "quant_ranges")
 # Numbers that onert_train accepts for names.
 REDUCTIONS = {"1": "sum_over_batch_size", "2": "sum"}
 
@@ -167,6 +167,14 @@ regularization_options = combine(
         metavar="DECAY",
         help="Exponential moving average of the weights, such as 0.999, for validation and "
         "exports.",
+    ),
+    option(
+        OPTIMIZER,
+        "--quant-ranges",
+        type=click.Choice(["file", "follow", "follow-all"]),
+        show_default="file",
+        help="Ranges of the activations of a quantized model. file: as in the file. follow: they "
+        "follow the values that training sees. follow-all: those of the model's outputs too.",
     ),
 )
 

@@ -35,7 +35,7 @@ FRONT = struct.Struct("<8sII")
 CRC = struct.Struct("<I")
 ALIGNMENT = 64
 # Roles besides the optimizer's slots.
-WEIGHT, FROZEN, AVERAGE, BEST = "weight", "frozen", "ema", "best"
+WEIGHT, FROZEN, AVERAGE, RANGE, BEST = "weight", "frozen", "ema", "range", "best"
 NONE: Mapping[int, Array] = MappingProxyType({})
 DTYPES = ("float16", "float32", "float64", "uint8")  # of arrays
 Property = str | int | float
@@ -187,8 +187,9 @@ def matching(
 def _groups(parameters: Parameters, best: Mapping[int, Array]) -> dict[str, Mapping[int, Array]]:
     """Returns the arrays of a checkpoint by role and tensor."""
     average = {AVERAGE: parameters.average} if parameters.average else {}
+    ranges = {RANGE: parameters.ranges.ends} if parameters.ranges.ends else {}
     kept = {BEST: best} if best else {}
-    return {WEIGHT: parameters.tensors, **parameters.slots, **average, **kept}
+    return {WEIGHT: parameters.tensors, **parameters.slots, **average, **ranges, **kept}
 
 
 def _differences(where: str, rows: Sequence[tuple[str, str, str]]) -> ModelError:
@@ -212,10 +213,10 @@ def _by_entry(
     firsts = first_of_buffer(graph) if tied else {}
     first = {i: firsts.get(i, i) for i in parameters.tensors}
     for role, group in _groups(parameters, best).items():
-        named = {first[i]: a for i, a in group.items()}
+        named = {first.get(i, i): a for i, a in group.items()}
         names = dict(zip(named, by_name(graph, named), strict=True))
         for i, a in group.items():
-            arrays.setdefault((names[first[i]], role), []).append(a)
+            arrays.setdefault((names[first.get(i, i)], role), []).append(a)
     return arrays
 
 

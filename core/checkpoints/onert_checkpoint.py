@@ -46,6 +46,7 @@ def encode(graph: Graph, parameters: Parameters) -> Iterator[bytes | memoryview]
         LostFileError: if the model's file became shorter.
     """
     slots = (*parameters.slots, *(["ema"] if parameters.average else []))
+    slots += ("ranges of activations",) if parameters.ranges.ends else ()
     if slots not in ((), MOMENTS):
         raise ModelError(
             f"checkpoint: onert's format holds the state of sgd or adam, but got {', '.join(slots)}"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from odt.core.model.training_info import FILE
 from odt.core.storage.reading import printable
 from odt.dataclass import dataclass
 
@@ -29,6 +30,7 @@ ADDED: Mapping[str, Any] = {
     "class_weight": (),
     "sample_weight": "",
     "ema": 0.0,
+    "quant_ranges": FILE,
     "augment": "",
     "teacher_weight": 0.0,
     "temperature": 1.0,
@@ -66,6 +68,7 @@ class Progress:
         class_weight: weights of classes.
         sample_weight: checksum of the weights of single samples; empty for none.
         ema: decay of the moving average of the weights.
+        quant_ranges: how ranges of quantized activations move.
         augment: augmentations, as on the command line; empty for none.
         teacher_weight, temperature: of a teacher's loss; the weight is 0 for no teacher.
     """
@@ -101,6 +104,7 @@ class Progress:
     class_weight: tuple[tuple[int, float], ...] = ()
     sample_weight: str = ""
     ema: float = 0.0
+    quant_ranges: str = FILE
     augment: str = ""
     teacher_weight: float = 0.0
     temperature: float = 1.0

@@ -13,7 +13,7 @@ from odt.core.checkpoints.shared_buffers import shared_buffers, with_separate_we
 from odt.core.data.dataset import EpochOrder
 from odt.core.lowering.lower import LoweredGraphs
 from odt.core.model.graph import Graph
-from odt.core.model.training_info import REDUCTIONS
+from odt.core.model.training_info import QUANT_RANGES, REDUCTIONS
 from odt.core.runtime.parameters import Parameters
 from odt.core.storage.reading import printable, read_input
 from odt.core.training.best_epoch import Best
@@ -70,6 +70,7 @@ class Resume:
         for name, value, known in (
             ("optimizer", optimizer, OPTIMIZERS),
             ("reduction", progress.reduction, REDUCTIONS),
+            ("quant_ranges", progress.quant_ranges, QUANT_RANGES),
         ):
             if value not in known:
                 raise ModelError(
@@ -94,6 +95,7 @@ class Resume:
             "rates": progress.rates,
             "dropout": progress.dropout,
             "ema": progress.ema,
+            "quant_ranges": progress.quant_ranges,
         }
         fields |= {"loss": progress.loss} if progress.loss else {}
         return fields | self._schedule(progress.schedule)
@@ -293,6 +295,7 @@ def progress_of(trainer: Trainer, order: EpochOrder) -> Progress:
         rates=trainer.info.rates,
         dropout=trainer.info.dropout,
         ema=trainer.info.ema,
+        quant_ranges=trainer.info.quant_ranges,
         kernels=kernels_in_use(),
         schedule=str(trainer.info.schedule or ""),
         schedule_steps=trainer.schedule_steps,

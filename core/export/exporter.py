@@ -60,9 +60,10 @@ def export_model(
 
     Args:
         model: the model.
-        weights: tensor index in the graph of dequantize_weights → new values in float32, even for
-            weights stored as float16 or int8, which get new scales, or sparse. If tensors that
-            share a buffer get different values, each gets a separate buffer.
+        weights: tensor index in the graph of `real_graph` → new values in float32, even for
+            weights stored as float16 or int8, which get new scales, or sparse, and the numbers of
+            ranges that moved. If tensors that share a buffer get different values, each gets a
+            separate buffer.
         path: the file to write.
         file_format: circle or tflite; None for the model's format.
         info: training info to store in a circle+; None keeps the training info of the model.
@@ -85,10 +86,7 @@ def export_model(
         "must be circle, because training info is stored in circle files"
     )
     quantizations: dict[int, Quantization] = {}
-    if any(
-        a.dtype != model.graph.tensors[i].spec.dtype or model.graph.tensors[i].data is None
-        for i, a in weights.items()
-    ):
+    if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
         weights, quantizations = stored_values(model, real_graph(model), weights)
     patches, own = _placed(model, weights)
     patches += [*_quantization_patches(model, quantizations)]
@@ -107,6 +105,12 @@ def export_model(
     write_atomically(path, chunks, check=expected.check)
 
 
+def _is_stored_as(model: Model, i: int, a: Array) -> bool:
+    """Whether the file stores a tensor in the type of its new values."""
+    tensors = model.graph.tensors
+    return i < len(tensors) and tensors[i].data is not None and tensors[i].spec.dtype == a.dtype
+
+
 def _in_float(
     model: Model, weights: Mapping[int, Array], info: TrainingInfo | None
 ) -> tuple[Model, Mapping[int, Array], TrainingInfo | None]:
@@ -114,7 +118,8 @@ def _in_float(
     dequantized = real_graph(model)
     if not dequantized.stored:
         return model, weights, info
-    weights = {dequantized.stored.get(i, i): a for i, a in weights.items()}
+    real = {i: a for i, a in weights.items() if i not in dequantized.ranges}
+    weights = {dequantized.stored.get(i, i): a for i, a in real.items()}
     if info is not None and info.trainable_ops is not None:
         gone = removed(model, dequantized)
         kept = [k for k in info.trainable_ops if k not in gone]

@@ -15,7 +15,8 @@ Source: Jacob et al., *Quantization and Training of Neural Networks for Efficien
 Integer-Arithmetic-Only Inference* (2018), section 3.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from odt.core.lowering.binding import row_of
 from odt.core.lowering.final_activation import PROBABILITIES, SHAPE_ONLY, producer
 from odt.core.model.dequantize import FLOAT32, Dequantized, as_stored, dequantize_weights
 from odt.core.model.graph import ABSENT, Graph, Node, Tensor
-from odt.core.model.integer_operators import CONVERSIONS, MOVING
+from odt.core.model.integer_operators import CONVERSIONS, MOVING, PRESCRIBED
 from odt.core.model.quantization_rules import (
     LAYERS,
     check_quantization,
@@ -33,13 +34,21 @@ from odt.core.model.quantization_rules import (
 )
 from odt.core.model.reader import Model
 from odt.kernels.families.requantize import Quantized
-from odt.kernels.geometry.quantize import Quantization, dequantize, limits, quantize
+from odt.kernels.geometry.quantize import (
+    Quantization,
+    dequantize,
+    fake_quant_numbers,
+    limits,
+    quantize,
+)
 from odt.kernels.geometry.weight_quantization import WeightQuantization
 from odt.kernels.opdef import Array, TensorSpec
 from odt.kernels.registry import INTEGER
 
 # Operators whose outputs are values of their inputs, or 0.
 KEEPING = MOVING | {"PAD", "MAX_POOL_2D", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"}
+# Operators whose outputs have the quantization of their inputs.
+SHARING = KEEPING | {"PADV2", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"}
 # Ranges of the fused activations that a quantized range can stand for.
 CLAMPS = {1: (0.0, np.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 MOST_BIAS = 1_100_000_000  # of the integers of a bias, half of what 32 bits hold
@@ -58,7 +67,8 @@ def real_graph(model: Model) -> Dequantized:
     builder = _Builder(model, dequantized.graph)
     graph = builder.build()
     activations = (i for i in model.quantization if _is_quantized_activation(model.graph, i))
-    return Dequantized(graph, {**dequantized.stored, **builder.stored}, frozenset(activations))
+    stored = {**dequantized.stored, **builder.stored}
+    return Dequantized(graph, stored, frozenset(activations), builder.ranges)
 
 
 def stored_values(
@@ -85,23 +95,27 @@ def stored_values(
     found: dict[int, Quantization] = {}
     for i, real in weights.items():
         quantization = graph.tensors[i].quantization
-        if quantization is not None:
+        if i in dequantized.ranges:
+            moved = _of_numbers(real, model.graph.tensors[dequantized.ranges[i][0]].spec.dtype)
+            found |= dict.fromkeys(dequantized.ranges[i], moved)
+        elif quantization is not None:
             values[i], found[i] = quantization.quantize(real)
+    weights = {i: real for i, real in weights.items() if i not in dequantized.ranges}
     for x, w, b in _biases(model):
-        if w not in found and b not in weights:
+        if w not in found and b not in weights and x not in found:
             continue
         old, stored = graph.tensors[b].data, graph.tensors[w]
         assert old is not None
         assert stored.data is not None
         assert stored.quantization is not None
         bias, first = weights.get(b, old), stored.quantization.first
-        s_x = model.quantization[x].scale
+        s_x = found.get(x, model.quantization[x]).scale
         least = abs(bias) / (s_x * np.float32(MOST_BIAS))  # so that 32 bits hold the bias
         if (least > found.get(w, first).scale).any():
             values[w], found[w] = stored.quantization.quantize(weights.get(w, stored.data), least)
         scale = s_x * found.get(w, first).scale
         before = model.quantization.get(b, _of_bias(s_x * first.scale))
-        same = found.get(w, first).scale == first.scale
+        same = (found.get(w, first).scale == first.scale) & (s_x == model.quantization[x].scale)
         found[b] = replace(before, scale=np.where(same, before.scale, scale))
         integers = model.graph.tensors[b].data
         assert integers is not None
@@ -110,6 +124,12 @@ def stored_values(
     rest = {i: a for i, a in weights.items() if i not in values}
     others, quantizations = as_stored(model, dequantized, rest)
     return {**values, **others}, {**found, **quantizations}
+
+
+def _of_numbers(numbers: Array, dtype: np.dtype[np.integer]) -> Quantization:
+    """The quantization of an activation from the numbers that its FAKE_QUANT reads."""
+    zero_point = limits(dtype)[0] - int(numbers[2])
+    return Quantization(numbers[1:2].astype("<f4"), np.array([zero_point], "<i8"), 0)
 
 
 def _of_bias(scale: Array) -> Quantization:
@@ -140,6 +160,7 @@ class _Builder:
 
     Attributes:
         stored: constant of the graph → tensor of the file that stores it.
+        ranges: as in Dequantized.
     """
 
     def __init__(self, model: Model, graph: Graph) -> None:
@@ -148,9 +169,56 @@ class _Builder:
         self._tensors, self._nodes = list(graph.tensors), list[Node]()
         self._same: dict[int, int] = {}  # tensors that another tensor stands for
         self._exact = self._probabilities()
+        self._groups = self._shared_ranges()
+        self._numbers: dict[int, int] = {}  # first of a group → numbers of its FAKE_QUANTs
+        self._rounded = Counter[int]()  # first of a group → number of operators that set it
+
+    @property
+    def ranges(self) -> dict[int, tuple[int, ...]]:
+        return {i: self._groups[first] for first, i in self._numbers.items()}
+
+    def _shared_ranges(self) -> dict[int, tuple[int, ...]]:
+        """Returns activation → all that have its range, by rule of the operators between them.
+
+        Activations whose range must stay are left out.
+        """
+        groups: dict[int, list[int]] = {}
+        fixed = {i for i, t in enumerate(self._graph.tensors) if t.data is not None or t.variable}
+        fixed |= self._exact | set(self._graph.inputs)
+        for node in self._graph.nodes:
+            bound = [i for i in (*node.inputs, *node.outputs) if i in self._model.quantization]
+            if node.op in PRESCRIBED:
+                fixed.update(node.outputs)
+            for i in bound:
+                groups.setdefault(i, [i])
+            if node.op not in SHARING:
+                continue
+            for i in bound:
+                y = bound[-1]
+                if groups[i] is not groups[y] and self._is_same(i, y):
+                    groups[y] += groups[i]
+                    groups |= dict.fromkeys(groups[i], groups[y])
+        return {
+            i: tuple(group)
+            for i, group in groups.items()
+            if not fixed.intersection(group)
+            and all(_is_quantized_activation(self._graph, k) for k in group)
+            and self._has_places(group)
+        }
+
+    def _has_places(self, group: Iterable[int]) -> bool:
+        """Whether the file stores zero points, which may be left out for 0."""
+        data = np.frombuffer(self._model.data, np.uint8)
+        return all(np.may_share_memory(data, self._model.quantization[i].zero_point) for i in group)
 
     def build(self) -> Graph:
         self._add_constants()
+        self._rounded = Counter(
+            self._groups[i][0]
+            for node in self._graph.nodes
+            for i in node.outputs
+            if node.op not in SHARING and i in self._groups and self._rounds(node, i)
+        )
         for i in self._graph.inputs:
             self._add_input(i)
         for i, tensor in enumerate(self._graph.tensors):
@@ -226,17 +294,19 @@ class _Builder:
             self._convert(node, inputs[0])
             return
         outputs = {i: i for i in node.outputs}
-        options = node.options
+        options, clamp = node.options, (-np.inf, np.inf)
         for i in node.outputs:
             if self._rounds(node, i):
                 name = f"{self._graph.tensors[i].name}/before quantization"
                 outputs[i] = self._new(name, self._graph.tensors[i])
                 options = self._without_clamp(node, i)
+                if options is not node.options:
+                    clamp = CLAMPS[node.options["fused_activation_function"]]
         made = tuple(outputs.values())
         self._nodes.append(replace(node, inputs=inputs, outputs=made, options=options))
         for y, x in outputs.items():
             if x != y:
-                self._fake_quantize(x, y, node.origin)
+                self._fake_quantize(x, y, node.origin, clamp)
 
     def _convert(self, node: Node, x: int) -> None:
         """Adds a QUANTIZE or DEQUANTIZE: a FAKE_QUANT, or none where nothing is rounded."""
@@ -258,11 +328,29 @@ class _Builder:
         )
         return replace(node, inputs=inputs, outputs=outputs)
 
-    def _fake_quantize(self, x: int, y: int, origin: int) -> None:
+    def _fake_quantize(
+        self, x: int, y: int, origin: int, clamp: tuple[float, float] = (-np.inf, np.inf)
+    ) -> None:
         quantization = self._model.quantization[y]
         lo, hi = self._limits(y)
-        options = {"scale": float(quantization.scale[0]), "lo": lo, "hi": hi}
-        self._nodes.append(Node("FAKE_QUANT", (x,), (y,), options, origin))
+        options = {"scale": float(quantization.scale[0]), "lo": lo, "hi": hi, "clamp": clamp}
+        group = self._groups.get(y, ())
+        options["output"] = bool(set(self._graph.outputs).intersection(group))
+        inputs = (x, self._numbers_of(y)) if group else (x,)
+        self._nodes.append(Node("FAKE_QUANT", inputs, (y,), options, origin))
+
+    def _numbers_of(self, y: int) -> int:
+        """Returns the tensor of the numbers that the FAKE_QUANT of an activation reads."""
+        first = self._groups[y][0]
+        if first not in self._numbers:
+            (lo, hi), scale = self._limits(y), float(self._model.quantization[y].scale[0])
+            data = fake_quant_numbers(scale, lo, hi)
+            data.flags.writeable = False
+            spec = TensorSpec(data.shape, data.dtype)
+            name = f"{self._graph.tensors[first].name}/range"
+            self._tensors.append(Tensor(name, spec, spec.shape, data))
+            self._numbers[first] = len(self._tensors) - 1
+        return self._numbers[first]
 
     def _limits(self, i: int) -> tuple[int, int]:
         """The limits of an activation's integers minus the zero point."""
@@ -295,8 +383,9 @@ class _Builder:
     def _without_clamp(self, node: Node, y: int) -> Mapping[str, Any]:
         """Returns a node's options without a fused activation that the limits of y stand for."""
         code = node.options.get("fused_activation_function", 0)
-        if code not in CLAMPS or row_of(node.op).keeps_activation:
-            return node.options
+        common = y in self._groups and self._rounded[self._groups[y][0]] > 1
+        if code not in CLAMPS or row_of(node.op).keeps_activation or common:
+            return node.options  # a range that others share may exceed the activation
         (least, most), (lo, hi) = CLAMPS[code], self._limits(y)
         scale = float(self._model.quantization[y].scale[0])
         if lo * scale < least - scale / 2 or hi * scale > most + scale / 2:

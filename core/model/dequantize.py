@@ -10,7 +10,7 @@ symmetric int8 ones; DEQUANTIZE reads uint8 as it is. Source: TFLite's hybrid ke
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -36,11 +36,13 @@ class Dequantized:
         graph: graph as in the file, with float32 constants.
         stored: dequantized tensor of the graph → tensor of the file that stores it.
         activations: activations that hold integers in the file; float32 in the graph.
+        ranges: numbers of a FAKE_QUANT that may move → the activations that share this range.
     """
 
     graph: Graph
     stored: Mapping[int, int]
     activations: frozenset[int] = frozenset()
+    ranges: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def note(self) -> str:

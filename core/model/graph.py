@@ -3,7 +3,7 @@
 Indices are those of the file; tensors that `lower` adds have larger indices.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, NewType, Protocol
 
@@ -178,3 +178,18 @@ def first_of_buffer(graph: Graph) -> dict[int, int]:
         for i, t in enumerate(graph.tensors)
         if t.data is not None and t.buffer
     }
+
+
+def ranges(graph: Graph) -> Iterator[tuple[int, Node]]:
+    """Yields the ranges that may follow training, with each FAKE_QUANT that reads them.
+
+    A range is the tensor of the numbers that one or several FAKE_QUANT nodes read.
+    """
+    for node in graph.nodes:
+        if node.op == "FAKE_QUANT" and node.inputs[1:]:
+            yield node.inputs[1], node
+
+
+def has_ranges(graph: Graph) -> bool:
+    """Whether a graph has ranges that may follow training."""
+    return any(True for _ in ranges(graph))

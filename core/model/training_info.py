@@ -19,6 +19,8 @@ from odt.kernels.scheduledef import Schedule
 from odt.schemas import circle_traininfo as schema
 
 REDUCTIONS = ("sum_over_batch_size", "sum")
+# Ranges of quantized activations that move: none, all but the model's outputs, all.
+QUANT_RANGES = FILE, _, FOLLOW_ALL = ("file", "follow", "follow-all")
 
 METADATA_NAME = "CIRCLE_TRAINING"
 
@@ -52,6 +54,7 @@ class TrainingInfo:
         dropout: weights of fully connected layers, by tensor, and the probability with which values
             of the layer's input become 0 in training.
         ema: decay of an exponential moving average of the weights; 0 for none.
+        quant_ranges: one of QUANT_RANGES: how ranges of quantized activations move.
         teacher_weight: weight of the loss for a teacher's outputs; 0 for no teacher.
         temperature: temperature of this loss.
         trainable_ops: positions of the operators that train; None for all.
@@ -77,6 +80,7 @@ class TrainingInfo:
     clip_value: float = 0.0
     rates: tuple[tuple[int, float], ...] = ()
     ema: float = 0.0
+    quant_ranges: str = FILE
     dropout: tuple[tuple[int, float], ...] = ()
     teacher_weight: float = 0.0
     temperature: float = 1.0

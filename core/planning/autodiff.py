@@ -6,7 +6,7 @@ gradient is a separate value, and a call of ADD adds it.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from odt.core.lowering.binding import bind_inputs, bind_operands, bind_outputs, expand, row_of
 from odt.core.lowering.dropout import Mask, add_dropout
 from odt.core.lowering.sample_axis import mixed
-from odt.core.model.graph import LoweredGraph, Node
+from odt.core.model.graph import LoweredGraph, Node, ranges
 from odt.core.planning.plan import Call, Delivery, Phase, Plan, Region, Value
 from odt.core.planning.trainable import gradient_of, trainable_tensors
 from odt.dataclass import dataclass
@@ -142,6 +142,7 @@ class _Builder:
             tuple(kept),
             tuple(f"{n.op} (node {n.origin})" for n in mixing),
             self.masks,
+            tuple(self._seen(needed, wanted)),
         )
 
     def tensor(self, i: int) -> str:
@@ -172,6 +173,13 @@ class _Builder:
             if any(i in wanted and gradient_of(row, n) for n, i in bind_inputs(row, node).items()):
                 wanted.update(i for i in node.outputs if self._is_float(i))
         return wanted
+
+    def _seen(self, needed: Sequence[Node], wanted: set[int]) -> Iterator[tuple[int, str]]:
+        """Yields the ranges of activations that depend on parameters, and what is seen of them."""
+        made = {node.outputs for node in needed}
+        for i, node in ranges(self.graph):
+            if node.outputs in made and wanted.intersection(node.outputs):
+                yield i, self.aux[node.outputs[0], "seen"]
 
     def _reached(self, nodes: Sequence[Node], wanted: set[int]) -> list[Node]:
         """Returns the nodes that propagate a needed gradient, in forward order."""

@@ -32,7 +32,7 @@ def lifetimes(plan: Plan) -> dict[str, Lifetime]:
         names = entry.arrays.values() if isinstance(entry, Call) else (entry.gradient,)
         for name in names:
             touched.setdefault(plan.root(name), []).append(k)
-    for name in plan.outputs:
+    for name in plan.kept:
         touched.setdefault(plan.root(name), []).append(plan.forward_entries)
     for name in plan.losses:
         touched[name].append(len(plan.entries))

@@ -9,7 +9,8 @@ from dataclasses import field
 from enum import Enum
 
 from odt.core.lowering.dropout import Mask
-from odt.core.model.graph import LoweredGraph
+from odt.core.model.graph import LoweredGraph, ranges
+from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.dataclass import dataclass
 from odt.kernels.opdef import Attrs, Compiled, Kernel, TensorSpec
 
@@ -103,6 +104,7 @@ class Plan:
             samples.
         losses: (1,) values, one for each loss.
         outputs: the model's outputs, if requested; they live until the end of the forward phase.
+        seen: what training's FAKE_QUANT calls saw, as long; with the tensors of their numbers.
         mixing: nodes that mix the samples of a batch.
         masks: masks of dropout, whose values the engine fills.
         owners: root of each delivered gradient → the last entry that touches its memory. Only a
@@ -120,6 +122,7 @@ class Plan:
     outputs: tuple[str, ...] = ()
     mixing: tuple[str, ...] = field(default=())
     masks: tuple[Mask, ...] = ()
+    seen: tuple[tuple[int, str], ...] = ()
     owners: Mapping[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -131,6 +134,17 @@ class Plan:
         """Values that are filled before a run."""
         masks = (f"t{mask.tensor}" for mask in self.masks)
         return (*self.inputs, *self.targets, *self.scales, *masks)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Values that are read at the end of the forward phase."""
+        return (*self.outputs, *(name for _, name in self.seen))
+
+    def followed(self, quant_ranges: str) -> frozenset[int]:
+        """Returns the ranges of activations that move in training, by the word for it."""
+        seen = frozenset(i for i, _ in self.seen)
+        ends = frozenset(i for i, node in ranges(self.graph) if node.options["output"])
+        return {FILE: frozenset[int](), FOLLOW_ALL: seen}.get(quant_ranges, seen - ends)
 
     @property
     def parameters(self) -> tuple[str, ...]:

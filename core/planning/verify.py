@@ -61,7 +61,7 @@ class _Check:
             self._must_be_intact(entry.values(entry.reads), entry.label)
             self._apply(entry)
             if k == forward_end:
-                self._must_be_intact(plan.outputs, "the end of the forward phase")
+                self._must_be_intact(plan.kept, "the end of the forward phase")
         self._must_be_intact(plan.losses, "the end")
         return self.found
 

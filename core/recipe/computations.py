@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from odt.core.lowering.lower import LoweredGraphs
-from odt.core.model.graph import Graph
-from odt.core.model.training_info import TrainingInfo
+from odt.core.model.graph import Graph, has_ranges
+from odt.core.model.training_info import FILE, TrainingInfo
 from odt.core.planning.computation import Computation
 from odt.core.recipe.distillation import student_losses
 from odt.core.recipe.output_losses import output_losses
@@ -36,7 +36,8 @@ def training_and_validation(
     Args:
         graphs: the lowered graphs of the file.
         info: resolved training info.
-        outputs: whether training computes the model's outputs too, for a metric.
+        outputs: whether training computes the model's outputs too, for a metric; it does if the
+            ranges of activations move.
 
     Raises:
         OptionError: if the loss or the trainable operators are invalid.
@@ -51,6 +52,6 @@ def training_and_validation(
         info.sparse,
         info.dropout,
         backward=True,
-        outputs=outputs,
+        outputs=outputs or (info.quant_ranges != FILE and has_ranges(graphs.graph)),
     )
     return training, replace(training, losses=losses, backward=False, outputs=True)

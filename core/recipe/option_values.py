@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from numbers import Integral
 
-from odt.core.model.training_info import REDUCTIONS, TrainingInfo
+from odt.core.model.training_info import QUANT_RANGES, REDUCTIONS, TrainingInfo
 from odt.errors import OptionError
 from odt.kernels.opdef import is_number
 from odt.kernels.registry import OPTIMIZERS
@@ -22,6 +22,7 @@ def check_values(info: TrainingInfo) -> None:
     for name, value in (("clip_norm", info.clip_norm), ("clip_value", info.clip_value)):
         if not is_number(value) or value < 0:
             raise OptionError(name, "must be a number above 0, or 0 for no clipping", value)
+    check_word("quant_ranges", info.quant_ranges, QUANT_RANGES)
     if not is_number(info.ema) or not 0 <= info.ema < 1:
         raise OptionError("ema", "must be 0 for none, or a number below 1", info.ema)
     if info.clip_norm and info.clip_value:

@@ -30,8 +30,8 @@ class Request:
 
     Attributes:
         loss, output_losses, loss_weights, reduction, optimizer, learning_rate, schedule,
-            batch_size, accumulate, clip_norm, clip_value, ema, teacher_weight, temperature: as in
-            TrainingInfo.
+            batch_size, accumulate, clip_norm, clip_value, ema, quant_ranges, teacher_weight,
+            temperature: as in TrainingInfo.
         warmup: steps of linear warm-up before the schedule.
         hyper_parameters: hyper-parameters of the optimizer, by name.
         last: number of last operators of the file that train; -1 for all.
@@ -55,6 +55,7 @@ class Request:
     clip_norm: float | None = None
     clip_value: float | None = None
     ema: float | None = None
+    quant_ranges: str | None = None
     teacher_weight: float | None = None
     temperature: float | None = None
     hyper_parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Request:
             "schedule",
         )
         names += ("learning_rate", "batch_size", "accumulate", "clip_norm", "clip_value", "ema")
-        names += ("teacher_weight", "temperature")
+        names += ("quant_ranges", "teacher_weight", "temperature")
         fields = {n: getattr(self, n) for n in names}
         if self.operators is not None:
             if self.last is not None:

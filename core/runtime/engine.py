@@ -8,6 +8,7 @@ import numpy as np
 
 from odt.core.planning.computation import Computation, Plans
 from odt.core.planning.schedule import Schedule
+from odt.core.runtime.activation_ranges import merge_seen
 from odt.core.runtime.arena import make_arena, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.core.runtime.dropout_masks import fill_masks
@@ -111,6 +112,7 @@ class Engine:
         self.at_once = whole and not keep_gradients
         self._accumulated = False
         self._workers = [_Worker(self, arena) for arena in arenas]
+        self._seen: dict[int, Array] = {}  # of the ranges of activations, in a step
         self._summing = self._workers[:1]  # workers whose sums are not added yet, and the first
 
     def tensor(self, name: str) -> int:
@@ -145,6 +147,7 @@ class Engine:
             LostFileError: if a file became shorter; bytes read after that were used in no update.
         """
         self.parameters.step += self._trains
+        self._seen.clear()
         self._update_number, self._before = self.parameters.step, 0
         try:
             loss = self._compute(samples, scales, fill, look)
@@ -153,6 +156,7 @@ class Engine:
             raise
         if self._trains and not self.at_once:
             self._update()
+        self._move_ranges()
         return loss
 
     def accumulate(
@@ -164,6 +168,8 @@ class Engine:
         """
         assert not self.at_once, "each weight is updated as soon as its gradient is complete"
         kept, self._accumulated = self._accumulated, False
+        if not kept:
+            self._seen.clear()
         self._update_number = self.parameters.step + 1
         self._before *= kept
         loss = self._compute(samples, scales, fill, look, keep=kept)
@@ -177,6 +183,7 @@ class Engine:
         if self._accumulated:
             self.parameters.step += 1
             self._update()
+            self._move_ranges()
         self._accumulated = False
 
     @property
@@ -213,7 +220,14 @@ class Engine:
         )
         if self._trains and not self.at_once:
             self.plans.check_files()  # backward reads constants, too
+        for worker in active:
+            merge_seen(self._seen, worker.seen)
         return math.fsum(loss for worker in active for loss in worker.losses)
+
+    def _move_ranges(self) -> None:
+        """Moves the ranges of quantized activations towards those of a step."""
+        if self._seen:
+            self.parameters.ranges.see(self._seen)
 
     def _update(self) -> None:
         """Updates each parameter on one of the workers."""
@@ -256,6 +270,7 @@ class _Worker:
     Attributes:
         sums: tensor index → sum of the gradients of the worker's micro-batches; empty if each
             weight is updated as soon as its gradient is complete.
+        seen: what the micro-batches saw of the ranges of activations.
         adds: (1,), whether the next gradients are added to the sums, or begin new ones.
     """
 
@@ -265,6 +280,7 @@ class _Worker:
         self.scratch = engine.parameters.scratch()
         self.adds = np.zeros(1, np.int64)
         self.losses: list[float] = []
+        self.seen: dict[int, Array] = {}
         specs = {} if engine.at_once else engine.plan.trained_specs
         self.sums = make_arrays({engine.tensor(name): spec for name, spec in specs.items()})
         self._programs: dict[int, Program] = {}
@@ -277,6 +293,13 @@ class _Worker:
             deliver = self._update_at_once if self.engine.at_once else self._add_up
             self._programs[samples] = self.engine.bind(samples, self.arena, deliver)
         return self._programs[samples]
+
+    def see(self, program: Program, count: int) -> None:
+        """Adds what a micro-batch saw of the ranges of activations."""
+        for i, a in program.seen:
+            least, most, below, above = a.tolist()
+            seen = np.array([least, most, below * count, above * count, count])
+            merge_seen(self.seen, {i: seen})
 
     def _update_at_once(self, name: str, gradient: Array, owned: bool) -> Run:
         update, i = self.engine.parameters.update, self.engine.tensor(name)
@@ -313,6 +336,7 @@ def _task(
     def run() -> None:
         np.setbufsize(UFUNC_BUFFER)  # until run ends, like the error state
         worker.losses.clear()
+        worker.seen.clear()
         for at, count in part:
             program = worker.program(count)
             begin(program, at, count)
@@ -325,6 +349,8 @@ def _task(
             worker.losses.append(loss)
             if look is not None:
                 look(program, at, count)
+            if program.seen:
+                worker.see(program, count)
             if worker.engine.computation.backward:
                 program.backward()
                 worker.adds[0] = True

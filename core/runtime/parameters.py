@@ -1,12 +1,13 @@
 """Trained weights and optimizer state."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from odt.core.model.graph import Graph
 from odt.core.model.training_info import TrainingInfo
+from odt.core.runtime.activation_ranges import ActivationRanges
 from odt.core.runtime.arena import copy_arrays, make_arrays
 from odt.core.runtime.clipping import Clipping
 from odt.kernels.native.library import is_available
@@ -71,6 +72,7 @@ class Parameters:
         slots: slot name → tensor index → optimizer state of the array in `trained`.
         step: number of updates made.
         mask_seed: random seed of the masks of dropout.
+        ranges: ranges of quantized activations that move.
         average: tensor index → moving average of the weights; empty for none.
         proximal_mu: factor μ of the proximal term μ / 2 ‖w − w₀‖² of the loss, where w₀ are the
             values of the last `restart`; 0 for none. A norm that clips gradients leaves it out.
@@ -84,6 +86,7 @@ class Parameters:
         sparse: Sequence[tuple[int, Sequence[int]]] = (),
         rates: Sequence[tuple[int, float]] = (),
         ema: float = 0.0,
+        followed: Collection[int] = (),
     ) -> None:
         """Copies the constants.
 
@@ -94,6 +97,7 @@ class Parameters:
             sparse: rows that train, for tensors trained in part.
             rates: factors of the learning rate, by tensor.
             ema: decay of a moving average of the weights; 0 for none.
+            followed: numbers of the ranges of quantized activations that move.
         """
         constants = {i: graph.tensors[i].data for i in trained}
         self.tensors = copy_arrays({i: a for i, a in constants.items() if a is not None})
@@ -101,6 +105,8 @@ class Parameters:
         each = ((i, graph.tensors[i].quantization) for i in self.tensors)
         self._quantizations = {i: q for i, q in each if q is not None}
         self.read = self.tensors | copy_arrays({i: self.tensors[i] for i in self._quantizations})
+        self.ranges = ActivationRanges(graph, followed)
+        self.read |= self.ranges.numbers
         self._rows = {i: np.array(rows) for i, rows in sparse if i in self.tensors}
         self.trained = self.tensors | copy_arrays(
             {i: self.tensors[i][r] for i, r in self._rows.items()}
@@ -140,6 +146,12 @@ class Parameters:
         """Fills the arrays that programs read with the current weights."""
         for i, quantization in self._quantizations.items():
             quantization.fake_quantize(self.tensors[i], self.read[i])
+        self.ranges.refresh()
+
+    @property
+    def state(self) -> dict[int, Array]:
+        """What an epoch leaves besides optimizer state: weights, and ranges of activations."""
+        return {**self.tensors, **self.ranges.ends}
 
     def values(self) -> dict[int, Array]:
         """Copies of what trains, by tensor index: the weights, or their trained rows."""

@@ -24,7 +24,7 @@ class Program:
     Attributes:
         inputs, targets, scales, masks: arrays to fill before a run.
         losses: (1,) arrays, valid after `forward`.
-        outputs: arrays valid after `forward`, until `backward`.
+        outputs, seen: arrays valid after `forward`, until `backward`.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Program:
         self.masks = [self._arrays[f"t{mask.tensor}"] for mask in plan.masks]
         self.losses = [self._arrays[n] for n in plan.losses]
         self.outputs = [self._arrays[n] for n in plan.outputs]
+        self.seen = [(i, self._arrays[n]) for i, n in plan.seen]
         self._fused = merged(plan.entries, self._arrays, kept)
         done = {after for after, _ in self._fused.values()}
         runs = [

@@ -112,13 +112,13 @@ class Trainer(Closing):
             "a copy of the best weights": copies,
             **(reserves or {}),
         }
-        self.parameters = Parameters(
-            plan.graph, trained, optimizer_of(info), info.sparse, info.rates, info.ema
-        )
+        followed = plan.followed(info.quant_ranges)
+        options = info.sparse, info.rates, info.ema, followed
+        self.parameters = Parameters(plan.graph, trained, optimizer_of(info), *options)
         self._runs, self.weighted, self.weighting = runs, weighted, Weighting()
         self.augment = ""
         self._allocate(micro_batch, workers)
-        self.best = Best(self.parameters.tensors if keep_best else {}, monitor)
+        self.best = Best(self.parameters.state if keep_best else {}, monitor)
         self.schedule_steps = 0
         schedule = info.schedule
         self.plateau = Plateau(schedule, monitor) if is_plateau(schedule) else None

@@ -60,6 +60,16 @@ def range_quantization(least: float, most: float, dtype: np.dtype[Any]) -> Quant
     return Quantization(np.array([scale], "<f4"), np.array([zero_point], "<i8"), 0)
 
 
+def fake_quant_numbers(scale: float, lo: int, hi: int) -> Array:
+    """Returns what FAKE_QUANT reads, (4,) float32.
+
+    Args:
+        scale: the scale.
+        lo, hi: the limits of the integers minus their zero point.
+    """
+    return np.array([1 / scale, scale, lo, hi], np.float32)
+
+
 def round_to_steps(x: Array, scale: Array, zero_point: Array, limits: Limits, out: Array) -> None:
     """Computes the quantized values of x as floats; allocates nothing that grows with x.
 

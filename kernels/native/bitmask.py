@@ -34,9 +34,11 @@ def _pass(attrs: Attrs, *, dy: Array, mask: Array, dx: Array) -> Callable[[], No
 PASS = Compiled(_pass, lambda attrs, s: s["x"].dtype == FLOAT)
 
 
-def _fake_quant(attrs: Attrs, *, x: Array, y: Array, mask: Array) -> Callable[[], None]:
-    lo, hi, scale = float(attrs.lo), float(attrs.hi), attrs.scale
-    return bind("fake_quant", x, y, mask, x.size, 1 / scale, scale, lo, hi)
+def _fake_quant(
+    attrs: Attrs, *, x: Array, y: Array, mask: Array, seen: Array, numbers: Array | None = None
+) -> Callable[[], None]:
+    numbers = attrs.numbers if numbers is None else numbers
+    return bind("fake_quant", x, y, mask, seen, numbers, x.size)
 
 
 FAKE_QUANT = Compiled(_fake_quant, lambda attrs, s: s["x"].dtype == FLOAT)

@@ -3,7 +3,12 @@
 s is the scale, lo and hi are the integers' limits minus their zero point, and halves are rounded to
 even.
 
+numbers (4,), optional: 1 / s, s, lo and hi, if they change during training
+
 mask (⌈n / 8⌉,), for backward: one bit for each of n elements, set where lo ≤ x / s ≤ hi
+
+seen (4,): the smallest and the largest value of x, and 0; the fractions of values below and above
+the limits
 
 dx = dy where the bit is set, else 0: the straight-through estimator of Bengio et al., *Estimating
 or Propagating Gradients Through Stochastic Neurons* (2013). Source of the range and its limits:
@@ -19,6 +24,7 @@ from odt.errors import ShapeError
 from odt.kernels.families.digests import unpack_bits
 from odt.kernels.families.elementwise import BOOL, IN_PLACE, IN_PLACE_BACK, float_like_x
 from odt.kernels.geometry.axes import same
+from odt.kernels.geometry.quantize import fake_quant_numbers
 from odt.kernels.native import bitmask
 from odt.kernels.opdef import TILE, Array, Attrs, Kernel, OpDef, Options, Specs, TensorSpec
 
@@ -32,6 +38,11 @@ class FakeQuantAttrs:
     scale: float
     lo: int
     hi: int
+
+    @property
+    def numbers(self) -> Array:
+        """1 / scale, scale, lo and hi."""
+        return fake_quant_numbers(self.scale, self.lo, self.hi)
 
 
 def attrs(options: Options, statics: object) -> FakeQuantAttrs:
@@ -50,8 +61,9 @@ def attrs(options: Options, statics: object) -> FakeQuantAttrs:
     return FakeQuantAttrs(scale, first - zero_point, last - zero_point)
 
 
-def mask_bits(attrs: Attrs, s: Specs) -> Specs:
-    return {"mask": TensorSpec((-(-s["y"].size // 8),), np.dtype(np.uint8))}
+def aux(attrs: Attrs, s: Specs) -> Specs:
+    mask = TensorSpec((-(-s["y"].size // 8),), np.dtype(np.uint8))
+    return {"mask": mask, "seen": TensorSpec((4,), s["y"].dtype)}
 
 
 def workspace(attrs: Attrs, s: Specs) -> Specs:
@@ -65,23 +77,31 @@ def forward(
     x: Array,
     y: Array,
     mask: Array,
+    seen: Array,
     part: Array,
     inside: Array,
     below: Array,
+    numbers: Array | None = None,
 ) -> None:
-    x_flat, y_flat, inverse = x.reshape(-1, copy=False), y.reshape(-1, copy=False), 1 / attrs.scale
+    x_flat, y_flat = x.reshape(-1, copy=False), y.reshape(-1, copy=False)
+    inverse, scale, lo, hi = (attrs.numbers if numbers is None else numbers).astype(x.dtype)
+    seen.fill(0)
     for at in range(0, x_flat.size, TILE):
         here = x_flat[at : at + TILE]
         steps, lower, upper = part[: here.size], inside[: here.size], below[: here.size]
         np.multiply(here, inverse, out=steps)
-        np.greater_equal(steps, attrs.lo, out=lower)
-        np.less_equal(steps, attrs.hi, out=upper)
+        np.greater_equal(steps, lo, out=lower)
+        np.less_equal(steps, hi, out=upper)
+        seen[0], seen[1] = min(seen[0], here.min()), max(seen[1], here.max())
+        seen[2] += here.size - np.count_nonzero(lower)
+        seen[3] += here.size - np.count_nonzero(upper)
         np.logical_and(lower, upper, out=lower)
         bits = np.packbits(lower)
         mask[at // 8 : at // 8 + bits.size] = bits
-        np.clip(steps, attrs.lo, attrs.hi, out=steps)
+        np.clip(steps, lo, hi, out=steps)
         np.rint(steps, out=steps)
-        np.multiply(steps, attrs.scale, out=y_flat[at : at + TILE])
+        np.multiply(steps, scale, out=y_flat[at : at + TILE])
+    seen[2:] /= max(x.size, 1)
 
 
 def grad_x(attrs: FakeQuantAttrs, *, dy: Array, mask: Array, dx: Array) -> None:
@@ -90,12 +110,12 @@ def grad_x(attrs: FakeQuantAttrs, *, dy: Array, mask: Array, dx: Array) -> None:
 
 OP = OpDef(
     "FAKE_QUANT",
-    inputs=("x",),
+    inputs=("x", "numbers?"),
     infer=float_like_x,
     forward=Kernel(
         forward,
-        reads=("x",),
-        writes=("y", "mask"),
+        reads=("x", "numbers?"),
+        writes=("y", "mask", "seen"),
         workspace=workspace,
         may_alias=IN_PLACE,
         compiled=bitmask.FAKE_QUANT,
@@ -109,7 +129,8 @@ OP = OpDef(
             compiled=bitmask.PASS,
         )
     },
-    aux=mask_bits,
+    stops=("numbers",),
+    aux=aux,
     attrs=attrs,
     permute=same,
 )

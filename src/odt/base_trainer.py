@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class BaseTrainer(Closing):
         clip_norm: float | None = None,
         clip_value: float | None = None,
         ema: float | None = None,
+        quant_ranges: Literal["file", "follow", "follow-all"] | None = None,
         teacher: Any = None,
         dropout: float | Pairs[float] | None = None,
         metrics: str | Sequence[str] = (),
@@ -92,6 +93,9 @@ class BaseTrainer(Closing):
             teacher: Teacher(…), or the path of a larger model, whose outputs the model learns too.
             ema: decay of an exponential moving average of the weights, which validation,
                 `evaluate`, `predict` and `export` use; 0 for none.
+            quant_ranges: ranges of the activations of a quantized model: "file", as in the file,
+                the default; "follow", they follow the values that training sees; "follow-all",
+                those of the model's outputs too.
             dropout: dropout rate of the last trained FULLY_CONNECTED layer: the probability with
                 which its inputs become 0 in training. For other layers, a mapping from patterns of
                 weight names to rates. The random masks depend on `seed` of `fit`.
@@ -154,6 +158,7 @@ class BaseTrainer(Closing):
             clip_norm=clip_norm,
             clip_value=clip_value,
             ema=ema,
+            quant_ranges=quant_ranges,
             teacher_weight=None if self.teacher is None else self.teacher.weight,
             temperature=None if self.teacher is None else self.teacher.temperature,
             hyper_parameters=values,

@@ -145,7 +145,7 @@ class SavingTrainer(InferenceTrainer):
                 f"Warning: {os.fspath(path)}: its TFLite metadata stays as it is and says {old}, "
                 f"but the training data have {new}."
             )
-        weights = self._exported()
+        weights = self._exported() | trainer.parameters.ranges.current()
         export_model(
             model, weights, path, file_format, used, float_weights=float_weights, record=record
         )

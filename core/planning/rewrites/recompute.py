@@ -134,7 +134,7 @@ class _Droppable:
                 lifetimes[(name, repeated)] = (place, place)
         for name in self.plan.losses:
             lifetimes[(name, False)] = (lifetimes[(name, False)][0], len(order) - 1)
-        for name in self.plan.outputs:
+        for name in self.plan.kept:
             key = (self.plan.root(name), False)
             if key in lifetimes:
                 first, last = lifetimes[key]

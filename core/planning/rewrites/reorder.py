@@ -147,7 +147,7 @@ class _Segments:
         before = {n for n in left if self.maker.get(n, -1) not in entries}
         outside = set(range(entries.stop, self.count))
         later = {n for k in outside for n in self.reads[k]} | set(self.plan.losses)
-        later |= self._roots(self.plan.outputs)
+        later |= self._roots(self.plan.kept)
         return (left, later, before) if back else (left, before, later)
 
 

@@ -47,28 +47,43 @@ void F(apply_bitmask)(const float *dy, const uint8_t *mask, float *dx, int64_t n
 /* Adding and subtracting 1.5 · 2²³ rounds a float of at most 2²² to an integer, halves to even. */
 #define ROUND(v) (((v) + 12582912.0f) - 12582912.0f)
 
-/* y = scale · round(x · inverse limited to lo and hi); sets an element's bit where lo ≤ x · inverse
-   ≤ hi. NaN stays NaN. y may be x. */
-void F(fake_quant)(const float *x, float *y, uint8_t *mask, int64_t n, float inverse, float scale,
-                   float lo, float hi) {
-  for (int64_t i = 0; i < n; i += 8, mask++) {
-    if (n - i < 8) {
-      *mask = 0;
-      for (int64_t k = i; k < n; k++) {
-        float v = x[k] * inverse;
-        *mask |= (v >= lo && v <= hi) << (7 - (k - i));
-        v = v < lo ? lo : v > hi ? hi : v;
-        y[k] = scale * ROUND(v);
-      }
-      return;
-    }
-    F(floats) v = *(const F(floats) *)(x + i) * inverse, zero = {0};
-    F(eight) below = v<lo, above = v> hi;
+/* y = scale · round(x · inverse limited to lo and hi), with inverse, scale, lo and hi in numbers;
+   sets an element's bit where lo ≤ x · inverse ≤ hi. observed: the smallest and the largest x, and 0,
+   and the fractions below and above the limits. NaN stays NaN. y may be x. */
+void F(fake_quant)(const float *x, float *y, uint8_t *mask, float *observed, const float *numbers,
+                   int64_t n) {
+  float inverse = numbers[0], scale = numbers[1], lo = numbers[2], hi = numbers[3];
+  F(floats) zero = {0}, least = zero, most = zero;
+  F(eight) under = {0}, over = {0};
+  float found[4] = {0};
+  int64_t i = 0;
+  for (; n - i >= 8; i += 8, mask++) {
+    F(floats) r = *(const F(floats) *)(x + i), v = r * inverse;
+    F(eight) below = v<lo, above = v> hi, less = r<least, more = r> most;
     *mask = F(byte_of)((v >= lo) & (v <= hi));
+    least = (F(floats))((less & (F(eight))r) | (~less & (F(eight))least));
+    most = (F(floats))((more & (F(eight))r) | (~more & (F(eight))most));
+    under -= below, over -= above;
     v = (F(floats))((below & (F(eight))(zero + lo)) | (above & (F(eight))(zero + hi)) |
                     (~(below | above) & (F(eight))v));
     *(F(floats) *)(y + i) = scale * ROUND(v);
   }
+  if (i < n) *mask = 0;
+  for (int64_t k = i; k < n; k++) {
+    float v = x[k] * inverse;
+    *mask |= (v >= lo && v <= hi) << (7 - (k - i));
+    found[0] = x[k] < found[0] ? x[k] : found[0];
+    found[1] = x[k] > found[1] ? x[k] : found[1];
+    found[2] += v<lo, found[3] += v> hi;
+    v = v < lo ? lo : v > hi ? hi : v;
+    y[k] = scale * ROUND(v);
+  }
+  for (int k = 0; k < 8; k++) {
+    found[0] = least[k] < found[0] ? least[k] : found[0];
+    found[1] = most[k] > found[1] ? most[k] : found[1];
+    found[2] += (float)under[k], found[3] += (float)over[k];
+  }
+  for (int k = 0; k < 4; k++) observed[k] = k < 2 ? found[k] : found[k] / (float)n;
 }
 
 #undef ROUND

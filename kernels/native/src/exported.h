@@ -134,7 +134,7 @@ KERNEL(pack_bitmask,
 KERNEL(apply_bitmask, (const float *dy /* (n) */, const uint8_t *mask /* (⌈n / 8⌉) */,
                        float *dx /* (n) */, int64_t n))
 KERNEL(fake_quant, (const float *x /* (n) */, float *y /* (n) */, uint8_t *mask /* (⌈n / 8⌉) */,
-                    int64_t n, float inverse, float scale, float lo, float hi))
+                    float *observed /* (4) */, const float *numbers /* (4) */, int64_t n))
 
 /* elementwise_body.h, besides the maps in elementwise_maps.h */
 KERNEL(column_sums,

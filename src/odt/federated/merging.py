@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from odt.core.checkpoints.checkpoint import AVERAGE, BEST, WEIGHT, Checkpoint
+from odt.core.checkpoints.checkpoint import AVERAGE, BEST, RANGE, WEIGHT, Checkpoint
 from odt.core.checkpoints.files import decode_any, write_any
 from odt.core.checkpoints.resume import read_checkpoint
 from odt.core.model.reader import Model, read_model
@@ -94,9 +94,9 @@ def merged(states: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint
 
 
 def _weights(state: Checkpoint) -> Tensors:
-    """The weights and their moving averages, by number of the entry."""
+    """The weights, their moving averages and ranges of activations, by number of the entry."""
     arrays: dict[str, Array] = {}
     for k, (entry, a) in enumerate(zip(state.entries, state.arrays, strict=True)):
-        if entry.role in (WEIGHT, AVERAGE):
+        if entry.role in (WEIGHT, AVERAGE, RANGE):
             arrays[str(k)] = a
     return arrays

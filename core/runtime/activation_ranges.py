@@ -1,0 +1,94 @@
+"""Ranges of quantized activations that follow what training sees.
+
+Each step moves a range towards the smallest and the largest value of its batch:
+
+    least ← least + RATE (smallest of the batch − least), most likewise
+
+The new range is used from the next step on, so that a step computes the same for every number of
+workers and micro-batches. A range keeps 0, and stays within a fused activation for which its limits
+stand. Source: Jacob et al., *Quantization and Training of Neural Networks for Efficient
+Integer-Arithmetic-Only Inference* (2018), section 3.1; RATE is PyTorch's.
+"""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from odt.core.model.graph import Graph, ranges
+from odt.kernels.geometry.quantize import SMALLEST, fake_quant_numbers
+from odt.kernels.opdef import Array
+
+RATE = 0.01
+LEVELS = 255  # steps of int8 and uint8
+
+
+class ActivationRanges:
+    """Ranges of activations, and the numbers that FAKE_QUANT reads, by tensor of these numbers.
+
+    Attributes:
+        ends: (2,) float64, smallest and largest value of each range that moves.
+        numbers: (4,) float32, 1 / scale, scale, and the limits of the integers, of these ranges.
+        clipped: (2,) float64, fractions of the values of the last step that were below and above
+            each range.
+    """
+
+    def __init__(self, graph: Graph, followed: Collection[int] = ()) -> None:
+        """Begins with the ranges of the file.
+
+        Args:
+            graph: a fake-quantized graph.
+            followed: tensors of numbers of the ranges that follow training.
+        """
+        self.ends: dict[int, Array] = {}
+        self.numbers: dict[int, Array] = {}
+        self.clipped: dict[int, Array] = {}
+        self._limits: dict[int, tuple[int, int]] = {}
+        self._clamps: dict[int, tuple[float, float]] = {}
+        for i, node in ranges(graph):
+            if i in followed:
+                scale, lo, hi = node.attrs.scale, node.attrs.lo, node.attrs.hi
+                self.ends[i] = np.array([scale * lo, scale * hi])
+                self.numbers[i] = node.attrs.numbers
+                self._limits[i] = lo, hi
+                (a, b), (c, d) = node.options["clamp"], self._clamps.get(i, (-np.inf, np.inf))
+                self._clamps[i] = max(a, c), min(b, d)
+
+    def see(self, seen: Mapping[int, Array]) -> None:
+        """Moves the ranges towards those of a step.
+
+        Args:
+            seen: by tensor of the numbers, (5,) float64: smallest and largest value, the numbers
+                of samples times the fractions of values below and above the limits, and these
+                numbers of samples.
+        """
+        for i, (least, most, below, above, samples) in seen.items():
+            self.clipped[i] = np.array([below, above]) / samples
+            if i in self.ends:
+                new = np.clip((least, most), *self._clamps[i])
+                self.ends[i] += RATE * (new - self.ends[i])
+
+    def current(self) -> dict[int, Array]:
+        """Returns copies of the numbers of the ranges that follow training."""
+        self.refresh()
+        return {i: a.copy() for i, a in self.numbers.items()}
+
+    def refresh(self) -> None:
+        """Fills the numbers that FAKE_QUANT reads, after the ranges changed."""
+        for i, ends in self.ends.items():
+            least, most = ends.tolist()
+            lo, hi = self._limits[i]
+            if hi - lo > LEVELS:  # int16 is symmetric
+                scale = max(least / lo, most / hi)
+            else:
+                scale = (most - least) / (hi - lo)
+                first = round(least / scale) if scale else lo
+                lo, hi = (min(max(first, lo - hi), 0) + k for k in (0, hi - lo))
+            scale = float(np.float32(scale)) or SMALLEST
+            self.numbers[i][:] = fake_quant_numbers(scale, lo, hi)
+
+
+def merge_seen(total: dict[int, Array], seen: Mapping[int, Array]) -> None:
+    """Adds what was seen of ranges, as for `ActivationRanges.see`, to what others saw."""
+    for i, a in seen.items():
+        b = total.get(i, a * [1, 1, 0, 0, 0])
+        total[i] = np.array([min(a[0], b[0]), max(a[1], b[1]), *(a[2:] + b[2:])])
