@@ -319,6 +319,25 @@ def test_a_gradient_hidden_by_rounding_is_not_a_failure() -> None:
     assert [f.passed for f in findings if f.what == "finite differences"] == [None]
 
 
+def test_a_kink_near_a_weight_is_not_a_failure_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """y = x w + 1000 RELU(w − 1.0005) at w = 1: only a small step stays on the side of w."""
+    monkeypatch.setattr("odt.core.training.self_test.MOST_WORK", 0)
+    net = Net()
+    x, w = net.input(1, 1), net.constant([1.0])
+    over = net.add("RELU", [net.add("SUB", (w, net.constant([1.0005])), (1,))], (1,))
+    steep = net.add("MUL", (over, net.constant([1000.0])), (1,))
+    y = net.add("ADD", (net.add("MUL", (x, w), (1, 1)), steep), (1, 1))
+    data = RandomData([TensorSpec((1,), FLOAT32)], [TensorSpec((1,), FLOAT32)], [draw_values])
+    info = TrainingInfo(loss="mean_squared_error", batch_size=4, trainable_tensors=(w,))
+    (found,) = (
+        f
+        for f in self_test(LoweredGraphs(net.graph(y)), info, data, weights=1)
+        if f.what == "finite differences"
+    )
+    assert found.passed, found.detail
+    assert "float32" in found.detail
+
+
 def test_a_wrong_gradient_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     net = Net()
     graph = net.graph(net.dense(net.dense(net.input(1, 5), 6), 3))
