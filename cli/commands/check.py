@@ -12,6 +12,7 @@ import click
 from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     data_options,
+    interface_options,
     last_operators_option,
     loss_options,
     model_argument,
@@ -28,7 +29,8 @@ from odt.core.export.cut import cut
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
 from odt.core.lowering.unsupported import UnsupportedNode
 from odt.core.model.graph import Graph
-from odt.core.model.reader import Model, read_model
+from odt.core.model.reader import Model
+from odt.core.recipe.interface import check_signature, read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import with_sequences
@@ -45,6 +47,7 @@ MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
 
 @click.command(cls=Command)
 @model_argument
+@interface_options
 @data_options
 @sequence_options
 @loss_options
@@ -63,6 +66,8 @@ def command(
     model: str,
     load_input: str | None,
     load_expected: str | None,
+    signature: str | None,
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
     sequence_length: int | None,
     return_sequences: bool,
     num_of_trainable_ops: int | None,
@@ -86,7 +91,12 @@ def command(
     comparison that rounding makes impossible, or that would take too long, is reported as unknown
     and is not a failure.
     """
-    lowered = lower_model(with_sequences(read_model(model), sequence_length, return_sequences))
+    lowered = lower_model(
+        with_sequences(
+            read_interface(model, signature, dict(input_shapes)), sequence_length, return_sequences
+        )
+    )
+    check_signature(lowered.file)
     refused = lowered.graphs.unsupported
     if refused:
         click.echo("\n".join(describe_refusals(lowered, refused)))

@@ -27,6 +27,7 @@ from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     check_data_option,
     data_options,
+    interface_options,
     loss_options,
     metric_option,
     model_argument,
@@ -46,9 +47,9 @@ from odt.core.datasets.contact_sheet import write_sheet
 from odt.core.datasets.new_data import new_samples
 from odt.core.export.adapter_file import lower_adapted
 from odt.core.lowering.integer_graph import inference_graphs
-from odt.core.model.reader import read_model
 from odt.core.model.record import Record
 from odt.core.model.tflite_metadata import read_record
+from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.sequences import sequences_of
 from odt.core.training.inference import Evaluator
@@ -62,6 +63,7 @@ from odt.kernels.families.class_counts import class_counter
 
 @click.command(cls=Command)
 @model_argument
+@interface_options
 @data_options
 @new_data_options
 @check_data_option
@@ -79,6 +81,8 @@ def command(
     load_expected: str | None,
     source: str | None,
     as_record: str | None,
+    signature: str | None,
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
     sequence_length: int | None,
     return_sequences: bool,
     check_data: bool,
@@ -116,7 +120,9 @@ def command(
         {name: str(path) for name, path in files.items() if path},
         {**read, "--source": source, "--sample-weight": sample_weight},
     )
-    file = sequences_of(read_model(model), sequence_length, return_sequences)
+    file = sequences_of(
+        read_interface(model, signature, dict(input_shapes)), sequence_length, return_sequences
+    )
     record = record_for(file, as_record) if source else None
     recipe = prepare(lower_adapted(file, adapters), Request(**options))
     samples = recipe.samples

@@ -8,11 +8,11 @@ import json
 
 import click
 
-from odt.cli.options.shared import model_argument, selection_options
+from odt.cli.options.shared import interface_options, model_argument, selection_options
 from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.spelling import spell
 from odt.core.lowering.lowered_model import lower_model
-from odt.core.model.reader import read_model
+from odt.core.recipe.interface import read_interface
 from odt.core.recipe.selection import Selection
 from odt.core.storage.atomic_files import write_atomically
 from odt.errors import OdtError
@@ -21,6 +21,7 @@ from odt.summary import describe, inspect_selected
 
 @click.command()
 @model_argument
+@interface_options
 @selection_options
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option(
@@ -31,6 +32,8 @@ from odt.summary import describe, inspect_selected
 )
 def command(
     model: str,
+    signature: str | None,
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
     trainable: tuple[str, ...],
     freeze: tuple[str, ...],
     bias_only: bool,
@@ -45,7 +48,7 @@ def command(
     list of parameters count only the selected weights.
     """
     selection = Selection(trainable, freeze, bias_only, freeze_norm)
-    source = read_model(model)
+    source = read_interface(model, signature, dict(input_shapes))
     check_outputs({"--svg": svg}, {"MODEL": source.path})
     lowered = lower_model(source)
     if svg:

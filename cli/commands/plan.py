@@ -16,6 +16,7 @@ from odt.cli.options.shared import (
     budget_option,
     gradient_options,
     hyper_parameter_options,
+    interface_options,
     model_argument,
     regularization_options,
     schedule_options,
@@ -29,7 +30,6 @@ from odt.cli.output.output_paths import check_outputs
 from odt.cli.output.plan_picture import draw
 from odt.core.export.adapter_file import lower_adapted
 from odt.core.model.graph import MOST_NAME, ranges
-from odt.core.model.reader import read_model
 from odt.core.model.training_info import TrainingInfo
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.budget.forecast import Forecast, peak
@@ -39,6 +39,7 @@ from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
 from odt.core.recipe.computations import training_and_validation
+from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
 from odt.core.recipe.sequences import sequences_of
@@ -58,6 +59,7 @@ TRAINING = ("numpy.random", "odt.cli.options.training_run", "odt.cli.output.trai
 
 @click.command(cls=Command)
 @model_argument
+@interface_options
 @sequence_options
 @training_options
 @selection_options
@@ -84,6 +86,8 @@ TRAINING = ("numpy.random", "odt.cli.options.training_run", "odt.cli.output.trai
 )
 def command(
     model: str,
+    signature: str | None,
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
     sequence_length: int | None,
     return_sequences: bool,
     num_of_trainable_ops: int | None,
@@ -114,7 +118,9 @@ def command(
             "--cache-frozen: must be given with --data-length, the number of samples, but got "
             "one alone"
         )
-    source = sequences_of(read_model(model), sequence_length, return_sequences)
+    source = sequences_of(
+        read_interface(model, signature, dict(input_shapes)), sequence_length, return_sequences
+    )
     check_outputs({"--png": png}, {"MODEL": source.path})
     fields = (*LOSS_FIELDS, "optimizer", "learning_rate", "batch_size", *GRADIENT_FIELDS)
     given = {name: options.pop(name) for name in fields}

@@ -21,6 +21,7 @@ from odt.cli.options.sections import Command
 from odt.cli.options.shared import (
     given,
     input_option,
+    interface_options,
     model_argument,
     schedule_options,
     sequence_options,
@@ -36,8 +37,8 @@ from odt.core.datasets.new_data import for_model, new_samples
 from odt.core.export.adapter_file import lower_adapted
 from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.model.graph import Graph
-from odt.core.model.reader import read_model
 from odt.core.model.record import Record
+from odt.core.recipe.interface import read_interface
 from odt.core.recipe.sequences import sequences_of
 from odt.core.runtime.runtime import Runtime
 from odt.core.storage.reading import printable
@@ -52,6 +53,7 @@ ENDINGS = (".npy", ".npz")
 
 @click.command(cls=Command)
 @model_argument
+@interface_options
 @input_option
 @new_data_options
 @frame_options
@@ -78,6 +80,8 @@ def command(
     load_input: str | None,
     source: str | None,
     as_record: str | None,
+    signature: str | None,
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
     sequence_length: int | None,
     return_sequences: bool,
     frame_size: str | None,
@@ -101,7 +105,9 @@ def command(
     """
     refuse_both(source, load_input, as_record)
     path = source or given("--load-input or --source", load_input, "the samples")
-    file = sequences_of(read_model(model), sequence_length, return_sequences)
+    file = sequences_of(
+        read_interface(model, signature, dict(input_shapes)), sequence_length, return_sequences
+    )
     if output:
         read = {"MODEL": file.path, "--load-input" if load_input else "--source": path}
         check_outputs({"--output": output}, read)

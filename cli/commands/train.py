@@ -17,6 +17,7 @@ from odt.cli.options.shared import (
     checkpoint_options,
     data_options,
     hyper_parameter_options,
+    interface_options,
     metric_option,
     model_argument,
     schedule_options,
@@ -32,6 +33,7 @@ from odt.errors import LostFileError
 
 @click.command(cls=OneCommand, examples=EXAMPLES)
 @model_argument
+@interface_options
 @data_options
 @sequence_options
 @budget_option

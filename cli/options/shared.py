@@ -18,6 +18,7 @@ from odt.cli.options.sections import (
 from odt.cli.options.types import (
     GlobRate,
     GlobValue,
+    InputShape,
     Interval,
     LossText,
     MetricWord,
@@ -79,6 +80,24 @@ data_options = combine(
         type=click.Path(),
         metavar="FILE",
         help="Expected outputs (targets) of all samples, in the same formats.",
+    ),
+)
+
+interface_options = combine(
+    option(
+        DATA,
+        "--signature",
+        metavar="NAME",
+        help="Signature of the model to use, of several. The first subgraph if left out.",
+    ),
+    option(
+        DATA,
+        "--input-shape",
+        "input_shapes",
+        multiple=True,
+        type=InputShape(),
+        help="Shape of an input that the file leaves open, with the axis of the batch. A name is "
+        "needed if there are several inputs. Repeatable.",
     ),
 )
 

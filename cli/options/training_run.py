@@ -123,6 +123,8 @@ def model_of(path: str, options: dict[str, Any]) -> odt.Model:
     return odt.load_model(
         path,
         options["adapters"],
+        signature=options["signature"],
+        input_shapes=dict(options["input_shapes"]),
         sequence_length=options["sequence_length"],
         return_sequences=options["return_sequences"],
     )

@@ -327,6 +327,27 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(map(int, parts))
 
 
+class InputShape(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """[NAME=]SHAPE: an input and its shape, such as 1x16000; a single input needs no name."""
+
+    name = "input shape"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Returns the form of a value, for the help."""
+        return "[NAME=]1x16000"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        """Parses the text of a value."""
+        if isinstance(value, tuple):
+            return value
+        name, _, text = str(value).rpartition("=")
+        if not re.fullmatch(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*", text):
+            self.fail(f"must be a shape such as 1x16000 or NAME=1x16000, but got {value}.")
+        return name, tuple(map(int, text.split("x")))
+
+
 class OfOutput(click.ParamType[tuple[str, Any]]):
     """OUTPUT=VALUE: a value for one model output, given by its tensor's name or its number.
 

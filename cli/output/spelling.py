@@ -13,6 +13,7 @@ OPTIONS = {
     "patterns": "trainable",
     "metrics": "metric",
     "output_losses": "output-loss",
+    "input_shapes": "input-shape",
     "loss_weights": "loss-weight",
     "properties": "property",
     "save_to": "export-checkpoint",

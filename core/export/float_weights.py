@@ -33,6 +33,7 @@ from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model, parse_model
 from odt.core.model.variables import READ as READ_VARIABLE
 from odt.core.model.variables import Key, handles
+from odt.core.recipe.interface import resized
 from odt.errors import UnsupportedError
 from odt.kernels.geometry.quantize import dequantize
 
@@ -75,28 +76,29 @@ def with_float_weights(model: Model, dequantized: Dequantized) -> Model:
     root = source.root()
     graphs = list(root.tables(SUBGRAPHS, "subgraph"))
     patches = [
-        *_retyped(graphs[0], {*dequantized.stored.values(), *dequantized.activations}),
-        *_rewired(graphs[0], model, dequantized),
+        *_retyped(graphs[model.subgraph], {*dequantized.stored.values(), *dequantized.activations}),
+        *_rewired(graphs[model.subgraph], model, dequantized),
     ]
     initial = [*_initial_values(model, dequantized)]
     for own in initial:
         for subgraph, i in own.tensors:
             patches += _retyped(graphs[subgraph], {i})
     buffers: list[int | NewTable] = [t.pos for t in root.tables(BUFFERS, "buffer")]
-    patches += name_own_buffers(root, buffers, [*_own_buffers(dequantized), *initial])
+    patches += name_own_buffers(root, buffers, [*_own_buffers(model, dequantized), *initial])
     identifier = bytes(model.data[4:8])
     before = front(0, root, identifier, vectors={BUFFERS: buffers}, lasting=True)
     patches += absolute_offsets(root, len(before)) + offset_patches(model.data, len(before))
     data = b"".join([before, *patched(model.data, patches)])
-    return parse_model(memoryview(data), model.path)
+    new = parse_model(memoryview(data), model.path, model.signature)
+    return resized(new, model.input_shapes)
 
 
-def _own_buffers(dequantized: Dequantized) -> Iterator[OwnBuffer]:
+def _own_buffers(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
     """Returns a buffer of float32 values for each weight, even if weights shared one before."""
     for i, stored in dequantized.stored.items():
         values = dequantized.graph.tensors[i].data
         assert values is not None
-        yield OwnBuffer(((0, stored),), values.astype("<f4").tobytes())
+        yield OwnBuffer((model.place(stored),), values.astype("<f4").tobytes())
 
 
 def _initial_values(model: Model, dequantized: Dequantized) -> Iterator[OwnBuffer]:
@@ -121,7 +123,7 @@ def _check_readers(model: Model, dequantized: Dequantized) -> None:
     if elsewhere:
         raise UnsupportedError(
             f"{model.path}: {model.graph.label(elsewhere[0])}: weights to store as float32 must be "
-            "in the first subgraph, but got one of another. Give `float_weights=False`."
+            "in the graph itself, but got one of a subgraph. Give `float_weights=False`."
         )
     for node in dequantized.graph.nodes:
         for i in stored.intersection(node.inputs):

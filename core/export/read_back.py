@@ -8,6 +8,7 @@ import numpy as np
 from odt.core.lowering.inline import inline
 from odt.core.model.graph import Node
 from odt.core.model.reader import Model, read_model
+from odt.core.recipe.interface import resized
 from odt.dataclass import dataclass
 from odt.errors import ModelError
 from odt.kernels.geometry.quantize import Quantization
@@ -42,9 +43,10 @@ class Expected:
             ModelError: if anything differs.
         """
         try:
-            model = inline(read_model(written))
+            model = read_model(written, self.model.signature)
         except ModelError as e:
             raise self._error(str(e)) from e
+        model = inline(resized(model, self.model.input_shapes))
         for what in self._differences(model):
             raise self._error(f"another {what}")
 

@@ -2,6 +2,8 @@
 
 - CALL and STABLEHLO_COMPOSITE are replaced by the operators of their subgraph.
 - WHILE is unrolled if its condition follows from constants and shapes in each step.
+- READ_VARIABLE of a variable that no operator assigns is the constant that CALL_ONCE assigns, and
+  trains like any other.
 - IF becomes its branch if its condition does so. Otherwise both branches are computed, and
   SELECT_V2 takes the values of one: as both are computed, all their weights train.
 
@@ -14,10 +16,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from odt.core.lowering.infer import infer_node, start_inference
-from odt.core.model.graph import ABSENT, Node, label
+from odt.core.model.graph import ABSENT, Node, Tensor, label
 from odt.core.model.reader import Model
 from odt.core.model.subgraphs import BRANCHES, CALLS, CONTROL_FLOW, LOOPS
+from odt.core.model.variables import HANDLE, INITIALIZE, READ, Variable, handles, keeps_state
 from odt.errors import ShapeError
+from odt.kernels.opdef import TensorSpec
 from odt.kernels.registry import find_operator
 
 MOST_NODES = 20_000  # of all subgraphs, each time they run
@@ -30,7 +34,8 @@ def inline(model: Model) -> Model:
 
     An operator whose subgraphs cannot be inlined stays as it is.
     """
-    if not any(node.op in CONTROL_FLOW for node in model.graph.nodes):
+    inlined = CONTROL_FLOW if keeps_state(model.graph) else CONTROL_FLOW | {READ}
+    if not any(node.op in inlined for node in model.graph.nodes):
         return model
     return _Inliner(model).inline()
 
@@ -46,6 +51,7 @@ class _Inliner:
         tensors, nodes, quantization, sparsity: of the new graph.
         places: tensor → subgraph and number there, for tensors of subgraphs.
         constants: the inverse of `places`, for constants.
+        read: output of READ_VARIABLE → name and initial value of its variable, if constant.
         renamed: output of an operator that was inlined → the tensor with its value.
     """
 
@@ -58,6 +64,7 @@ class _Inliner:
         self.constants: dict[tuple[int, int], int] = {}
         self.renamed: dict[int, int] = {}
         self.inference = start_inference(model.graph, 1, 1)
+        self.read = _constant_variables(model)
 
     def label(self, index: int) -> str:
         return label(self.tensors, index)
@@ -66,6 +73,11 @@ class _Inliner:
         for node in self.graph.nodes:
             inputs = tuple(self.renamed.get(i, i) for i in node.inputs)
             moved = replace(node, inputs=inputs)
+            if self.read and node.op in (HANDLE, INITIALIZE, READ):
+                for y in node.outputs:
+                    if y in self.read:
+                        self.renamed[y] = self._variable(*self.read[y])
+                continue
             if node.op not in CONTROL_FLOW:
                 self._add(moved)
                 continue
@@ -205,6 +217,18 @@ class _Inliner:
             self.inference.specs[k], self.inference.values[k] = tensor.spec, tensor.data
         return self.constants[number, i]
 
+    def _variable(self, name: str, variable: Variable) -> int:
+        """Returns the constant with a variable's initial value."""
+        place, value = (variable.subgraph, variable.tensor), variable.value
+        assert value is not None
+        if place not in self.constants:
+            spec = TensorSpec(value.shape, value.dtype)
+            self.tensors.append(Tensor(name, spec, value.shape, value, variable.buffer))
+            k = self.constants[place] = len(self.tensors) - 1
+            self.places[k] = place
+            self.inference.specs[k], self.inference.values[k] = spec, value
+        return self.constants[place]
+
     def _tensor(self, number: int, i: int) -> int:
         body = self.model.bodies[number]
         self.tensors.append(body.graph.tensors[i])
@@ -217,3 +241,22 @@ class _Inliner:
         if i in body.sparsity:
             self.sparsity[k] = body.sparsity[i]
         return k
+
+
+def _constant_variables(model: Model) -> dict[int, tuple[str, Variable]]:
+    """Returns output of READ_VARIABLE → name and initial value of its variable.
+
+    Empty if an operator assigns a variable, or an initial value is unknown or that of several, so
+    that it cannot train.
+    """
+    nodes = model.graph.nodes
+    if keeps_state(model.graph):
+        return {}
+    keys = handles(nodes)
+    used = {keys.get(node.inputs[0]) for node in nodes if node.op == READ and node.inputs}
+    values = [model.variables.get(key) for key in used if key is not None]
+    places = {(v.subgraph, v.tensor) for v in values if v is not None and v.value is not None}
+    if None in used or len(places) != len(used):
+        return {}
+    read = [(node.outputs[0], keys[node.inputs[0]]) for node in nodes if node.op == READ]
+    return {y: (key[1], model.variables[key]) for y, key in read}

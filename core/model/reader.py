@@ -25,7 +25,7 @@ from odt.core.model.topological_order import topological_order
 from odt.core.model.variables import INITIALIZE, Key, Variable, assigned_values
 from odt.core.storage.mapped_files import map_or_read, mapped_file
 from odt.dataclass import dataclass
-from odt.errors import ModelError, one_line
+from odt.errors import ModelError, OptionError, one_line
 from odt.kernels.geometry.quantize import Quantization
 from odt.kernels.opdef import Array
 
@@ -59,7 +59,7 @@ class Model:
         path: path as given; messages begin with it.
         format: circle or tflite, by the file identifier.
         data: all bytes, read-only; constants are views of them.
-        graph: subgraph 0, including its constants.
+        graph: the subgraph, including its constants.
         metadata: name → buffer index.
         spans: (offset, size) in the file of each buffer; (0, 0) for an empty buffer.
         quantization: tensor index → quantization, for quantized tensors.
@@ -72,6 +72,9 @@ class Model:
         sequence_length: time steps in a sample; None if a sample is what the graph reads at once.
         return_sequences: whether the outputs are those of all time steps, instead of the last one.
         bodies: subgraphs that operators of the graph run, by number.
+        subgraph: number of the subgraph that is used.
+        signature: key of the signature that was chosen; None for the first subgraph.
+        input_shapes: input → shape that it has instead of the file's (core/recipe/interface.py).
         places: tensor index → subgraph and index there, for tensors of other subgraphs that were
             inlined (core/lowering/inline.py).
     """
@@ -92,11 +95,14 @@ class Model:
     sequence_length: int | None = None
     return_sequences: bool = False
     bodies: Mapping[int, Body] = field(default_factory=dict)
+    subgraph: int = 0
+    signature: str | None = None
+    input_shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     places: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def place(self, tensor: int) -> tuple[int, int]:
         """Returns the subgraph of a tensor in the file, and its index there."""
-        return self.places.get(tensor, (0, tensor))
+        return self.places.get(tensor, (self.subgraph, tensor))
 
     def buffer(self, index: int) -> memoryview:
         """The bytes of a buffer."""
@@ -115,14 +121,16 @@ class Model:
             self.data.obj.madvise(mmap.MADV_DONTNEED)
 
 
-def read_model(path: str | os.PathLike[str]) -> Model:
+def read_model(path: str | os.PathLike[str], signature: str | None = None) -> Model:
     """Maps and checks a model file.
 
     Args:
         path: the file, or an nnpackage that holds it.
+        signature: key of the signature whose subgraph is used; None for the first subgraph.
 
     Raises:
         ModelError: if the file cannot be read or breaks a rule of its format.
+        OptionError: if there is no such signature.
         LostFileError: if the file became shorter meanwhile.
     """
     name, kind = os.fspath(path), None
@@ -145,7 +153,7 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     except (OSError, ValueError) as e:  # ValueError: a null byte in the path
         reason = getattr(e, "strerror", None) or str(e)
         raise ModelError(f"{name}: must be a readable file, but got: {reason.lower()}.") from e
-    model = parse_model(memoryview(data), name)
+    model = parse_model(memoryview(data), name, signature)
     model.check_file()
     if kind not in (None, model.format):
         raise ModelError(
@@ -155,12 +163,13 @@ def read_model(path: str | os.PathLike[str]) -> Model:
     return model
 
 
-def parse_model(data: memoryview, name: str) -> Model:
+def parse_model(data: memoryview, name: str, signature: str | None = None) -> Model:
     """Parses and checks a model in memory.
 
     Args:
         data: all bytes of the file, read-only.
         name: the file's name in messages.
+        signature: as for `read_model`.
     """
     source = FlatBuffer(name, data)
     identifier = bytes(data[4:8])
@@ -175,7 +184,9 @@ def parse_model(data: memoryview, name: str) -> Model:
     if not graphs:
         raise ModelError(f"{name}: a model must have a subgraph, but got none")
     codes = [_operator_code(t, FORMATS[identifier]) for t in root.tables(1, "operator code")]
-    main = _body(graphs[0], spans, codes, name)
+    signatures = tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature"))
+    subgraph = _subgraph_of(signatures, signature)
+    main = _body(graphs[subgraph], spans, codes, name)
     metadata: dict[str, int] = {}
     for t in root.tables(6, "metadata"):
         metadata.setdefault(t.string(0, "name"), below(t, t.number(1, "I"), "buffer", len(spans)))
@@ -188,7 +199,9 @@ def parse_model(data: memoryview, name: str) -> Model:
         spans=spans,
         quantization=main.quantization,
         sparsity=main.sparsity,
-        signatures=tuple(_signature(t, len(graphs)) for t in root.tables(7, "signature")),
+        signatures=signatures,
+        subgraph=subgraph,
+        signature=signature,
         subgraphs=len(graphs),
         description=root.string(3, "description"),
         version=root.number(0, "I"),
@@ -217,6 +230,21 @@ def _initial_values(
             values.update(assigned_values(_graph(graphs[k], codes, tensors, graph.name), k))
         read.add(k)
     return values
+
+
+def _subgraph_of(signatures: Sequence[Signature], key: str | None) -> int:
+    """Returns the number of a signature's subgraph; that of the first subgraph for None.
+
+    Raises:
+        OptionError: if there is no such signature.
+    """
+    if key is None:
+        return 0
+    for signature in signatures:
+        if signature.key == key:
+            return signature.subgraph
+    names = ", ".join(s.key for s in signatures) or "none"
+    raise OptionError("signature", f"must be one of the model's signatures, {names}", key)
 
 
 def _body(table: Table, spans: Spans, codes: list[str], name: str) -> Body:

@@ -13,6 +13,7 @@ from odt.core.model.training_info import TrainingInfo, stored_training_info
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
+from odt.core.recipe.interface import check_signature
 from odt.core.recipe.output_losses import output_losses
 from odt.core.recipe.resolve import listed_operators, origins, resolve
 from odt.core.recipe.sample_specs import SampleSpecs, training_sample_specs
@@ -165,6 +166,7 @@ def prepare(
     """
     request = request or Request()
     model, graphs = lowered.file, lowered.graphs
+    check_signature(model)
     info = stored_training_info(model)
     stored = info.given() if info else {}
     before = dict(saved(lowered.graph)) if saved else {}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from odt.core.model.reader import Model
 from odt.core.model.variables import keeps_state
+from odt.core.recipe.interface import check_signature
 from odt.core.recipe.option_values import check_whole
 from odt.errors import OptionError
 
@@ -44,7 +45,13 @@ def sequences_of(model: Model, sequence_length: int | None, return_sequences: bo
 
 
 def need_sequences(model: Model) -> None:
-    """Raises OptionError if a model keeps state and the length of the sequences is not given."""
+    """Checks that the length of the sequences is given for a model that keeps state.
+
+    Raises:
+        OptionError: if it is not.
+        UnsupportedError: as `check_signature` does.
+    """
+    check_signature(model)
     if model.sequence_length is None and keeps_state(model.graph):
         raise OptionError(
             "sequence_length",

@@ -1,7 +1,7 @@
 """Model files: inputs, outputs, operators, parameters and training info."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from odt.core.model.reader import Model as File
 from odt.core.model.reader import read_model
 from odt.core.model.training_info import StoredInfo, TrainingInfo, stored_training_info
 from odt.core.recipe.inspection import inspect_graph
+from odt.core.recipe.interface import read_interface
 from odt.core.recipe.sequences import with_sequences
 from odt.core.storage.atomic_files import write_atomically
 from odt.dataclass import dataclass
@@ -171,6 +172,8 @@ def load_model(
     path: Path,
     adapters: Path | None = None,
     *,
+    signature: str | None = None,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
     sequence_length: int | None = None,
     return_sequences: bool = False,
 ) -> Model:
@@ -179,6 +182,10 @@ def load_model(
     Args:
         path: a .circle, circle+ or .tflite file, or a folder with an nnpackage.
         adapters: path of a file of low-rank adapters that were made for the model.
+        signature: name of the signature to use, if the file has several; None for its first
+            subgraph.
+        input_shapes: name of an input → its shape with the axis of the batch, (1, …), for inputs
+            whose shape the file leaves open; the name may be that in the signature.
         sequence_length: time steps in a sample of a streaming model, which keeps state from one run
             to the next; inputs then have the shape (N, sequence_length, …).
         return_sequences: whether the outputs of a streaming model are those of all time steps,
@@ -187,9 +194,12 @@ def load_model(
     Raises:
         ModelError: if the file cannot be read or is damaged, or the adapters are another model's.
         DataError: if the adapters cannot be read.
-        OptionError: if `sequence_length` is given for a model without state.
+        OptionError: if there is no such signature or input, a shape does not have the axes of its
+            input, or `sequence_length` is given for a model without state.
     """
-    file = with_sequences(read_model(path), sequence_length, return_sequences)
+    file = with_sequences(
+        read_interface(path, signature, input_shapes), sequence_length, return_sequences
+    )
     if adapters is None:
         return Model(file)
     from odt.core.export.adapter_file import read_adapters

@@ -12,15 +12,25 @@ from ai_edge_litert.interpreter import Interpreter
 
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.sample_axis import sample_spec
-from odt.core.model.reader import read_model
+from odt.core.model.reader import Model, read_model
 from odt.core.training.inference import Predictor
 from odt.kernels.opdef import Array
 from support.networks import ArrayData
 
 
-def litert(path: str | os.PathLike[str], inputs: Sequence[Array]) -> list[Array]:
-    """Returns LiteRT's outputs for samples, computed in batches of the file's size, usually 1."""
+def litert(
+    path: str | os.PathLike[str], inputs: Sequence[Array], shapes: Sequence[Sequence[int]] = ()
+) -> list[Array]:
+    """Returns LiteRT's outputs for samples, computed in batches of the file's size, usually 1.
+
+    Args:
+        path: the model.
+        inputs: samples of each input.
+        shapes: shapes to which the inputs are resized; none for those of the file.
+    """
     interpreter = Interpreter(str(path), num_threads=1)
+    for detail, shape in zip(interpreter.get_input_details(), shapes, strict=False):
+        interpreter.resize_tensor_input(detail["index"], list(shape))
     interpreter.allocate_tensors()
     results: list[list[Array]] = []
     batch = int(np.prod(interpreter.get_input_details()[0]["shape"])) // inputs[0][0].size
@@ -65,9 +75,12 @@ def onert(path: str | os.PathLike[str], inputs: Sequence[Array], folder: Path) -
     return [np.load(p) for p in sorted(folder.glob("y*.npy"))]
 
 
-def odt(path: str | os.PathLike[str], inputs: Sequence[Array], batch: int = 4) -> list[Array]:
+def odt(
+    path: str | os.PathLike[str] | Model, inputs: Sequence[Array], batch: int = 4
+) -> list[Array]:
     """Returns odt's outputs for the same samples."""
-    with Predictor(lower_model(read_model(str(path))).graphs, batch) as predictor:
+    model = path if isinstance(path, Model) else read_model(path)
+    with Predictor(lower_model(model).graphs, batch) as predictor:
         data = ArrayData(inputs, ())
         batches = [
             [a.copy() for a in outputs] for outputs in predictor.run(data, range(len(inputs[0])))

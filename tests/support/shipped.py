@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ai_edge_litert.interpreter import Interpreter
 
 from odt.core.data.protocol import Data
 from odt.core.export.exporter import export_model
 from odt.core.lowering.lowered_model import LoweredModel, lower_model
-from odt.core.model.reader import Model, read_model
+from odt.core.model.reader import Model
+from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Recipe, Request, prepare
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import RandomData, random_data
@@ -77,7 +79,7 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
         path: the model.
         folder: where to write the trained model.
     """
-    file = read_model(str(path))
+    file = _read(entry, path)
     operators = dict(Counter(node.op for node in file.graph.nodes))
     try:
         model = lower_model(file)
@@ -97,22 +99,43 @@ def examine(entry: dict[str, Any], path: Path, folder: Path) -> Result:
         names = dict.fromkeys(b.node.op for b in found.blocked)
         return Result(entry["name"], operators, weights, f"no gradient: {', '.join(names)}")
     compared = _in_float(model, folder)
-    before = odt(compared, inputs, samples)
+    before = odt(_read(entry, compared), inputs, samples)
     tasks = {k: _task(a) for k, a in enumerate(before) if a.dtype.kind == "f"}
     recipe = _recipe(model, samples, {str(k): loss for k, (loss, _) in tasks.items()})
     gradients = _gradients(recipe)
     data = ArrayData(inputs, [targets for _, targets in tasks.values()])
     losses = _train(recipe, data, folder / "trained.tflite")
-    trained = _in_float(lower_model(read_model(str(folder / "trained.tflite"))), folder)
+    trained = _in_float(lower_model(_read(entry, folder / "trained.tflite")), folder)
     return Result(
         entry["name"],
         operators,
         weights,
-        forward=differences(before, litert(compared, inputs)),
+        forward=differences(before, _litert(entry, compared, inputs)),
         gradients=gradients,
         losses=losses,
-        export=differences(odt(trained, inputs, samples), litert(trained, inputs)),
+        export=differences(
+            odt(_read(entry, trained), inputs, samples), _litert(entry, trained, inputs)
+        ),
     )
+
+
+def _read(entry: dict[str, Any], path: Path) -> Model:
+    return read_interface(path, entry.get("signature"), entry.get("input_shapes"))
+
+
+def _litert(entry: dict[str, Any], path: Path, inputs: Sequence[Array]) -> list[Array]:
+    if "signature" not in entry:
+        return litert(path, inputs, list(entry.get("input_shapes", {}).values()))
+    model = _read(entry, path)
+    (signature,) = (s for s in model.signatures if s.key == model.signature)
+    run = Interpreter(str(path), num_threads=1).get_signature_runner(signature.key)
+    names = {i: name for name, i in signature.inputs.items()}
+    made = {i: name for name, i in signature.outputs.items()}
+    results = [
+        run(**{names[i]: a[k : k + 1] for i, a in zip(model.graph.inputs, inputs, strict=True)})
+        for k in range(len(inputs[0]))
+    ]
+    return [np.concatenate([r[made[i]] for r in results]) for i in model.graph.outputs]
 
 
 def differences(ours: Sequence[Array], theirs: Sequence[Array]) -> float:

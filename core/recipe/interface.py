@@ -1,0 +1,130 @@
+"""The part of a model file that is used: a signature, and the shapes of its inputs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from odt.core.model.graph import MOST_AXES, MOST_BYTES
+from odt.core.model.reader import Model, read_model
+from odt.core.model.variables import keeps_state
+from odt.errors import OptionError, UnsupportedError
+from odt.kernels.opdef import TensorSpec
+
+# Signatures of files that TensorFlow Lite trains on the device, beside the one that predicts.
+TRAINING = {
+    "train",
+    "save",
+    "restore",
+    "initialize",
+    "parameters",
+    "get_weights",
+    "set_weights",
+}
+Shapes = Mapping[str, Sequence[int]]
+
+
+def read_interface(
+    path: str | os.PathLike[str], signature: str | None = None, input_shapes: Shapes | None = None
+) -> Model:
+    """Reads a model file with a signature and shapes of inputs.
+
+    Args:
+        path: the file.
+        signature: key of a signature; None for the first subgraph.
+        input_shapes: name of an input → its shape, with the axis of the batch.
+
+    Raises:
+        ModelError: if the file cannot be read or is damaged.
+        OptionError: if there is no such signature or input, or a shape is none.
+    """
+    return with_input_shapes(read_model(path, signature), input_shapes or {})
+
+
+def with_input_shapes(model: Model, shapes: Shapes) -> Model:
+    """Returns a model whose inputs have other shapes than in the file, as if they were resized.
+
+    All other shapes are inferred from those of the inputs.
+
+    Args:
+        model: a model file.
+        shapes: input → its shape, with the axis of the batch. An input is given by the name of its
+            tensor, its name in the signature or its number; a single one also by no name.
+
+    Raises:
+        OptionError: if there is no such input, or a shape has other axes than the input.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        i = _input(model, name)
+        spec = model.graph.tensors[i].spec
+        sizes = tuple(int(n) for n in shape)
+        axes = len(spec.shape) or len(sizes)
+        if len(sizes) != axes or min(sizes, default=0) < 1 or len(sizes) > MOST_AXES:
+            raise OptionError(
+                "input_shapes",
+                f"must give sizes above 0 for the {axes} axes of {model.graph.label(i)}, "
+                f"{spec.shape}",
+                sizes,
+            )
+        if TensorSpec(sizes, spec.dtype).nbytes > MOST_BYTES:
+            raise OptionError("input_shapes", f"must fit into {MOST_BYTES} bytes", sizes)
+        found[i] = sizes
+    return resized(model, found)
+
+
+def resized(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> Model:
+    """Returns a model with new shapes of inputs; the shapes of its outputs are then open.
+
+    Args:
+        model: a model file.
+        shapes: input tensor → its shape, with the axis of the batch.
+    """
+    if not shapes:
+        return model
+    tensors = list(model.graph.tensors)
+    for i, shape in shapes.items():
+        spec = TensorSpec(shape, tensors[i].spec.dtype)
+        tensors[i] = replace(tensors[i], spec=spec, signature=shape)
+    for i in model.graph.outputs:
+        if i not in shapes:
+            spec = TensorSpec((), tensors[i].spec.dtype)
+            tensors[i] = replace(tensors[i], spec=spec, signature=())
+    graph = replace(model.graph, tensors=tuple(tensors))
+    return replace(model, graph=graph, input_shapes=shapes)
+
+
+def _input(model: Model, name: str) -> int:
+    graph = model.graph
+    named = [i for i in graph.inputs if graph.tensors[i].name == name]
+    for signature in model.signatures:
+        if signature.subgraph == model.subgraph:
+            named += [i for key, i in signature.inputs.items() if key == name and i in graph.inputs]
+    if not named and name.isdigit() and int(name) < len(graph.inputs):
+        named = [graph.inputs[int(name)]]
+    if not named and not name and len(graph.inputs) == 1:
+        named = [*graph.inputs]
+    if len(set(named)) != 1:
+        inputs = ", ".join(graph.tensors[i].name or str(k) for k, i in enumerate(graph.inputs))
+        raise OptionError("input_shapes", f"must name one of the inputs, {inputs}", name or "none")
+    return named[0]
+
+
+def check_signature(model: Model) -> None:
+    """Checks that a model with several signatures is used by one that predicts.
+
+    Raises:
+        UnsupportedError: if its graph has no inputs or outputs, or is a step of training that
+            TensorFlow wrote into the file.
+    """
+    own = [s.key for s in model.signatures if s.subgraph == model.subgraph]
+    others = [s.key for s in model.signatures if s.subgraph != model.subgraph]
+    is_step = bool(TRAINING.intersection(own)) and keeps_state(model.graph)
+    if not others or (model.graph.inputs and model.graph.outputs and not is_step):
+        return
+    what = "contains TensorFlow's own training" if is_step else "has no inputs"
+    predicting = [key for key in others if key not in TRAINING] or others
+    raise UnsupportedError(
+        f"{model.path}: the graph must be one that predicts, but got that of the signature "
+        f"{', '.join(own) or 'none'}, which {what}. Give `signature={predicting[0]}`, or another "
+        f"of {', '.join(others)}; odt trains the weights that it reads."
+    )
