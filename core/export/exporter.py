@@ -31,6 +31,7 @@ from odt.core.export.read_back import Expected, stored_entry
 from odt.core.export.record_metadata import record_entries
 from odt.core.lowering.fake_quantize import real_graph, stored_values
 from odt.core.lowering.inline import inline
+from odt.core.lowering.unroll import one_step
 from odt.core.model.flatbuffer import FlatBuffer, Table
 from odt.core.model.operator_options import operator_name, tensor_type
 from odt.core.model.reader import FORMATS, Model
@@ -87,7 +88,7 @@ def export_model(
     )
     quantizations: dict[int, Quantization] = {}
     if any(not _is_stored_as(model, i, a) for i, a in weights.items()):
-        weights, quantizations = stored_values(model, real_graph(model), weights)
+        weights, quantizations = stored_values(model, real_graph(one_step(model)), weights)
     patches, own = _placed(model, weights)
     patches += [*_quantization_patches(model, quantizations)]
     entries: dict[str, bytes | None] = {}

@@ -29,10 +29,12 @@ from odt.core.model.graph import ABSENT, Graph, Node, Tensor
 from odt.core.model.integer_operators import CONVERSIONS, MOVING, PRESCRIBED
 from odt.core.model.quantization_rules import (
     LAYERS,
+    SVDF_LAYER,
     check_quantization,
     has_quantized_activations,
 )
 from odt.core.model.reader import Model
+from odt.core.model.variables import SVDF
 from odt.kernels.families.requantize import Quantized
 from odt.kernels.geometry.quantize import (
     Quantization,
@@ -140,7 +142,7 @@ def _biases(model: Model) -> Iterator[tuple[int, int, int]]:
     """Yields input, weights and bias of the layers with a bias of integers."""
     graph = model.graph
     for node in graph.nodes:
-        layer = LAYERS.get(node.op)
+        layer = SVDF_LAYER if node.op == SVDF else LAYERS.get(node.op)
         if layer is None or len(node.inputs) <= layer.b:
             continue
         x, w, b = (node.inputs[k] for k in (layer.x, layer.w, layer.b))

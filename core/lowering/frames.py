@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from odt.core.lowering.sequence_builder import TIME, SequenceBuilder
 from odt.core.model.graph import ABSENT, Node
-from odt.core.model.variables import ASSIGN, READ
+from odt.core.model.variables import ASSIGN, HANDLE, INITIALIZE, READ
 from odt.dataclass import dataclass
 
 RESHAPING = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
@@ -47,12 +47,14 @@ class Frames:
 
     Attributes:
         windows: tensor of the file → its window.
+        shared: tensors that depend only on constants.
         done: nodes of the file that need not be computed in each time step.
     """
 
     def __init__(self, builder: SequenceBuilder) -> None:
         self.builder, self.graph = builder, builder.graph
         self.windows: dict[int, Window] = {}
+        self.shared: set[int] = set()
         self.done: set[int] = set()
         self._makers = {i: node for node in self.graph.nodes for i in node.outputs}
 
@@ -68,8 +70,15 @@ class Frames:
     def add(self, node: Node) -> None:
         """Adds a node for whole sequences if that is possible."""
         form = self._form(node)
-        if form is not None and form(node):
+        if self._depends_on_constants(node):
+            self.builder.nodes.append(node)
+            self.shared.update(node.outputs)
             self.done.add(id(node))
+        elif form is not None and form(node):
+            self.done.add(id(node))
+
+    def _depends_on_constants(self, node: Node) -> bool:
+        return node.op not in (HANDLE, READ, ASSIGN, INITIALIZE) and not self._active(node)
 
     def at(self, i: int, step: int, y: int, origin: int) -> None:
         """Adds the tensor y of a time step."""
@@ -94,8 +103,12 @@ class Frames:
         return self.graph.tensors[i].spec.shape
 
     def _active(self, node: Node) -> list[int]:
-        """The inputs of a node that are not constants."""
-        return [i for i in node.inputs if i != ABSENT and self.graph.tensors[i].data is None]
+        """The inputs of a node that do not depend only on constants."""
+        return [
+            i
+            for i in node.inputs
+            if i not in (ABSENT, *self.shared) and self.graph.tensors[i].data is None
+        ]
 
     def _new(self, i: int, frames: int) -> int:
         """Adds a sequence of frames of a tensor of the file."""

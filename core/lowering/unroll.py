@@ -20,6 +20,7 @@ from dataclasses import replace
 from odt.core.lowering.final_activation import PROBABILITIES
 from odt.core.lowering.frames import Frames
 from odt.core.lowering.sequence_builder import TIME, SequenceBuilder
+from odt.core.lowering.svdf import expand_svdf
 from odt.core.model.graph import ABSENT, Node
 from odt.core.model.integer_operators import CONVERSIONS
 from odt.core.model.reader import Model
@@ -43,7 +44,7 @@ def unroll(model: Model) -> Model:
     Raises:
         UnsupportedError: if the value of a variable is unknown or changes its type.
     """
-    return _Unroller(model).unroll() if keeps_state(model.graph) else model
+    return _Unroller(expand_svdf(model)).unroll() if keeps_state(model.graph) else model
 
 
 def one_step(model: Model) -> Model:

@@ -35,6 +35,7 @@ LAYERS = {
     "FULLY_CONNECTED": Layer(0, 1, 2, 0),
     "TRANSPOSE_CONV": Layer(2, 1, 3, 0),
 }
+SVDF_LAYER = Layer(4, 2, 3, 0)  # its bias follows a product of the state
 # Operators that compute numbers from the integers of these tensors, which so need a scale.
 COMPUTING = frozenset((*LAYERS, "ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "SOFTMAX", "LOGISTIC"))
 

@@ -12,6 +12,7 @@ from odt.dataclass import dataclass
 from odt.kernels.opdef import Array
 
 HANDLE, READ, ASSIGN, INITIALIZE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
+SVDF = "SVDF"  # keeps its state in a variable tensor
 Key = tuple[str, str]  # container and name of a variable
 
 
@@ -57,4 +58,4 @@ def assigned_values(graph: Graph, subgraph: int) -> Mapping[Key, Variable]:
 
 def keeps_state(graph: Graph) -> bool:
     """Whether a run of a graph changes what the next run computes."""
-    return any(node.op == ASSIGN for node in graph.nodes)
+    return any(node.op in (ASSIGN, SVDF) for node in graph.nodes)

@@ -159,3 +159,34 @@ def litert_sequences(path: Path, inputs: Array) -> Array:
 def sequences(model: Model, length: int, *, all_steps: bool = False) -> Model:
     """Returns a model for sequences of a length."""
     return with_sequences(model, length, all_steps)
+
+
+def svdf_net(path: Path, *, floats: bool = True, rank: int = 1) -> Model:
+    """Two layers with memory (SVDF), of 4 features and 6 units, and a dense layer."""
+    b = StreamingBuilder(2)
+    add = b.real if floats else b.operator
+    x = b.add_input((1, 4)) if floats else b.activation((1, 4), 0.02, 3)
+    for width, steps in ((4, 5), (6, 3)):
+        filters = 6 * rank
+        state = b.add_tensor((1, filters * steps), "float32" if floats else "int16")
+        b.graph.tensors[state].is_variable = True
+        if floats:
+            weights = b.add_weight((filters, width), width), b.add_weight((filters, steps), steps)
+            bias = b.add_constant(np.linspace(-0.2, 0.3, 6, dtype="f4"))
+        else:
+            b.quantize(state, [2e-4], [0])
+            weights = (
+                b.weights((filters, width), [0.01]),
+                b.weights((filters, steps), [2e-5], 0, "int16"),
+            )
+            bias = b.bias(6, [4e-9], most=30_000_000)
+        options: dict[str, Any] = {"rank": rank, "fused_activation_function": RELU}
+        x = add("SVDF", (x, *weights, bias, state), (1, 6), 0.02, -128, **options)
+    v, c = (
+        (b.add_weight((2, 6), 6), b.add_constant(np.array([0.1, -0.1], "f4")))
+        if floats
+        else (b.weights((2, 6), [0.01]), b.bias(2, [2e-4]))
+    )
+    y = add("FULLY_CONNECTED", (x, v, c), (1, 2), 0.05, 4)
+    b.write(path, add("SOFTMAX", (y,), (1, 2), 1 / 256, -128, beta=1.0))
+    return read_model(path)

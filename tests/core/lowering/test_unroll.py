@@ -11,6 +11,7 @@ from support.streaming_models import (
     litert_sequences,
     sequences,
     streaming_net,
+    svdf_net,
 )
 
 import odt
@@ -213,3 +214,28 @@ def test_a_trained_wake_word_runs_in_litert(tmp_path: Path) -> None:
     theirs = litert_sequences(out, speech["x"])[:, -1] / 256
     assert np.abs(trainer.predict(speech["x"]) - theirs).max() <= 2 / 256
     check_only_weights_differ(read_model(WAKE_WORD), read_model(out))
+
+
+@pytest.mark.parametrize(("floats", "rank"), [(True, 1), (True, 2), (False, 1)])
+def test_layers_with_memory_equal_litert(floats: bool, rank: int, tmp_path: Path) -> None:
+    path, out = tmp_path / "m.tflite", tmp_path / "out.tflite"
+    model = svdf_net(path, floats=floats, rank=rank)
+    inputs = random_inputs(model, 12, LENGTH)
+    targets = np.eye(2, dtype=np.float32)[np.arange(12) % 2]
+
+    def theirs(file: Path) -> Array:
+        values = litert_sequences(file, inputs).astype(np.float64)
+        return values if floats else (values + 128) / 256
+
+    ours = predictions(sequences(model, LENGTH, all_steps=True), inputs)
+    assert np.ptp(theirs(path)) > 0.2
+    assert np.abs(ours - theirs(path)).max() <= (1e-6 if floats else 1 / 256)
+    trainer = trained(path, out, inputs, targets)
+    steps = 1e-6 if floats else 2 / 256
+    assert np.abs(trainer.predict(inputs) - theirs(out)[:, -1]).max() <= steps
+    changed = [
+        not np.array_equal(a.data, b.data)
+        for a, b in zip(model.graph.tensors, read_model(out).graph.tensors, strict=True)
+        if a.data is not None and b.data is not None
+    ]
+    assert sum(changed) == 8, "the filters and biases of three layers"

@@ -1,0 +1,166 @@
+"""SVDF, a layer with memory, as other operators: a dense layer and a convolution over time.
+
+Each unit has R filters: products of a filter w of features and a filter v of M time steps.
+
+u = x wᵀ (1, F), with F = units · R       y = f(Σ_R Σ_k u_(t−k) v_(M−1−k) + b)
+
+The last M − 1 values of u are a variable that is 0 at first. In the file, the state is a variable
+tensor with M values of each filter.
+Source: Nakkiran et al., *Compressing Deep Neural Networks using a Rank-Constrained Topology*
+(2015); SVDFOptions in the TFLite schema.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from odt.core.lowering.sequence_builder import TIME
+from odt.core.model.graph import ABSENT, Node, Tensor
+from odt.core.model.reader import Model
+from odt.core.model.variables import ASSIGN, HANDLE, READ, SVDF, Key, Variable
+from odt.errors import UnsupportedError
+from odt.kernels.geometry.quantize import Quantization
+from odt.kernels.opdef import TensorSpec
+
+VALID = 1  # Padding of the schema
+STRIDES = {"stride_w": 1, "stride_h": 1, "dilation_w_factor": 1, "dilation_h_factor": 1}
+
+
+def expand_svdf(model: Model) -> Model:
+    """Returns a model without SVDF, which keeps the same state in variables.
+
+    Raises:
+        UnsupportedError: if the shapes of a layer do not fit.
+    """
+    if all(node.op != SVDF for node in model.graph.nodes):
+        return model
+    return _Expansion(model).expand()
+
+
+class _Expansion:
+    """Builds the graph without SVDF."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.tensors, self.nodes = list(model.graph.tensors), list[Node]()
+        self.quantization = dict(model.quantization)
+        self.variables = dict(model.variables)
+
+    def expand(self) -> Model:
+        for node in self.model.graph.nodes:
+            if node.op == SVDF:
+                self._add(node)
+            else:
+                self.nodes.append(node)
+        graph = replace(self.model.graph, tensors=tuple(self.tensors), nodes=tuple(self.nodes))
+        return replace(
+            self.model, graph=graph, quantization=self.quantization, variables=self.variables
+        )
+
+    def _add(self, node: Node) -> None:
+        graph = self.model.graph
+        x, w, v, b, s = (*node.inputs, *[ABSENT] * 5)[:5]
+        rank = int(node.options.get("rank", 1))
+        if len(node.outputs) != 1 or ABSENT in (x, w, v, s):
+            raise self._error(node, "must have features, filters of features and time, and state")
+        filters, steps = (*graph.tensors[v].spec.shape, 0, 0)[:2]
+        shapes = [graph.tensors[i].spec.shape for i in (x, w, v, s)]
+        batch = (*shapes[0], 0)[0]
+        fits = shapes[3] == (batch, filters * steps) and shapes[1][:1] == (filters,)
+        if not fits or rank < 1 or filters % rank or steps < 2:
+            raise self._error(node, f"shapes of x, filters and state must fit, but got {shapes}")
+        quantized = graph.tensors[x].spec.dtype.kind in "iu"
+        if quantized and rank > 1:
+            raise self._error(node, f"a quantized layer must have rank 1, but got {rank}")
+        self._add_layer(node, (x, w, v, b, s), (batch, filters, steps, rank), quantized)
+
+    def _add_layer(
+        self, node: Node, tensors: Sequence[int], sizes: Sequence[int], quantized: bool
+    ) -> None:
+        (x, w, v, b, s), (batch, filters, steps, rank) = tensors, sizes
+        dtype = self.model.graph.tensors[s].spec.dtype if quantized else np.dtype(np.float32)
+        state = self.quantization.get(s) if quantized else None
+        (y,), fused = node.outputs, node.options.get("fused_activation_function", 0)
+        one, all_steps = (batch, 1, 1, filters), (batch, steps, 1, filters)
+
+        def add(op: str, inputs: Sequence[int], shape: Sequence[int], **options: Any) -> int:
+            return self._node(node, op, inputs, self._new(shape, dtype, state), options)
+
+        u = add("FULLY_CONNECTED", (x, w, ABSENT), (batch, filters))
+        u = add("RESHAPE", (u,), one, new_shape=one)
+        old = (batch, steps - 1, 1, filters)
+        handle = self._handle(node, old, dtype)
+        read = add(READ, (handle,), old)
+        joined = add("CONCATENATION", (read, u), all_steps, axis=TIME)
+        ends = [self._integers(values) for values in ([0, 1, 0, 0], [0, steps, 0, 0], [1] * 4)]
+        masks = {"begin_mask": 13, "end_mask": 13, "offset": False}
+        masks |= dict.fromkeys(("ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
+        kept = add("STRIDED_SLICE", (joined, *ends), old, **masks)
+        self.nodes.append(Node(ASSIGN, (handle, kept), (), {}, node.origin))
+        taps, weight = self.quantization.get(v) if quantized else None, self._weight_type(v, dtype)
+        turned = self._new((steps, filters), weight, taps)
+        self._node(node, "TRANSPOSE", (v, self._integers([1, 0])), turned, {})
+        shape = (1, steps, 1, filters)
+        new_shape = {"new_shape": shape}
+        filt = self._node(node, "RESHAPE", (turned,), self._new(shape, weight, taps), new_shape)
+        options = {**STRIDES, "padding": VALID, "depth_multiplier": 1}
+        if rank == 1:
+            out = self.quantization.get(y)
+            made = self._new(one, self.model.graph.tensors[y].spec.dtype, out)
+            inputs = (joined, filt, b) if b != ABSENT else (joined, filt)
+            options["fused_activation_function"] = fused
+            self._node(node, "DEPTHWISE_CONV_2D", inputs, made, options)
+            self._node(node, "RESHAPE", (made,), y, {"new_shape": (batch, filters)})
+            return
+        z = add("DEPTHWISE_CONV_2D", (joined, filt), one, **options)
+        units = (batch, filters // rank)
+        z = add("RESHAPE", (z,), (*units, rank), new_shape=(*units, rank))
+        z = add("SUM", (z, self._integers([2])), units, keep_dims=False)
+        zero = self._constant(np.zeros((), np.float32)) if b == ABSENT else b
+        self._node(node, "ADD", (z, zero), y, {"fused_activation_function": fused})
+
+    def _weight_type(self, v: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The type in which the convolution reads the filters of time: float32 in hybrid layers."""
+        stored = self.model.graph.tensors[v].spec.dtype
+        return dtype if dtype == np.float32 else stored
+
+    def _node(
+        self, node: Node, op: str, inputs: Sequence[int], y: int, options: dict[str, Any]
+    ) -> int:
+        given = {"fused_activation_function": 0, **options}
+        self.nodes.append(Node(op, tuple(inputs), (y,), given, node.origin))
+        return y
+
+    def _new(
+        self, shape: Sequence[int], dtype: np.dtype[Any], quantization: Quantization | None
+    ) -> int:
+        """Adds an activation."""
+        spec, quantized = TensorSpec(tuple(shape), dtype), quantization is not None
+        self.tensors.append(Tensor("", spec, quantized=quantized))
+        if quantization is not None:
+            self.quantization[len(self.tensors) - 1] = quantization
+        return len(self.tensors) - 1
+
+    def _handle(self, node: Node, shape: Sequence[int], dtype: np.dtype[Any]) -> int:
+        """Adds a variable that is 0 at first."""
+        key: Key = ("SVDF", str(node.origin))
+        zero = np.zeros(shape, dtype)
+        zero.flags.writeable = False
+        self.variables[key] = Variable(zero, 0, ABSENT, 0)
+        handle = self._new((), np.dtype([("RESOURCE", "V1")]), None)
+        options = {"container": key[0], "shared_name": key[1]}
+        self.nodes.append(Node(HANDLE, (), (handle,), options, node.origin))
+        return handle
+
+    def _integers(self, values: Sequence[int]) -> int:
+        return self._constant(np.array(values, np.int32))
+
+    def _constant(self, values: Any) -> int:
+        values.flags.writeable = False
+        self.tensors.append(Tensor("", TensorSpec(values.shape, values.dtype), (), values))
+        return len(self.tensors) - 1
+
+    def _error(self, node: Node, rule: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.model.path}: node {node.origin} ({node.op}): {rule}.")
