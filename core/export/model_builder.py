@@ -24,6 +24,7 @@ OPTIONS = {
     "MINIMUM": "MaximumMinimumOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
+    "CONV_3D_TRANSPOSE": "Conv3DOptions",
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
 }
 

@@ -70,7 +70,27 @@ def segments(b: ModelBuilder) -> int:
     return b.add_operator("RESHAPE", (y, b.add_constant([1, 3, 2])), (1, 3, 2))
 
 
+def volumes(padding: int, stride: int, size: int) -> Build:
+    """CONV_3D, and CONV_3D_TRANSPOSE back to the shape of the input."""
+
+    def build(b: ModelBuilder) -> int:
+        x = b.add_input((1, 4, 5, 6, 2))
+        steps = {f"stride_{axis}": stride if axis == "d" else 1 for axis in "dhw"}
+        options: dict[str, Any] = {"padding": padding, **steps}
+        shape = (1, size, 5 - padding * 2, 6 - padding, 3)
+        w, back = b.add_weight((3, 3, 2, 2, 3), 8), b.add_weight((3, 3, 2, 2, 3), 8)
+        bias = b.add_constant(np.arange(3, dtype=np.float32))
+        y = b.add_operator("CONV_3D", (x, w, bias), shape, **options)
+        target = b.add_constant([1, 4, 5, 6, 2])
+        return b.add_operator("CONV_3D_TRANSPOSE", (target, back, y), (1, 4, 5, 6, 2), **options)
+
+    return build
+
+
 OPERATORS: dict[str, Build] = {
+    "conv_3d, conv_3d_transpose": volumes(0, 1, 4),
+    "conv_3d, conv_3d_transpose, strides": volumes(0, 2, 2),
+    "conv_3d, conv_3d_transpose, valid": volumes(1, 1, 2),
     "matrix_diag, matrix_set_diag": diagonal,
     "segment_sum": segments,
     "cumsum": cumsum(-1),

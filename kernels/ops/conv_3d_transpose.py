@@ -1,0 +1,139 @@
+"""CONV_3D_TRANSPOSE: transposed convolution of volumes, the input gradient of a CONV_3D.
+
+output_shape (5,), static    w (KD, KH, KW, O, C)    x (N, D, H, W, C)    b (O,) or absent
+y (N, OD, OH, OW, O), of shape output_shape
+
+Consider the CONV_3D with these filters, stride and padding from the shape of y to the shape of x. y
+is its input gradient if x is its output gradient. With the windows of dy as columns:
+dx = columns w      dw = columnsᵀ x      db = Σ dy
+Source: Conv3DOptions in the TFLite schema, tf.nn.conv3d_transpose.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from odt.dataclass import dataclass
+from odt.errors import ShapeError
+from odt.kernels.families import convolution_3d as volumes
+from odt.kernels.families.bias import GRAD_B
+from odt.kernels.families.convolution_3d import Span, VolumeAttrs, check, lengths, spans
+from odt.kernels.opdef import Array, Kernel, OpDef, Options, Specs, TensorSpec
+
+Taps = Mapping[str, tuple[Span, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TransposeAttrs(VolumeAttrs):
+    """The convolution from the shape of y to the shape of x, and the shape of y."""
+
+    output_shape: tuple[int, ...]
+
+
+def attrs(options: Options, statics: Mapping[str, Array]) -> TransposeAttrs:
+    conv = volumes.volume_attrs(options, statics)
+    return TransposeAttrs(
+        conv.padding,
+        conv.stride,
+        conv.dilation,
+        conv.depth_stride,
+        conv.depth_dilation,
+        tuple(int(n) for n in np.ravel(statics["output_shape"])),
+    )
+
+
+def infer(attrs: TransposeAttrs, s: Specs) -> Specs:
+    x, w, shape = s["x"], s["w"], attrs.output_shape
+    check(x, w, 4, s, 3)
+    if len(shape) != 5 or min(shape) < 1 or shape[::4] != (x.shape[0], w.shape[3]):
+        raise ShapeError(f"output_shape must be (N, OD, OH, OW, O), but got {shape}, x {x}, w {w}")
+    y = TensorSpec(shape, x.dtype)
+    made = lengths(attrs, y, w)
+    if made != x.shape[1:4]:
+        raise ShapeError(
+            f"a convolution of output_shape must make x's depth, height and width, "
+            f"{x.shape[1:4]}, but got {made} from {shape}"
+        )
+    return {"y": y}
+
+
+def scale_batch(attrs: TransposeAttrs, s: Specs, times: int) -> TransposeAttrs:
+    batch, *rest = attrs.output_shape
+    return replace(attrs, output_shape=(batch * times, *rest))
+
+
+def flops(attrs: TransposeAttrs, s: Specs) -> int:
+    return 2 * s["x"].size * s["w"].size // s["w"].shape[4]
+
+
+def spreading(attrs: TransposeAttrs, s: Specs) -> Taps:
+    return {"taps": spans(attrs, s["y"], s["w"], s["x"], back=True)}
+
+
+def reading(attrs: TransposeAttrs, s: Specs) -> Taps:
+    return {"taps": spans(attrs, s["dy"], s["w"], s["x"])}
+
+
+def workspace(attrs: TransposeAttrs, s: Specs) -> Specs:
+    return volumes.spread_scratch(attrs, s["y"], s["w"], s["x"])
+
+
+def filter_workspace(attrs: TransposeAttrs, s: Specs) -> Specs:
+    return volumes.filter_scratch(attrs, s["dy"], s["w"], s["x"])
+
+
+def back_workspace(attrs: TransposeAttrs, s: Specs) -> Specs:
+    return volumes.correlate_scratch(attrs, s["dy"], s["w"], s["x"])
+
+
+def forward(
+    attrs: TransposeAttrs, *, x: Array, w: Array, y: Array, b: Array | None = None, **more: Any
+) -> None:
+    volumes.spread(x, w, y, **more)
+    if b is not None:
+        np.add(y, b, out=y)
+
+
+def grad_w(attrs: TransposeAttrs, *, dy: Array, x: Array, dw: Array, **more: Any) -> None:
+    volumes.filter_sums(x, dy, dw, **more)
+
+
+def grad_x(attrs: TransposeAttrs, *, dy: Array, w: Array, dx: Array, **more: Any) -> None:
+    volumes.correlate(dy, w, dx, None, **more)
+
+
+OP = OpDef(
+    "CONV_3D_TRANSPOSE",
+    inputs=("output_shape", "w", "x", "b?"),
+    infer=infer,
+    forward=Kernel(
+        forward,
+        reads=("w", "x", "b?"),
+        writes=("y",),
+        workspace=workspace,
+        prepare=spreading,
+    ),
+    grads={
+        "w": Kernel(
+            grad_w,
+            reads=("dy", "x"),
+            writes=("dw",),
+            workspace=filter_workspace,
+            prepare=reading,
+        ),
+        "x": Kernel(
+            grad_x,
+            reads=("dy", "w"),
+            writes=("dx",),
+            workspace=back_workspace,
+            prepare=reading,
+        ),
+        "b": GRAD_B,
+    },
+    static=("output_shape",),
+    attrs=attrs,
+    scale_batch=scale_batch,
+    flops=flops,
+)
