@@ -114,6 +114,6 @@ void F(matmul)(const matmul_shape *g, const float *left, const float *right, flo
                float *panel) {
   F(matmul_job)
   c = {g, left, right, y, g->right_column_stride != 1 || g->columns < LANES ? panel : 0};
-  int parts = parallel_parts(g->count * g->rows * g->depth * g->columns / LANES);
+  int parts = parallel_parts(g->count * g->rows * g->depth * g->columns / LANES * PRODUCT);
   parallel_for(F(matmul_part), &c, c.panel && parts > PANEL_PARTS ? PANEL_PARTS : parts);
 }

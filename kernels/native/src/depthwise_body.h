@@ -182,7 +182,7 @@ void F(depthwise)(const float *x, const float *w, const float *bias, const float
 #endif
   F(depthwise_job) c = {x, w, bias, relu_mask, 0, y, 0, 0, g, clamp, lo, hi};
   parallel_for(F(depthwise_part), &c,
-               parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES));
+               parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT)));
 }
 
 /* Computes dw, and db if it is not null; sums of whole vectors are in scratch. */
@@ -197,7 +197,7 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
   F(depthwise_job) c = {.x = x, .dy = dy, .sums = scratch, .db = db, .g = g};
   int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
   int64_t taps = g->taps_h * g->taps_w;
-  int parts = parallel_parts(result_count(g) * taps * depth / LANES);
+  int parts = parallel_parts(result_count(g) * taps * depth / LANES * (3 * PRODUCT));
   memset(scratch, 0, sizeof(float) * taps * padded);
   if (db) memset(db, 0, sizeof(float) * depth);
   parallel_for(F(depthwise_part), &c, parts < vectors ? parts : (int)vectors);

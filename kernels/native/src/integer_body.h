@@ -192,7 +192,7 @@ void F(integer_products)(const uint8_t *x, const int8_t *w, const int32_t *start
   int64_t all = g->images * g->rows * g->cols;
   int is_whole = window == depth && depth == g->depth && all == g->images * g->height * g->width;
   product_job c = {x, w, start, m, y, g, depth, border, flip, zero, lo, hi, is_whole};
-  int parts = parallel_parts(all * depth * g->units / (LANES * QUAD));
+  int parts = parallel_parts(all * depth * g->units / (LANES * QUAD) * PRODUCT);
   part_function run = F(product_part);
 #if LANES == 16
   if (!has_vnni()) run = product_part_avx2;
@@ -290,7 +290,7 @@ void F(integer_depthwise)(const uint8_t *x, const int8_t *w, const int32_t *star
                           int64_t zero, int64_t lo, int64_t hi) {
   product_job c = {x, w, start, m, y, g, 0, border, flip, zero, lo, hi, 0};
   int64_t all = g->images * g->rows * g->cols;
-  int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES);
+  int parts = parallel_parts(all * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
   part_function run =
 #if LANES == 16
       integer_depthwise_part_avx2;

@@ -29,7 +29,7 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <sched.h>
 #include <stdatomic.h>
 
-#define SPINS 4000           /* polls before a thread sleeps */
+#define SPINS 40000
 #define MIN_WAKE_WORK 240000 /* takes longer than waking a thread */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */

@@ -11,6 +11,7 @@ typedef void (*part_function)(void *job, int part, int parts);
 
 /* The number of parts for a call of so much work, in multiplications or elements moved. */
 int parallel_parts(int64_t work);
+#define PRODUCT 4 /* work of a vector's multiply-adds */
 
 /* Runs f(job, part, parts) for every part, and waits for all. */
 void parallel_for(part_function f, void *job, int parts);
