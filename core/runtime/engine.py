@@ -29,6 +29,7 @@ Look = Callable[[Program, int, int], None]
 # Elements of NumPy's buffers for casting and gathering. Half the default saves memory for each
 # worker and is equally fast.
 UFUNC_BUFFER = 4096
+ALONE = 2**18  # values that one thread updates before others are awake
 
 
 class NotFiniteError(Exception):
@@ -257,10 +258,12 @@ class Engine:
     def _for_each_parameter(self, act: Callable[[int, "_Worker"], object]) -> None:
         """Divides the parameters among the workers."""
         # the largest first, so that all workers finish at about the same time
-        sums, count = self._workers[0].sums, len(self._workers)
+        sums = self._workers[0].sums
         trained = sorted(sums, key=lambda i: -sums[i].size)
+        few = sum(a.size for a in sums.values()) < ALONE
+        workers = self._workers[:1] if few else self._workers
         self.team.run(
-            [_each(act, trained[k::count], worker) for k, worker in enumerate(self._workers)]
+            [_each(act, trained[k :: len(workers)], w) for k, w in enumerate(workers)]
         )
 
 

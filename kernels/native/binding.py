@@ -48,6 +48,8 @@ def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
     """
     if isinstance(a, ctypes.Structure):
         a = ctypes.pointer(a)
+    elif isinstance(a, ctypes.Array):
+        a = ctypes.cast(a, kind)
     elif isinstance(a, np.ndarray):
         assert a.flags.c_contiguous, "a compiled kernel reads whole arrays"
         pointer = ctypes.c_void_p(a.ctypes.data)
@@ -57,6 +59,13 @@ def argument(a: Any, kind: Any = ctypes.c_void_p) -> Any:
         a = kind(a)
     kind.from_param(a)
     return a
+
+
+def structs(each: Sequence[ctypes.Structure]) -> Any:
+    """Returns structures side by side, as an argument; keeps what they point to alive."""
+    array = (type(each[0]) * len(each))(*each)
+    array.owners = each  # type: ignore[attr-defined]
+    return array
 
 
 def function(name: str) -> Callable[..., None]:

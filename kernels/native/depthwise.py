@@ -4,13 +4,13 @@ With a depth multiplier M, each channel of x is repeated M times in workspace, s
 of y have one of their own; dx is the sum over the repetitions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from odt.kernels.geometry.conv_geometry import Axes, ConvAttrs, Pairs, back_geometry, geometry
 from odt.kernels.geometry.im2col import PaddedImages
 from odt.kernels.native import elementwise
-from odt.kernels.native.binding import bind, in_order
+from odt.kernels.native.binding import bind, in_order, structs
 from odt.kernels.native.epilogue import Clamp, ReluMask
 from odt.kernels.native.float32 import FLOAT, is_float32
 from odt.kernels.native.library import limit
@@ -42,14 +42,19 @@ def correlate(
     x: Array,
     w: Array,
     y: Array,
-    walk: WindowWalk,
+    walks: Sequence[WindowWalk],
     b: Array | None = None,
     clamp: Clamp | None = None,
     relu_mask: ReluMask | None = None,
 ) -> Callable[[], None]:
     """Computes y = windows of a channel times its taps, plus b; see src/depthwise.c."""
     opened, lo, hi = relu_mask or (None, *(clamp or (0.0, 0.0)))
-    return bind("depthwise", x, w, b, opened, y, walk, int(clamp is not None), float(lo), float(hi))
+    most, calls = limit("MAX_WALKS"), []
+    for at in range(0, len(walks), most):
+        some = structs(walks[at : at + most])
+        numbers = len(some), int(clamp is not None), float(lo), float(hi)
+        calls.append(bind("depthwise", x, w, b, opened, y, some, *numbers))
+    return in_order(calls)
 
 
 def forward_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -68,7 +73,7 @@ def forward(
     **more: Any,
 ) -> Callable[[], None]:
     x, calls = repeat(x, repeated)
-    return in_order([*calls, correlate(x, w, y, forward_walk(x, w, y, axes), **more)])
+    return in_order([*calls, correlate(x, w, y, [forward_walk(x, w, y, axes)], **more)])
 
 
 def back_workspace(attrs: ConvAttrs, s: Specs) -> Specs:
@@ -89,9 +94,9 @@ def grad_x(
 ) -> Callable[[], None]:
     if repeated is None:
         walks = phase_walks(dy, w, dx, axes, source, pairs)
-        return in_order([correlate(dy, w, dx, walk, relu_mask=relu_mask) for walk in walks])
+        return correlate(dy, w, dx, walks, relu_mask=relu_mask)
     walks = phase_walks(dy, w, repeated, axes, source, pairs)
-    calls = [correlate(dy, w, repeated, walk) for walk in walks]
+    calls = [correlate(dy, w, repeated, walks)]
     calls.append(bind("sum_repeated", repeated, dx, dx.size, repeated.size // dx.size))
     if relu_mask is not None:
         opened, lo, hi = relu_mask

@@ -12,6 +12,7 @@
 #define MAX_NR 3         /* vectors of a register tile */
 #define PIXELS 128       /* windows in a tile: a multiple of every MR */
 #define MAX_TAPS 64      /* taps of a window */
+#define MAX_WALKS 16     /* walks of a call */
 #define MAX_DEPTH 8192   /* channels of a window */
 #define GATHER_PARTS 4   /* parts of a call that have scratch for gathered windows */
 #define PANEL_PARTS 4    /* parts of a call that have scratch for a packed panel */

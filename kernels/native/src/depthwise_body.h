@@ -4,12 +4,12 @@
 
 #include "tile.h"
 
-/* With sums, dy is read and sums and db are computed; else y is computed. */
+/* With sums, dy is read and sums and db are computed; else y is computed, in several walks. */
 typedef struct {
   const float *x, *w, *bias, *relu_mask, *dy;
   float *y, *sums, *db;
   const window_walk *g;
-  int64_t clamp;
+  int64_t walks, clamp;
   float lo, hi;
 } F(depthwise_job);
 
@@ -25,14 +25,11 @@ INLINE void F(depthwise_pixels)(const F(depthwise_job) * c, const tap_grid *t, i
   UNROLL(a, rows,
          UNROLL(b, cols, int64_t tap = a * t->x_row + b * t->x_col;
                 UNROLL(i, n, v[i] += w[a][b] * F(load)(x[i] + tap))));
+  if (t->ends && c->clamp) UNROLL(i, n, v[i] = F(clamp)(v[i], c->lo, c->hi));
+  /* Masks are loaded before the stores, whose addresses may be equal modulo 4096. */
+  if (t->ends && c->relu_mask)
+    UNROLL(i, n, v[i] = F(relu_masked)(v[i], F(load)(c->relu_mask + out[i]), c->lo, c->hi));
   UNROLL(i, n, F(store)(c->y + out[i], v[i]));
-  for (int i = 0; i < n && t->ends && (c->clamp || c->relu_mask); i++) {
-    int64_t to = t->out[p + i] + at;
-    F(vec) result = F(load)(c->y + to);
-    if (c->clamp) result = F(clamp)(result, c->lo, c->hi);
-    if (c->relu_mask) result = F(relu_masked)(result, F(load)(c->relu_mask + to), c->lo, c->hi);
-    F(store)(c->y + to, result);
-  }
 }
 
 /* Computes a grid for the vectors from `begin` to `end`. The weights are loaded once for all
@@ -140,49 +137,66 @@ static void F(depthwise_tile)(const F(depthwise_job) * c, const tap_loops *taps,
     }
 }
 
-/* One part: of the results, or of the channels. */
+/* Computes a band of a walk for the vectors from `begin` to `end`. */
+static void F(depthwise_band)(const F(depthwise_job) * c, const window_walk *g, walk_cursor block,
+                              int64_t begin, int64_t end) {
+  const float *in[PIXELS];
+  int64_t out[PIXELS], vectors = (g->depth + LANES - 1) / LANES, padded = vectors * LANES;
+  for (int pixels; (pixels = next_tile(g, &block, c->x, 0, in, out));) {
+    tap_loops taps = taps_inside(g, &block, 0);
+    if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
+    if (c->sums) {
+      taps.w_row = g->taps_w * padded, taps.w_col = padded;
+      taps.w_first = block.row.tap * taps.w_row + block.col.tap * padded;
+    }
+    tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
+    t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col;
+    /* The last vector may overlap the one before: all grids of one, then of the other. */
+    int64_t step = taps.rows > 3 || taps.cols > 3 ? 1 : vectors;
+    for (int64_t j = begin; j < end; j += step)
+      F(depthwise_tile)(c, &taps, t, j, j + step < end ? j + step : end);
+  }
+}
+
+/* One part: of the results, or of the channels. The bands of all walks take turns, because those of
+   a strided convolution's gradient share rows of the result. */
 static void F(depthwise_part)(void *job, int part, int parts) {
   const F(depthwise_job) *c = job;
   const window_walk *g = c->g;
-  const float *in[PIXELS];
-  int64_t out[PIXELS], vectors = (g->depth + LANES - 1) / LANES, padded = vectors * LANES;
+  int64_t vectors = (g->depth + LANES - 1) / LANES;
   int by_results = !c->sums && MANY_RESULTS(g, parts);
   int64_t begin = by_results ? 0 : chunk_begin(vectors, part, parts);
   int64_t end = by_results ? vectors : chunk_begin(vectors, part + 1, parts);
-  walk_cursor at = walk_begin(g, BAND, by_results ? part : 0, by_results ? parts : 1);
-  while (next_band(g, &at)) {
-    walk_cursor block = band_blocks(&at);
-    if (c->db)
-      F(add_column_sums)(c->dy + band_start(g, &at), band_count(g, &at), g->depth, begin * LANES,
-                         end == vectors ? g->depth : end * LANES, c->db);
-    for (int pixels; (pixels = next_tile(g, &block, c->x, 0, in, out));) {
-      tap_loops taps = taps_inside(g, &block, 0);
-      if (!taps.rows || !taps.cols) taps.rows = taps.cols = 0;
-      if (c->sums) {
-        taps.w_row = g->taps_w * padded, taps.w_col = padded;
-        taps.w_first = block.row.tap * taps.w_row + block.col.tap * padded;
-      }
-      tap_grid t = {.in = in, .out = out, .pixels = pixels, .x_row = taps.x_row};
-      t.x_col = taps.x_col, t.w_row = taps.w_row, t.w_col = taps.w_col;
-      /* The last vector may overlap the one before: all grids of one, then of the other. */
-      int64_t step = taps.rows > 3 || taps.cols > 3 ? 1 : vectors;
-      for (int64_t j = begin; j < end; j += step)
-        F(depthwise_tile)(c, &taps, t, j, j + step < end ? j + step : end);
+  walk_cursor at[MAX_WALKS];
+  for (int64_t k = 0; k < c->walks; k++)
+    at[k] = walk_begin(g + k, BAND, by_results ? part : 0, by_results ? parts : 1);
+  for (int more = 1; more;) {
+    more = 0;
+    for (int64_t k = 0; k < c->walks; k++) {
+      if (!next_band(g + k, &at[k])) continue;
+      more = 1;
+      if (c->db)
+        F(add_column_sums)(c->dy + band_start(g, &at[k]), band_count(g, &at[k]), g->depth,
+                           begin * LANES, end == vectors ? g->depth : end * LANES, c->db);
+      F(depthwise_band)(c, g + k, band_blocks(&at[k]), begin, end);
     }
   }
 }
 
 void F(depthwise)(const float *x, const float *w, const float *bias, const float *relu_mask,
-                  float *y, const window_walk *g, int64_t clamp, float lo, float hi) {
+                  float *y, const window_walk *g, int64_t walks, int64_t clamp, float lo,
+                  float hi) {
 #ifdef NARROWER
   if (g->depth < LANES) {
-    NARROWER(depthwise)(x, w, bias, relu_mask, y, g, clamp, lo, hi);
+    NARROWER(depthwise)(x, w, bias, relu_mask, y, g, walks, clamp, lo, hi);
     return;
   }
 #endif
-  F(depthwise_job) c = {x, w, bias, relu_mask, 0, y, 0, 0, g, clamp, lo, hi};
+  F(depthwise_job) c = {x, w, bias, relu_mask, 0, y, 0, 0, g, walks, clamp, lo, hi};
+  int64_t results = 0;
+  for (int64_t k = 0; k < walks; k++) results += result_count(g + k);
   parallel_for(F(depthwise_part), &c,
-               parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT)));
+               parallel_parts(results * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT)));
 }
 
 /* Computes dw, and db if it is not null; sums of whole vectors are in scratch. */
@@ -194,7 +208,7 @@ void F(depthwise_filter_sums)(const float *dy, const float *x, float *dw, float 
     return;
   }
 #endif
-  F(depthwise_job) c = {.x = x, .dy = dy, .sums = scratch, .db = db, .g = g};
+  F(depthwise_job) c = {.x = x, .dy = dy, .sums = scratch, .db = db, .g = g, .walks = 1};
   int64_t depth = g->depth, vectors = (depth + LANES - 1) / LANES, padded = vectors * LANES;
   int64_t taps = g->taps_h * g->taps_w;
   int parts = parallel_parts(result_count(g) * taps * depth / LANES * (3 * PRODUCT));
