@@ -4,23 +4,17 @@ from collections.abc import Callable
 
 from odt.kernels.geometry.conv_geometry import Axes
 from odt.kernels.geometry.im2col import PaddedImages
-from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, average_geometry, geometry
+from odt.kernels.geometry.pool_geometry import NO_TAP, PoolAttrs, geometry
 from odt.kernels.native.binding import bind
 from odt.kernels.native.epilogue import ReluMask
 from odt.kernels.native.float32 import is_float32
-from odt.kernels.native.library import limit
 from odt.kernels.native.structs import WindowWalk
 from odt.kernels.native.window_walk import reading, results, taps, window_walk
 from odt.kernels.opdef import Array, Compiled, Specs
 
 
 def fits(attrs: PoolAttrs, s: Specs) -> bool:
-    height, width = attrs.window
-    return (
-        is_float32(s)
-        and height * width <= limit("MAX_TAPS")
-        and s["x"].shape[3] <= limit("MAX_DEPTH")
-    )
+    return is_float32(s)
 
 
 def walk(x: Array, y: Array, axes: Axes) -> WindowWalk:
@@ -53,21 +47,15 @@ def max_back(
 
 
 def mean_forward(
-    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: PaddedImages, inverse_counts: Array
+    attrs: PoolAttrs, *, x: Array, y: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
-    return bind("average_pool", x, inverse_counts, y, walk(x, y, axes))
+    return bind("average_pool", x, y, walk(x, y, axes))
 
 
 def mean_back(
-    attrs: PoolAttrs,
-    *,
-    dy: Array,
-    dx: Array,
-    axes: Axes,
-    source: PaddedImages,
-    inverse_counts: Array,
+    attrs: PoolAttrs, *, dy: Array, dx: Array, axes: Axes, source: PaddedImages
 ) -> Callable[[], None]:
-    return bind("average_pool_back", dy, inverse_counts, dx, dx.size, walk(dx, dy, axes))
+    return bind("average_pool_back", dy, dx, dx.size, walk(dx, dy, axes))
 
 
 def argmax(
@@ -90,5 +78,5 @@ ARGMAX = Compiled(argmax, fits_argmax, prepare=geometry)
 ARGMAX_BACK = Compiled(argmax_back, fits_argmax, prepare=geometry)
 MAX_FORWARD = Compiled(max_forward, fits, prepare=geometry)
 MAX_BACK = Compiled(max_back, fits, prepare=geometry, takes=frozenset({"relu_mask"}))
-MEAN_FORWARD = Compiled(mean_forward, fits, prepare=average_geometry)
-MEAN_BACK = Compiled(mean_back, fits, prepare=average_geometry)
+MEAN_FORWARD = Compiled(mean_forward, fits, prepare=geometry)
+MEAN_BACK = Compiled(mean_back, fits, prepare=geometry)

@@ -66,11 +66,10 @@ KERNEL(max_pool_argmax,
 KERNEL(max_pool_argmax_back,
        (const float *dy /* (N, OH, OW, C) */, const uint8_t *argmax /* (N, OH, OW, C) */,
         float *dx /* (N, H, W, C) */, int64_t size, const window_walk *walk))
-KERNEL(average_pool, (const float *x /* (N, H, W, C) */, const float *inverse_counts /* (OH, OW) */,
-                      float *y /* (N, OH, OW, C) */, const window_walk *walk))
-KERNEL(average_pool_back,
-       (const float *dy /* (N, OH, OW, C) */, const float *inverse_counts /* (OH, OW) */,
-        float *dx /* (N, H, W, C) */, int64_t size, const window_walk *walk))
+KERNEL(average_pool,
+       (const float *x /* (N, H, W, C) */, float *y /* (N, OH, OW, C) */, const window_walk *walk))
+KERNEL(average_pool_back, (const float *dy /* (N, OH, OW, C) */, float *dx /* (N, H, W, C) */,
+                           int64_t size, const window_walk *walk))
 
 /* softmax_body.h */
 KERNEL(softmax, (const float *x /* (R, K) */, float *y /* (R, K) */, int64_t rows, int64_t classes,

@@ -1,10 +1,10 @@
-/* Max and average pooling, and their gradients. */
+/* Max and average pooling, and their gradients, with vectors along the channels. */
 
 #include <math.h>
 
-#include "window_walk.h"
+#include "window_blocks.h"
 
-static const float border[1]; /* marks taps outside the image by its address; never read */
+#define BAND 256 /* results of a band */
 
 #define BODY "pool_body.h"
 #include "each_isa.h"

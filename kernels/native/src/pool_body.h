@@ -1,118 +1,195 @@
-/* One instruction set's version of pool.c; the compiler makes the vectors. */
+/* One instruction set's version of pool.c. */
 
-/* NaN stays NaN, as in np.maximum. */
-void F(max_pool)(const float *x, float *y, const window_walk *g) {
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
-    for (int p = 0; p < pixels; p++) {
-      float *to = y + out[p];
-      for (int64_t k = 0; k < g->depth; k++) to[k] = -INFINITY;
-      for (int64_t t = 0; t < taps; t++) {
-        const float *from = in[t * PIXELS + p];
-        if (from == border) continue;
-        for (int64_t k = 0; k < g->depth; k++) to[k] = from[k] <= to[k] ? to[k] : from[k];
+#include "vectors.h"
+
+typedef struct {
+  const float *x, *y, *dy;
+  float *to; /* y, or dx */
+  uint8_t *argmax;
+  const window_walk *g;
+  int64_t covers; /* each value of dx is in exactly one window */
+  int64_t relu_mask, none;
+  float lo, hi;
+} F(pool_job);
+
+/* Some channels of a window. */
+typedef struct {
+  tap_loops taps;
+  const float *in; /* at the first tap inside the image */
+  int64_t out, tap, width;
+  int64_t lanes; /* channels, of which the last vector of a result repeats `done` */
+  F(bits) fresh; /* -1 for those that it does not repeat */
+} F(pool_window);
+
+INLINE F(vec) F(load_lanes)(const float *a, int64_t n) {
+  if (n == LANES) return F(load)(a);
+  F(vec) v = {0};
+  memcpy(&v, a, sizeof(float) * (size_t)n);
+  return v;
+}
+
+INLINE void F(store_lanes)(float *a, F(vec) v, int64_t n) {
+  if (n == LANES) F(store)(a, v);
+  else memcpy(a, &v, sizeof(float) * (size_t)n);
+}
+
+INLINE F(vec) F(selected)(F(bits) mask, F(vec) a, F(vec) b) {
+  return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
+}
+
+/* Runs `act` for the channels of all windows of a part. */
+INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float *base,
+                         void (*act)(const F(pool_job) *, const F(pool_window) *)) {
+  const window_walk *g = c->g;
+  const float *in[PIXELS];
+  int64_t out[PIXELS], lanes = g->depth < LANES ? g->depth : LANES;
+  F(bits) lane;
+  for (int l = 0; l < LANES; l++) lane[l] = l;
+  walk_cursor cursor = walk_begin(g, BAND, part, parts);
+  for (int pixels; (pixels = next_tile(g, &cursor, base, 0, in, out));) {
+    F(pool_window) w = {.taps = taps_inside(g, &cursor, 0), .width = g->taps_w, .lanes = lanes};
+    w.tap = cursor.row.tap * g->taps_w + cursor.col.tap;
+    for (int64_t k = 0; k < g->depth; k += LANES) {
+      int64_t at = lanes < LANES ? 0 : F(vector_start)(k / LANES, g->depth);
+      w.fresh = lane >= (int32_t)(k - at);
+      for (int p = 0; p < pixels; p++) {
+        w.in = in[p] + at, w.out = out[p] + at;
+        act(c, &w);
       }
     }
+  }
+}
+
+#define TAPS(w)                                     \
+  for (int64_t a = 0; a < (w)->taps.rows; a++)      \
+    for (int64_t b = 0; b < (w)->taps.cols; b++)
+#define INPUT(w) ((w)->in + a * (w)->taps.x_row + b * (w)->taps.x_col)
+
+/* Adds a gradient to dx, or writes it. */
+INLINE void F(pool_add)(const F(pool_job) * c, float *to, F(vec) v, int64_t n) {
+  if (!c->covers) v += F(load_lanes)(to, n);
+  F(store_lanes)(to, v, n);
+}
+
+/* NaN stays NaN, as in np.maximum. */
+INLINE void F(max_window)(const F(pool_job) * c, const F(pool_window) * w) {
+  F(vec) max = F(broadcast)(-INFINITY);
+  TAPS(w) {
+    F(vec) v = F(load_lanes)(INPUT(w), w->lanes);
+    max = F(selected)((v <= max) | (max != max), max, v);
+  }
+  F(store_lanes)(c->to + w->out, max, w->lanes);
+}
+
+INLINE void F(max_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
+  F(vec) max = F(load_lanes)(c->y + w->out, w->lanes), dy = F(load_lanes)(c->dy + w->out, w->lanes);
+  F(bits) pending = w->fresh;
+  if (c->relu_mask) pending &= (max > F(broadcast)(c->lo)) & (max < F(broadcast)(c->hi));
+  TAPS(w) {
+    const float *x = INPUT(w);
+    F(bits) is_max = pending & (F(load_lanes)(x, w->lanes) == max);
+    F(pool_add)(c, c->to + (x - c->x), F(masked)(is_max, dy), w->lanes);
+    pending &= ~is_max;
+  }
+}
+
+INLINE void F(argmax_window)(const F(pool_job) * c, const F(pool_window) * w) {
+  F(vec) max = F(load_lanes)(c->y + w->out, w->lanes);
+  F(bits) found = (F(bits)){0} + (int32_t)c->none, pending = (F(bits)){0} - 1;
+  TAPS(w) {
+    F(bits) is_max = pending & (F(load_lanes)(INPUT(w), w->lanes) == max);
+    found = (is_max & (int32_t)(w->tap + a * w->width + b)) | (~is_max & found);
+    pending &= ~is_max;
+  }
+  for (int64_t l = 0; l < w->lanes; l++) c->argmax[w->out + l] = (uint8_t)found[l];
+}
+
+INLINE void F(argmax_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
+  F(vec) dy = F(load_lanes)(c->dy + w->out, w->lanes);
+  F(bits) tap = {0};
+  for (int64_t l = 0; l < w->lanes; l++) tap[l] = c->argmax[w->out + l];
+  TAPS(w) {
+    F(bits) is_max = w->fresh & (tap == (int32_t)(w->tap + a * w->width + b));
+    F(pool_add)(c, c->to + (INPUT(w) - c->to), F(masked)(is_max, dy), w->lanes);
+  }
+}
+
+/* Padding does not count. */
+INLINE void F(average_window)(const F(pool_job) * c, const F(pool_window) * w) {
+  F(vec) sum = {0};
+  TAPS(w) sum += F(load_lanes)(INPUT(w), w->lanes);
+  F(store_lanes)(c->to + w->out, sum * (1 / (float)(w->taps.rows * w->taps.cols)), w->lanes);
+}
+
+INLINE void F(average_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
+  F(vec) dy = F(load_lanes)(c->dy + w->out, w->lanes);
+  dy = F(masked)(w->fresh, dy * (1 / (float)(w->taps.rows * w->taps.cols)));
+  TAPS(w) F(pool_add)(c, c->to + (INPUT(w) - c->to), dy, w->lanes);
+}
+
+#undef TAPS
+#undef INPUT
+
+#define POOL_PART(name, base)                                           \
+  static void F(name##_part)(void *job, int part, int parts) {          \
+    const F(pool_job) *c = job;                                         \
+    F(pool_part)(c, part, parts, c->base, F(name##_window));            \
+  }
+POOL_PART(max, x)
+POOL_PART(max_back, x)
+POOL_PART(argmax, x)
+POOL_PART(argmax_back, to)
+POOL_PART(average, x)
+POOL_PART(average_back, to)
+#undef POOL_PART
+
+static int F(pool_parts)(const window_walk *g) {
+  return parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth / LANES * (3 * PRODUCT));
+}
+
+/* Computes dx, of `size` values. Windows that overlap write to the same values, one at a time. */
+static void F(pool_back)(F(pool_job) * c, int64_t size, part_function part) {
+  const window_walk *g = c->g;
+  int apart = g->stride_h >= g->taps_h && g->stride_w >= g->taps_w;
+  c->covers = apart && !g->start_h && !g->start_w && g->rows * g->taps_h == g->height &&
+              g->cols * g->taps_w == g->width;
+  if (!c->covers) memset(c->to, 0, sizeof(float) * (size_t)size);
+  parallel_for(part, c, apart ? F(pool_parts)(g) : 1);
+}
+
+void F(max_pool)(const float *x, float *y, const window_walk *g) {
+  F(pool_job) c = {.x = x, .to = y, .g = g};
+  parallel_for(F(max_part), &c, F(pool_parts)(g));
 }
 
 /* dx += dy where x is the first maximum of the window and, with relu_mask, lo < x < hi. */
 void F(max_pool_back)(const float *dy, const float *x, const float *y, float *dx, int64_t size,
                       const window_walk *g, int64_t relu_mask, float lo, float hi) {
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  int32_t pending[MAX_DEPTH];
-  for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
-    for (int p = 0; p < pixels; p++) {
-      const float *grad = dy + out[p], *max = y + out[p];
-      for (int64_t k = 0; k < g->depth; k++)
-        pending[k] = !relu_mask || (max[k] > lo && max[k] < hi) ? -1 : 0;
-      for (int64_t t = 0; t < taps; t++) {
-        const float *from = in[t * PIXELS + p];
-        if (from == border) continue;
-        float *to = dx + (from - x);
-        for (int64_t k = 0; k < g->depth; k++) {
-          int32_t is_max = pending[k] & -(from[k] == max[k]);
-          to[k] += is_max ? grad[k] : 0;
-          pending[k] &= ~is_max;
-        }
-      }
-    }
+  F(pool_job) c = {.x = x, .y = y, .dy = dy, .to = dx, .g = g};
+  c.relu_mask = relu_mask, c.lo = lo, c.hi = hi;
+  F(pool_back)(&c, size, F(max_back_part));
 }
 
 /* argmax: the tap of each window's first maximum, or `none`. */
 void F(max_pool_argmax)(const float *x, const float *y, uint8_t *argmax, const window_walk *g,
                         int64_t none) {
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
-    for (int p = 0; p < pixels; p++) {
-      const float *max = y + out[p];
-      uint8_t *tap = argmax + out[p];
-      for (int64_t k = 0; k < g->depth; k++) tap[k] = (uint8_t)none;
-      for (int64_t t = taps - 1; t >= 0; t--) { /* the first of equal values is written last */
-        const float *from = in[t * PIXELS + p];
-        for (int64_t k = 0; k < g->depth && from != border; k++)
-          tap[k] = from[k] == max[k] ? (uint8_t)t : tap[k];
-      }
-    }
+  F(pool_job) c = {.x = x, .y = y, .argmax = argmax, .g = g, .none = none};
+  parallel_for(F(argmax_part), &c, F(pool_parts)(g));
 }
 
 /* dx += dy at the argmax. */
 void F(max_pool_argmax_back)(const float *dy, const uint8_t *argmax, float *dx, int64_t size,
                              const window_walk *g) {
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w;
-  for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, dx, border, 1, in, out));)
-    for (int p = 0; p < pixels; p++) {
-      const float *grad = dy + out[p];
-      const uint8_t *tap = argmax + out[p];
-      for (int64_t t = 0; t < taps; t++) {
-        const float *from = in[t * PIXELS + p];
-        float *to = dx + (from - dx);
-        for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += tap[k] == t ? grad[k] : 0;
-      }
-    }
+  F(pool_job) c = {.dy = dy, .to = dx, .argmax = (uint8_t *)argmax, .g = g};
+  F(pool_back)(&c, size, F(argmax_back_part));
 }
 
-/* inverse_counts: 1 / the number of inputs in each window; padding does not count. */
-void F(average_pool)(const float *x, const float *inverse_counts, float *y, const window_walk *g) {
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, x, border, 1, in, out));)
-    for (int p = 0; p < pixels; p++, at++) {
-      float *to = y + out[p], inverse_count = inverse_counts[at % windows];
-      for (int64_t k = 0; k < g->depth; k++) to[k] = 0;
-      for (int64_t t = 0; t < taps; t++) {
-        const float *from = in[t * PIXELS + p];
-        for (int64_t k = 0; k < g->depth && from != border; k++) to[k] += from[k];
-      }
-      for (int64_t k = 0; k < g->depth; k++) to[k] *= inverse_count;
-    }
+void F(average_pool)(const float *x, float *y, const window_walk *g) {
+  F(pool_job) c = {.x = x, .to = y, .g = g};
+  parallel_for(F(average_part), &c, F(pool_parts)(g));
 }
 
-void F(average_pool_back)(const float *dy, const float *inverse_counts, float *dx, int64_t size,
-                          const window_walk *g) {
-  const float *in[MAX_TAPS * PIXELS];
-  int64_t out[PIXELS], taps = g->taps_h * g->taps_w, at = 0, windows = g->rows * g->cols;
-  for (int64_t i = 0; i < size; i++) dx[i] = 0;
-  walk_cursor cursor = walk_begin(g, 0, 1);
-  for (int pixels; (pixels = next_tile(g, &cursor, dx, border, 1, in, out));)
-    for (int p = 0; p < pixels; p++, at++) {
-      const float *grad = dy + out[p];
-      float inverse_count = inverse_counts[at % windows];
-      for (int64_t t = 0; t < taps; t++) {
-        const float *from = in[t * PIXELS + p];
-        if (from == border) continue;
-        float *to = dx + (from - dx);
-        for (int64_t k = 0; k < g->depth; k++) to[k] += grad[k] * inverse_count;
-      }
-    }
+void F(average_pool_back)(const float *dy, float *dx, int64_t size, const window_walk *g) {
+  F(pool_job) c = {.dy = dy, .to = dx, .g = g};
+  F(pool_back)(&c, size, F(average_back_part));
 }
