@@ -189,9 +189,9 @@ void F(correlate)(const float *x, const float *w, const float *bias, const float
   F(correlate_job) c = {x, w, y, panel, g, {bias, relu_mask, clamp, lo, hi}};
   if (panel)
     parallel_for(F(pack_part), &c, parallel_parts(g->units * g->taps_h * g->taps_w * g->depth));
-  parallel_for(
-      F(correlate_part), &c,
-      parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES * PRODUCT));
+  parallel_for(F(correlate_part), &c,
+               parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units /
+                              LANES * PRODUCT));
 }
 
 /* sums[o][vector] += Σ over pixels of dy[out[p] + o] x[p][vector], for m values of o, n vectors. */
@@ -320,7 +320,8 @@ static void F(filter_sums_part)(void *job, int part, int parts) {
 void F(filter_sums)(const float *dy, const float *x, float *dw, float *db, float *scratch,
                     const window_walk *g) {
   F(filter_job) c = {dy, x, dw, db, scratch, g};
-  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES * PRODUCT);
+  int parts = parallel_parts(result_count(g) * g->taps_h * g->taps_w * g->depth * g->units / LANES *
+                             PRODUCT);
   int max_parts = g->units < 2 * MR             ? 1
                   : g->units / MR < MAX_THREADS ? (int)(g->units / MR)
                                                 : MAX_THREADS;

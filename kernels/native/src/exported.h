@@ -34,11 +34,10 @@ KERNEL(dense, (const float *x /* (R, C) */, const float *w /* (O, C) */,
                int64_t units, int64_t clamp, float lo, float hi))
 
 /* depthwise_body.h. Each walk has other results. scratch: a row of C for each tap, rounded up to whole vectors. */
-KERNEL(depthwise,
-       (const float *x /* (N, H, W, C) */, const float *w /* (1, KH, KW, C) */,
-        const float *bias /* (C) */, const float *relu_mask /* as y */,
-        float *y /* (N, OH, OW, C) */, const window_walk *walk /* (walks) */, int64_t walks,
-        int64_t clamp, float lo, float hi))
+KERNEL(depthwise, (const float *x /* (N, H, W, C) */, const float *w /* (1, KH, KW, C) */,
+                   const float *bias /* (C) */, const float *relu_mask /* as y */,
+                   float *y /* (N, OH, OW, C) */, const window_walk *walk /* (walks) */,
+                   int64_t walks, int64_t clamp, float lo, float hi))
 KERNEL(depthwise_filter_sums, (const float *dy /* (N, OH, OW, C) */,
                                const float *x /* (N, H, W, C) */, float *dw /* (1, KH, KW, C) */,
                                float *db /* (C) */, float *scratch, const window_walk *walk))

@@ -114,7 +114,8 @@ static void F(pack_gates)(const float *const *w, float *to, int64_t units, int64
 }
 
 static void F(run_lstm)(part_function f, F(lstm_job) * c, int64_t width, int64_t depth) {
-  int parts = parallel_parts(c->at->samples * c->at->steps * width * (depth + 64) / LANES * PRODUCT);
+  int parts =
+      parallel_parts(c->at->samples * c->at->steps * width * (depth + 64) / LANES * PRODUCT);
   int64_t most = (c->at->samples + HALF - 1) / HALF;
   if (most > LSTM_PARTS) most = LSTM_PARTS;
   parallel_for(f, c, parts < most ? parts : (int)most);

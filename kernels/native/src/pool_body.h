@@ -60,8 +60,8 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
   }
 }
 
-#define TAPS(w)                                     \
-  for (int64_t a = 0; a < (w)->taps.rows; a++)      \
+#define TAPS(w)                                \
+  for (int64_t a = 0; a < (w)->taps.rows; a++) \
     for (int64_t b = 0; b < (w)->taps.cols; b++)
 #define INPUT(w) ((w)->in + a * (w)->taps.x_row + b * (w)->taps.x_col)
 
@@ -130,10 +130,10 @@ INLINE void F(average_back_window)(const F(pool_job) * c, const F(pool_window) *
 #undef TAPS
 #undef INPUT
 
-#define POOL_PART(name, base)                                           \
-  static void F(name##_part)(void *job, int part, int parts) {          \
-    const F(pool_job) *c = job;                                         \
-    F(pool_part)(c, part, parts, c->base, F(name##_window));            \
+#define POOL_PART(name, base)                                  \
+  static void F(name##_part)(void *job, int part, int parts) { \
+    const F(pool_job) *c = job;                                \
+    F(pool_part)(c, part, parts, c->base, F(name##_window));   \
   }
 POOL_PART(max, x)
 POOL_PART(max_back, x)

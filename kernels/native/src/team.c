@@ -1,5 +1,5 @@
-/* Thread pool. Idle threads poll for some microseconds, because the next call of a step usually
-   follows immediately, and then sleep. */
+/* Thread pool. Idle threads poll for about half a millisecond, because the next call of a step
+   usually follows immediately, and then sleep. */
 
 #include "team.h"
 
@@ -29,7 +29,7 @@ void parallel_for(part_function f, void *job, int parts) {
 #include <sched.h>
 #include <stdatomic.h>
 
-#define SPINS 40000
+#define SPINS 40000          /* polls before a thread sleeps: about half a millisecond */
 #define MIN_WAKE_WORK 240000 /* takes longer than waking a thread */
 
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER; /* one call at a time runs in parts */

@@ -9,9 +9,9 @@
 
 typedef void (*part_function)(void *job, int part, int parts);
 
-/* The number of parts for a call of so much work, in multiplications or elements moved. */
+/* The number of parts for a call of so much work: 30 are about a nanosecond. */
 int parallel_parts(int64_t work);
-#define PRODUCT 4 /* work of a vector's multiply-adds */
+#define PRODUCT 4 /* work of a multiply-add of vectors in registers */
 
 /* Runs f(job, part, parts) for every part, and waits for all. */
 void parallel_for(part_function f, void *job, int parts);
