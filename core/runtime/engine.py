@@ -262,9 +262,7 @@ class Engine:
         trained = sorted(sums, key=lambda i: -sums[i].size)
         few = sum(a.size for a in sums.values()) < ALONE
         workers = self._workers[:1] if few else self._workers
-        self.team.run(
-            [_each(act, trained[k :: len(workers)], w) for k, w in enumerate(workers)]
-        )
+        self.team.run([_each(act, trained[k :: len(workers)], w) for k, w in enumerate(workers)])
 
 
 class _Worker:
