@@ -65,8 +65,8 @@ def back_workspace(lengths: Lengths, s: Specs) -> Specs:
 
 def grad_x(lengths: Lengths, *, dy: Array, dx: Array, rows: Array, filled: Array) -> None:
     k, n = lengths
-    np.fft.ifft(dy, axis=-2, out=rows)
-    np.multiply(rows, rows.dtype.type(k * n / 2), out=rows)
+    columns = dy if k == 1 else np.fft.ifft(dy, axis=-2, out=rows)
+    np.multiply(columns, rows.dtype.type(k * n / 2), out=rows)
     counted_once = rows[..., :1] if n % 2 else rows[..., :: n // 2]
     np.add(counted_once, counted_once, out=counted_once)
     if dx.shape[-2:] == lengths:
