@@ -4,7 +4,8 @@ Integers that depend only on constants or shapes are computed here: shape arithm
 STRIDED_SLICE → PACK) becomes constants.
 """
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from odt.kernels.registry import find_operator
 # Limits of the bytes of folded integers, per node and in total: shapes, positions and masks are
 # small.
 MOST_FOLDED, MOST_FOLDED_IN_ALL = 16 << 20, 64 << 20
+MOST_REALS = 256  # values of a float tensor in shape arithmetic
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Inference:
         batch: the batch size.
         specs: specs of the tensors inferred so far.
         values: values of constants, and of integers computed from constants or shapes.
+        reals: values of floats in shape arithmetic: made of integers in `values` and of scalars.
         attrs: attributes of the nodes inferred so far, by position.
         batched: tensors whose leading axis grows with the batch.
         folded: bytes of folded constants.
@@ -44,6 +47,7 @@ class Inference:
     specs: dict[int, TensorSpec]
     values: dict[int, Array]
     batched: set[int]
+    reals: dict[int, Array] = field(default_factory=dict)
     attrs: dict[int, Any] = field(default_factory=dict)
     folded: int = 0
 
@@ -140,7 +144,7 @@ def infer_node(
         inference.specs[i] = made[name]
     if batched_inputs:
         inference.batched.update(outputs.values())
-    _fold(row, attrs, operands, outputs, inference)
+    _fold(row, attrs, node.options, operands, outputs, inference)
     return attrs
 
 
@@ -151,7 +155,7 @@ def _statics(
     statics = {}
     for name in row.static:
         if name in bound:
-            value = inference.values.get(bound[name])
+            value = inference.values.get(bound[name], inference.reals.get(bound[name]))
             if value is None:
                 raise ShapeError(
                     f"{name} must be a constant, but got {graph.label(bound[name])}, "
@@ -185,15 +189,24 @@ def _zero_state(graph: Graph, row: OpDef, bound: Mapping[str, int]) -> None:
 def _fold(
     row: OpDef,
     attrs: Any,
+    options: Mapping[str, Any],
     bound: Mapping[str, int],
     outputs: Mapping[str, int],
     inference: Inference,
 ) -> None:
-    """Folds integers that depend only on constants. Floats are not folded: they may train."""
-    if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
-        return
+    """Folds integers that depend only on constants.
+
+    Floats of shape arithmetic are computed too, such as 2 · float(height), but their nodes stay:
+    floats may train.
+    """
     reads = expand(row.forward.reads, bound)
-    if any(bound[n] not in inference.values for n in reads):
+    known = ChainMap(inference.values, inference.reals)
+    store = inference.values
+    if any(inference.specs[i].dtype.kind not in "iub" for i in outputs.values()):
+        if not _is_shape_arithmetic(options, [bound[n] for n in reads], outputs, inference):
+            return
+        store = inference.reals
+    if any(bound[n] not in known for n in reads):
         return
     specs = {n: inference.specs[i] for n, i in (*bound.items(), *outputs.items())}
     writes = {n: specs[n] for n in expand(row.forward.writes, outputs)}
@@ -209,11 +222,30 @@ def _fold(
     arrays = {n: np.empty(spec.shape, spec.dtype) for n, spec in writes.items()}
     row.forward.run(
         attrs,
-        **{n: inference.values[bound[n]] for n in reads},
+        **{n: known[bound[n]] for n in reads},
         **arrays,
         **row.forward.prepare(attrs, specs),
     )
     for name, i in outputs.items():
         arrays[name].flags.writeable = False
-        inference.values[i] = arrays[name]
+        store[i] = arrays[name]
         inference.batched.discard(i)
+
+
+def _is_shape_arithmetic(
+    options: Mapping[str, Any],
+    reads: Sequence[int],
+    outputs: Mapping[str, int],
+    inference: Inference,
+) -> bool:
+    """Whether a node computes few floats from integers that are known, and from scalars."""
+    small = all(inference.specs[i].size <= MOST_REALS for i in outputs.values())
+    if not small or options.get("fused_activation_function"):
+        return False
+    integers = any(i in inference.reals or inference.specs[i].dtype.kind in "iub" for i in reads)
+    scalars = all(
+        i in inference.reals or inference.specs[i].size <= 1
+        for i in reads
+        if inference.specs[i].dtype.kind not in "iub"
+    )
+    return integers and scalars

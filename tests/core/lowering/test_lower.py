@@ -122,6 +122,37 @@ def test_a_reshape_target_computed_from_the_shape_is_folded() -> None:
     assert shapes(lowered) == [(7, 12)]
 
 
+def test_a_size_computed_with_floats_is_folded() -> None:
+    """As converters write a picture enlarged by a factor: int(2.5 · float(height and width))."""
+    net = Net()
+    x = net.input(1, 4, 6, 3)
+    shape, size, big = (net._tensor((n,), np.int32) for n in (4, 2, 2))
+    real, scaled = net._tensor((2,)), net._tensor((2,))
+    ends = [net.constant([k], np.int32) for k in (1, 3, 1)]
+    factor = net.constant(2.5)
+    net.nodes.append(Node("SHAPE", (x,), (shape,), {"out_type": 2}, 0))
+    net.nodes.append(Node("STRIDED_SLICE", (shape, *ends), (size,), {}, 1))
+    net.nodes.append(Node("CAST", (size,), (real,), {}, 2))
+    net.nodes.append(Node("MUL", (real, factor), (scaled,), {}, 3))
+    net.nodes.append(Node("CAST", (scaled,), (big,), {}, 4))
+    y = net.add("RESIZE_NEAREST_NEIGHBOR", (x, big), (1, 10, 15, 3))
+    lowered = lower(net.graph(y), 7)
+    assert [n.op for n in lowered.nodes] == ["RESIZE_NEAREST_NEIGHBOR"]
+    assert shapes(lowered) == [(7, 10, 15, 3)]
+
+
+def test_floats_made_of_weights_are_not_shapes() -> None:
+    """The size follows weights, which change in training."""
+    net = Net()
+    x = net.input(1, 4, 6, 3)
+    y = net._tensor((2,), np.int32)
+    product = net.add("MUL", (net.weight(2), net.weight(2)), (2,))
+    net.nodes.append(Node("CAST", (product,), (y,), {}, 1))
+    z = net.add("RESIZE_NEAREST_NEIGHBOR", (x, y), (1, 10, 15, 3))
+    with pytest.raises(UnsupportedError, match="size must be a constant"):
+        lower(net.graph(z), 1)
+
+
 def test_tensors_of_one_buffer_stay_two() -> None:
     net = Net()
     x = net.input(1, 4)
