@@ -1,6 +1,6 @@
 """GATHER_ND and SCATTER_ND: rows of a table, selected by index tuples."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -54,6 +54,38 @@ def find(name: str, indices: Array, lead: tuple[int, ...], at: Array, step: Arra
             )
         np.multiply(at, size, out=at)
         np.add(at, step, out=at)
+
+
+def for_each_sample(
+    samples: int | None, indices: Array, values: Array, *others: Array
+) -> Iterator[tuple[Array, ...]]:
+    """Yields indices, values and others: whole, or of each sample of an added batch axis.
+
+    All samples have the same indices if these have fewer axes than the values.
+    """
+    if samples is None:
+        yield indices, values, *others
+        return
+    for k in range(samples):
+        own = indices[k] if indices.ndim == values.ndim else indices
+        yield own, values[k], *(a[k] for a in others)
+
+
+def without_samples(
+    samples: int | None, indices: TensorSpec, values: TensorSpec
+) -> tuple[TensorSpec, TensorSpec]:
+    """Returns the specs of indices and values of one sample.
+
+    Raises:
+        ShapeError: if there are other numbers of samples.
+    """
+    if samples is None:
+        return indices, values
+    own = len(indices.shape) == len(values.shape)
+    if values.shape[:1] != (samples,) or (own and indices.shape[:1] != (samples,)):
+        raise ShapeError(f"there must be {samples} samples, but got {values}, indices {indices}")
+    inner = TensorSpec(indices.shape[1:], indices.dtype) if own else indices
+    return inner, TensorSpec(values.shape[1:], values.dtype)
 
 
 def take(table: Array, at: Array, width: int, out: Array) -> None:

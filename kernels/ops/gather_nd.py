@@ -2,38 +2,48 @@
 
 x (S₁, …, S_K, R…)    indices (I…, K)    y (I…, R…)
 
-dx: each entry is the sum of dy over the index tuples that select it. Source: tf.gather_nd.
+dx: each entry is the sum of dy over the index tuples that select it. With a separate axis for
+samples, all samples have the same indices, or each has its own. Source: tf.gather_nd.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from odt.kernels.families import gather
-from odt.kernels.families.gather import lead_of
-from odt.kernels.opdef import Array, Kernel, Names, OpDef, Specs, TensorSpec
+from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
+from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
 
-def infer(attrs: None, s: Specs) -> Specs:
-    x, indices = s["x"], s["indices"]
+def attrs(options: Options, statics: Mapping[str, Array]) -> int | None:
+    """Returns the number of samples along an added axis; None without one."""
+    return None
+
+
+def infer(samples: int | None, s: Specs) -> Specs:
+    indices, x = without_samples(samples, s["indices"], s["x"])
     lead = lead_of("x", x.shape, indices)
-    return {"y": TensorSpec((*indices.shape[:-1], *x.shape[len(lead) :]), x.dtype)}
+    shape = (*indices.shape[:-1], *x.shape[len(lead) :])
+    return {"y": TensorSpec(shape if samples is None else (samples, *shape), x.dtype)}
 
 
-def mixes_samples(attrs: None, s: Specs, batched: Names) -> bool:
+def mixes_samples(samples: int | None, s: Specs, batched: Names) -> bool:
     """Whether entries are selected from a batched x: indices may select other samples."""
+    if samples is not None:
+        return False
     return "x" in batched or ("indices" in batched and len(s["indices"].shape) == 1)
 
 
-def workspace(attrs: None, s: Specs) -> Specs:
-    return gather.workspace(s["indices"])
+def workspace(samples: int | None, s: Specs) -> Specs:
+    return gather.workspace(without_samples(samples, s["indices"], s["x"])[0])
 
 
-def geometry(attrs: None, s: Specs) -> Mapping[str, Any]:
-    return gather.geometry(lead_of("x", s["x"].shape, s["indices"]), s["x"].shape)
+def geometry(samples: int | None, s: Specs) -> Mapping[str, Any]:
+    indices, x = without_samples(samples, s["indices"], s["x"])
+    return gather.geometry(lead_of("x", x.shape, indices), x.shape)
 
 
 def forward(
-    attrs: None,
+    samples: int | None,
     *,
     x: Array,
     indices: Array,
@@ -43,13 +53,14 @@ def forward(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    gather.find("GATHER_ND", indices, lead, at, step)
-    if y.size:
-        gather.take(x, at, width, y)
+    for own, table, out in for_each_sample(samples, indices, x, y):
+        gather.find("GATHER_ND", own, lead, at, step)
+        if out.size:
+            gather.take(table, at, width, out)
 
 
 def grad_x(
-    attrs: None,
+    samples: int | None,
     *,
     dy: Array,
     indices: Array,
@@ -59,8 +70,13 @@ def grad_x(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    gather.find("GATHER_ND", indices, lead, at, step)
-    gather.put(dx, at, width, dy)
+    for own, table, values in for_each_sample(samples, indices, dx, dy):
+        gather.find("GATHER_ND", own, lead, at, step)
+        gather.put(table, at, width, values)
+
+
+def add_batch_axis(attrs: None, samples: int) -> int:
+    return samples
 
 
 OP = OpDef(
@@ -76,5 +92,7 @@ OP = OpDef(
         )
     },
     stops=("indices",),
+    attrs=attrs,
     mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

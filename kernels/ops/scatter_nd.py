@@ -2,51 +2,63 @@
 
 indices (I…, K)    updates (I…, R…)    shape (S₁, …, S_K, R…), static    y of that shape
 
-The gradient by updates is dy at the same entries. Source: tf.scatter_nd.
+The gradient by updates is dy at the same entries. With a separate axis for samples, all samples
+have the same indices, or each has its own. Source: tf.scatter_nd.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from odt.dataclass import dataclass
 from odt.errors import ShapeError
 from odt.kernels.families import gather
-from odt.kernels.families.gather import lead_of
+from odt.kernels.families.gather import for_each_sample, lead_of, without_samples
 from odt.kernels.opdef import Array, Kernel, Names, OpDef, Options, Specs, TensorSpec
 
-Shape = tuple[int, ...]
+
+@dataclass(frozen=True, slots=True)
+class ScatterAttrs:
+    """Shape of y, and the number of samples along an added axis; None without one."""
+
+    shape: tuple[int, ...]
+    samples: int | None = None
 
 
-def attrs(options: Options, statics: Mapping[str, Array]) -> Shape:
-    return tuple(int(n) for n in np.ravel(statics["shape"]))
+def attrs(options: Options, statics: Mapping[str, Array]) -> ScatterAttrs:
+    return ScatterAttrs(tuple(int(n) for n in np.ravel(statics["shape"])))
 
 
-def infer(shape: Shape, s: Specs) -> Specs:
-    indices, updates = s["indices"], s["updates"]
+def infer(attrs: ScatterAttrs, s: Specs) -> Specs:
+    shape = attrs.shape
+    indices, updates = without_samples(attrs.samples, s["indices"], s["updates"])
     lead = lead_of("shape", shape, indices)
     if updates.shape != (*indices.shape[:-1], *shape[len(lead) :]):
         raise ShapeError(
             f"updates must hold an entry of {shape} for each list of indices, "
             f"but got updates {updates}, indices {indices}"
         )
-    return {"y": TensorSpec(shape, updates.dtype)}
+    many = () if attrs.samples is None else (attrs.samples,)
+    return {"y": TensorSpec((*many, *shape), updates.dtype)}
 
 
-def mixes_samples(shape: Shape, s: Specs, batched: Names) -> bool:
-    return bool(batched)
+def mixes_samples(attrs: ScatterAttrs, s: Specs, batched: Names) -> bool:
+    return attrs.samples is None and bool(batched)
 
 
-def workspace(shape: Shape, s: Specs) -> Specs:
-    return gather.workspace(s["indices"])
+def workspace(attrs: ScatterAttrs, s: Specs) -> Specs:
+    return gather.workspace(without_samples(attrs.samples, s["indices"], s["updates"])[0])
 
 
-def geometry(shape: Shape, s: Specs) -> Mapping[str, Any]:
-    return gather.geometry(lead_of("shape", shape, s["indices"]), shape)
+def geometry(attrs: ScatterAttrs, s: Specs) -> Mapping[str, Any]:
+    indices, _ = without_samples(attrs.samples, s["indices"], s["updates"])
+    return gather.geometry(lead_of("shape", attrs.shape, indices), attrs.shape)
 
 
 def forward(
-    shape: Shape,
+    attrs: ScatterAttrs,
     *,
     indices: Array,
     updates: Array,
@@ -56,12 +68,13 @@ def forward(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    gather.find("SCATTER_ND", indices, lead, at, step)
-    gather.put(y, at, width, updates)
+    for own, values, table in for_each_sample(attrs.samples, indices, updates, y):
+        gather.find("SCATTER_ND", own, lead, at, step)
+        gather.put(table, at, width, values)
 
 
 def grad_updates(
-    shape: Shape,
+    attrs: ScatterAttrs,
     *,
     dy: Array,
     indices: Array,
@@ -71,9 +84,14 @@ def grad_updates(
     lead: tuple[int, ...],
     width: int,
 ) -> None:
-    gather.find("SCATTER_ND", indices, lead, at, step)
-    if dupdates.size:
-        gather.take(dy, at, width, dupdates)
+    for own, out, table in for_each_sample(attrs.samples, indices, dupdates, dy):
+        gather.find("SCATTER_ND", own, lead, at, step)
+        if out.size:
+            gather.take(table, at, width, out)
+
+
+def add_batch_axis(attrs: ScatterAttrs, samples: int) -> ScatterAttrs:
+    return replace(attrs, samples=samples)
 
 
 OP = OpDef(
@@ -96,4 +114,5 @@ OP = OpDef(
     static=("shape",),
     attrs=attrs,
     mixes_samples=mixes_samples,
+    add_batch_axis=add_batch_axis,
 )

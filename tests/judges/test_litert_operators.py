@@ -87,7 +87,18 @@ def volumes(padding: int, stride: int, size: int) -> Build:
     return build
 
 
+def pixels(b: ModelBuilder) -> int:
+    """Some pixels of each image, put to other places; the indices count the one image of a file."""
+    x = b.add_input((1, 4, 5, 2))
+    read = b.add_constant([[0, 3, 1], [0, 0, 4], [0, 3, 1]])
+    y = b.add_operator("GATHER_ND", (x, read), (3, 2))
+    y = b.add_operator("MUL", (y, y), (3, 2))
+    write, shape = b.add_constant([[0, 1], [0, 2], [0, 1]]), b.add_constant([1, 4, 2])
+    return b.add_operator("SCATTER_ND", (write, y, shape), (1, 4, 2))
+
+
 OPERATORS: dict[str, Build] = {
+    "gather_nd, scatter_nd": pixels,
     "conv_3d, conv_3d_transpose": volumes(0, 1, 4),
     "conv_3d, conv_3d_transpose, strides": volumes(0, 2, 2),
     "conv_3d, conv_3d_transpose, valid": volumes(1, 1, 2),

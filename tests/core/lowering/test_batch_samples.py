@@ -159,7 +159,19 @@ def cache() -> Graph:
     return net.graph(net.dense(x, 2))
 
 
-@pytest.mark.parametrize("network", [unrolled, token, cache])
+def picked() -> Graph:
+    """Rows are picked by constant places, put to other places, and added up."""
+    net = Net()
+    x = net.dense(net.input(1, 3, 4), 4, keep_num_dims=True)
+    x = net.add("GATHER_ND", (x, net.constant([[0, 2], [0, 0], [0, 2]], np.int32)), (3, 4))
+    to, shape = net.constant([[1], [0], [3]], np.int32), net.constant([4, 4], np.int32)
+    x = net.add("SCATTER_ND", (to, net.add("TANH", (x,), (3, 4)), shape), (4, 4))
+    x = net.add("SEGMENT_SUM", (x, net.constant([0, 0, 1, 1], np.int32)), (2, 4))
+    x = net.add("RESHAPE", (x, net.constant([1, 8], np.int32)), (1, 8))
+    return net.graph(net.dense(x, 2))
+
+
+@pytest.mark.parametrize("network", [unrolled, token, cache, picked])
 def test_batches_and_single_samples_train_alike(network: Callable[[], Graph]) -> None:
     graph, rng = network(), np.random.default_rng(4)
     data = ArrayData(
