@@ -39,6 +39,7 @@ from odt.core.planning.lifetimes import BEFORE, Lifetime
 from odt.core.planning.memory import MemoryPlan
 from odt.core.planning.plan import Call, Plan
 from odt.core.recipe.computations import training_and_validation
+from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.interface import read_interface
 from odt.core.recipe.prepare import Request, prepare
 from odt.core.recipe.selection import Selection
@@ -135,7 +136,9 @@ def command(
     )
     recipe = prepare(lower_adapted(source, adapters), request)
     info, reserve, note = recipe.info, 0, ""
-    plans, work = Plans(recipe.graphs), training_and_validation(recipe.graphs, info)
+    integers = recipe.computes_integers(recipe.graphs)
+    plans = Plans(frozen_in_integers(recipe) if integers else recipe.graphs)
+    work = training_and_validation(plans.graphs, info)
     if policy:
         work = split_frozen(plans, work)
         size = cache_size(plans, work[0], info.batch_size, policy)

@@ -126,7 +126,7 @@ class _Builder:
             self._convert(node)
         elif node.op in integer_names() and self._has_integer_form(node):
             self._add_integer(node)
-        elif node.op in MOVING and self._have_one_quantization(node):
+        elif node.op in (*MOVING, "PAD") and self._have_one_quantization(node):
             self._move(node)
         else:
             self._compute_real(node)
@@ -206,7 +206,11 @@ class _Builder:
             self._integer(i) if i != ABSENT and self._is_quantized(i) else i for i in node.inputs
         )
         made = tuple(self._new_integers(i) for i in node.outputs)
-        self.nodes.append(replace(node, inputs=inputs, outputs=made))
+        op = node.op
+        if op == "PAD":  # 0 is the zero point
+            x = self._quantized(node.inputs[0])
+            op, inputs = "PADV2", (*inputs, self._constant(np.full(1, x.zero, x.dtype)))
+        self.nodes.append(replace(node, op=op, inputs=inputs, outputs=made))
         self._dequantize_all(node)
 
     def _compute_real(self, node: Node) -> None:

@@ -13,7 +13,8 @@ def frozen_end(
     """Returns the tensors in which the largest possible frozen part ends.
 
     A tensor is frozen if it depends on its own sample and on nothing that trains. A tensor that
-    depends only on constants belongs to both parts.
+    depends only on constants belongs to both parts. The frozen part ends in integers where it
+    computes them.
 
     Args:
         graph: the whole graph.
@@ -37,7 +38,8 @@ def frozen_end(
                 )
             )
     end.update(dict.fromkeys(i for i in ends if i in data_dependent and i not in trained_or_mixed))
-    return tuple(end)
+    made = {node.outputs: node for node in graph.nodes if node.op == "INTEGER_DEQUANTIZE"}
+    return tuple(dict.fromkeys(made[i,].inputs[0] if (i,) in made else i for i in end))
 
 
 def begin_at(

@@ -16,16 +16,16 @@ def trainable_operators(graph: Graph, info: TrainingInfo) -> frozenset[int]:
     """Returns the positions in the file of the operators that train.
 
     Raises:
-        OptionError: if there is no operator at a position.
+        OptionError: if no operator is at any of the positions.
     """
     origins = frozenset(n.origin for n in graph.nodes)
     if info.trainable_ops is None:
         return origins
-    total = max(origins, default=-1) + 1  # some nodes may have been folded
-    unknown = sorted(set(info.trainable_ops) - set(range(total)))
-    if unknown:
-        raise OptionError("operators", f"must be positions below {total}", unknown)
-    return origins & set(info.trainable_ops)
+    chosen = origins & set(info.trainable_ops)  # some nodes may have been folded or left out
+    if info.trainable_ops and min(info.trainable_ops) > max(origins, default=-1):
+        total = max(origins, default=-1) + 1
+        raise OptionError("operators", f"must be positions below {total}", info.trainable_ops)
+    return chosen
 
 
 def training_and_validation(

@@ -8,8 +8,9 @@ from odt.core.lowering.lower import LoweredGraphs
 from odt.core.lowering.lowered_model import LoweredModel
 from odt.core.model.dequantize import Dequantized
 from odt.core.model.graph import Graph
+from odt.core.model.quantization_rules import has_quantized_activations
 from odt.core.model.reader import Model
-from odt.core.model.training_info import TrainingInfo, stored_training_info
+from odt.core.model.training_info import FILE, TrainingInfo, stored_training_info
 from odt.core.planning.autodiff import Loss
 from odt.core.recipe.dropout_layers import choose_dropout
 from odt.core.recipe.fresh_head import ORIGIN, fresh_head
@@ -135,6 +136,15 @@ class Recipe:
     def graphs(self) -> LoweredGraphs:
         """The lowered graphs of the file."""
         return self.lowered.graphs
+
+    def computes_integers(self, graphs: LoweredGraphs) -> bool:
+        """Whether the frozen part can compute integers: those of the file, with its ranges.
+
+        Args:
+            graphs: graphs of the file, or with other constants, of which there are no integers.
+        """
+        of_file = graphs is self.graphs and self.info.quant_ranges == FILE
+        return of_file and has_quantized_activations(self.model)
 
     @property
     def losses(self) -> tuple[Loss, ...]:

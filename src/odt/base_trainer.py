@@ -280,6 +280,10 @@ class BaseTrainer(Closing):
             m, w = self.resume.schedule(batch, self._micro_batch, self._workers)
             graphs = self.resume.on(self.recipe.graphs)
             self._graph = graphs.graph
+            if self.recipe.computes_integers(graphs):
+                from odt.core.recipe.frozen_integers import frozen_in_integers
+
+                graphs = frozen_in_integers(self.recipe)
             self._engine = core = engine.Trainer(
                 graphs,
                 self.recipe.info,

@@ -5,6 +5,7 @@ from typing import Any
 from odt.core.planning.budget.fit_budget import fit_budget
 from odt.core.planning.computation import Plans
 from odt.core.recipe.computations import training_and_validation
+from odt.core.recipe.frozen_integers import frozen_in_integers
 from odt.core.recipe.trainability import trainability
 from odt.core.training.random_data import random_data
 from odt.core.training.self_test import self_test, verdict
@@ -57,9 +58,11 @@ def plan(model: Model | Path, **options: Any) -> MemoryForecast:
     micro_batch, workers = options.get("micro_batch"), options.get("workers")
     trainer = Trainer(model, **options)
     recipe = trainer.recipe
-    parts = training_and_validation(recipe.graphs, recipe.info)
+    integers = recipe.computes_integers(recipe.graphs)
+    plans = Plans(frozen_in_integers(recipe) if integers else recipe.graphs)
+    parts = training_and_validation(plans.graphs, recipe.info)
     budget = trainer.memory_budget
-    forecast = fit_budget(Plans(recipe.graphs), parts, recipe.info, budget, micro_batch, workers)
+    forecast = fit_budget(plans, parts, recipe.info, budget, micro_batch, workers)
     return MemoryForecast(
         forecast.peak,
         forecast.parameters,

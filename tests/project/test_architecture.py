@@ -63,7 +63,8 @@ KERNELS += ["losses", "optimizers", "metrics", "registry", "loss_text", "plugin_
 # inside functions; and parts of odt that help, or training without an export, does not need.
 MAYBE_LATE = {"csv", "difflib", "flatbuffers", "hashlib", "pathlib", "shutil", "tempfile"}
 MAYBE_LATE |= {"tomllib", "zipfile"}
-LATE_IN = {"odt.cli": ("odt.",), "odt": ("odt.core.export.",)}  # layer: also these
+# layer: also these
+LATE_IN = {"odt.cli": ("odt.",), "odt": ("odt.core.export.", "odt.core.recipe.frozen_integers.")}
 # Imported inside functions only: slow, or an extra that may not be there.
 LATE = {"dp_accounting", "h5py", "tqdm", "PIL", "matplotlib", "tensorflow_datasets", "datasets"}
 MOST_ARROWS = 40  # between folders of core
