@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from odt.core.data.columns import array_columns
+from odt.core.data.dataset import DataSet
 from odt.core.export.model_builder import table
+from odt.core.lowering.integer_graph import inference_graphs
+from odt.core.lowering.lowered_model import lower_model
 from odt.core.model.reader import Model, read_model
 from odt.core.model.schema_tables import code_of
 from odt.core.recipe.sequences import with_sequences
+from odt.core.training.inference import Predictor
 from odt.kernels.opdef import Array
 from support.integer_files import QuantizedBuilder
 
@@ -132,6 +137,15 @@ def frames_net(path: Path, *, floats: bool = False) -> Model:
     x = add("CONV_2D", (x, *filters(3)), (1, 2, 1, 4), 0.05, -3, **same)
     b.write(path, add("RESHAPE", (x,), (1, 8), 0.05, -3, new_shape=[1, 8]))
     return read_model(path)
+
+
+def predictions(model: Model, inputs: Array, batch: int = 4) -> Array:
+    """odt's first output for each sample."""
+    with Predictor(inference_graphs(lower_model(model)), batch) as predictor:
+        specs, quantized = predictor.runtime.input_specs, predictor.runtime.quantizations
+        data = DataSet(array_columns([inputs], specs, "input", quantized))
+        rows = predictor.run(data, range(len(inputs)))
+        return np.concatenate([outputs[0].copy() for outputs in rows])
 
 
 def litert_sequences(path: Path, inputs: Array) -> Array:

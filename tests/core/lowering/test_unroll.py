@@ -9,35 +9,23 @@ from support.streaming_models import (
     StreamingBuilder,
     frames_net,
     litert_sequences,
+    predictions,
     sequences,
     streaming_net,
     svdf_net,
 )
 
 import odt
-from odt.core.data.columns import array_columns
-from odt.core.data.dataset import DataSet
-from odt.core.lowering.integer_graph import inference_graphs
 from odt.core.lowering.lowered_model import lower_model
 from odt.core.lowering.unroll import unroll
 from odt.core.model.reader import Model, read_model
 from odt.core.planning.trainable import trainable_by_operator
 from odt.core.recipe.sequences import need_sequences, with_sequences
-from odt.core.training.inference import Predictor
 from odt.errors import ModelError, OptionError, UnsupportedError
 from odt.kernels.opdef import Array
 
 WAKE_WORD = MODELS / "okay-nabu-int8.tflite"
 LENGTH = 7
-
-
-def predictions(model: Model, inputs: Array, batch: int = 4) -> Array:
-    """odt's first output for each sample."""
-    with Predictor(inference_graphs(lower_model(model)), batch) as predictor:
-        specs, quantized = predictor.runtime.input_specs, predictor.runtime.quantizations
-        data = DataSet(array_columns([inputs], specs, "input", quantized))
-        rows = predictor.run(data, range(len(inputs)))
-        return np.concatenate([outputs[0].copy() for outputs in rows])
 
 
 def random_inputs(model: Model, samples: int, length: int) -> Array:
