@@ -21,11 +21,12 @@ def describe(lowered: LoweredModel, selection: Selection = ALL) -> str:
     """Returns the text of `odt inspect`."""
     model, graph = lowered.file, lowered.file.graph
     inspection = inspect_selected(lowered, selection)
+    inlined = lowered.graph.tensors[len(graph.tensors) :] if inspection.trained else ()
     sections = [
         describe_file(model),
         describe_interface(graph, inspection),
         describe_operators(graph, inspection),
-        describe_parameters(graph, inspection),
+        describe_parameters(replace(graph, tensors=(*graph.tensors, *inlined)), inspection),
         describe_quantization(model),
         describe_training_info(model),
     ]

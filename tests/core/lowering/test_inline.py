@@ -5,11 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from flatbuffers import flexbuffers
 from model_builder import ModelBuilder, table
 from support.judges import difference, litert, odt
 from support.networks import ArrayData, InOrder
 
+from odt.cli.main import main
 from odt.core.export.exporter import export_model
 from odt.core.lowering.inline import inline
 from odt.core.lowering.lowered_model import lower_model
@@ -191,6 +193,15 @@ def test_outputs_keep_their_index_and_name(tmp_path: Path) -> None:
     model = inline(file)
     assert model.graph.outputs == file.graph.outputs
     assert model.graph.output_names == file.graph.output_names
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_inspect_lists_the_weights_of_subgraphs(more: tuple[str, ...], tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["inspect", str(written(a_loop, tmp_path)), *more])
+    assert result.exit_code == 0, result.output
+    if not more:
+        assert "parameters: 40 values in 4 tensors" in result.output
+        assert "operator 1  (4, 4) float32  tensor" in result.output
 
 
 def test_operators_are_those_of_the_file(tmp_path: Path) -> None:
