@@ -1,4 +1,4 @@
-"""Leaves docstrings and comments of internal packages out of wheels; pyproject.toml says the rest.
+"""Leaves what only readers need out of internal packages in wheels; pyproject.toml says the rest.
 
 With its base packages, but NumPy, an installation must take at most 4 MB, and a wheel 1 MB.
 """
@@ -6,6 +6,7 @@ With its base packages, but NumPy, an installation must take at most 4 MB, and a
 import ast
 import io
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 from setuptools import setup
@@ -20,8 +21,52 @@ INTERNAL = (
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
+Place = tuple[int, int]  # line from 0, and column in bytes
+
+
+def annotations(tree: ast.AST, inside: bool = False) -> Iterator[tuple[Place, Place]]:
+    """Yields where annotations of arguments and of local variables begin and end."""
+    for node in ast.iter_child_nodes(tree):
+        a = getattr(node, "annotation", None)
+        if isinstance(node, ast.arg) and a is not None:
+            yield (node.lineno - 1, node.col_offset + len(node.arg.encode())), end(a)
+        elif isinstance(node, ast.AnnAssign) and inside and node.value and node.simple:
+            yield end(node.target), end(node.annotation)
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_local = is_function or (inside and not isinstance(node, ast.ClassDef))
+        yield from annotations(node, is_local)
+
+
+def end(node: ast.expr) -> Place:
+    """Returns where an expression ends."""
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno - 1, node.end_col_offset
+
+
+def without_annotations(source: str) -> str:
+    """Removes annotations of functions, on one line each, and of their arguments and variables."""
+    tree = ast.parse(source)
+    spans = [s for s in annotations(tree) if s[0][0] == s[1][0]]
+    lines = [line.encode() for line in source.splitlines()]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns:
+            row = node.returns.lineno - 1
+            arrow = lines[row].rfind(b" ->", 0, node.returns.col_offset)
+            if arrow >= 0 and end(node.returns)[0] == row:
+                spans.append(((row, arrow), end(node.returns)))
+    for (row, begin), (_, after) in sorted(spans, reverse=True):
+        lines[row] = lines[row][:begin] + lines[row][after:]
+    return b"\n".join(lines).decode() + "\n"
+
+
+def for_interpreters(source: str) -> str:
+    """Removes docstrings, comments and annotations; every statement keeps its line number."""
+    return without_annotations(without_docstrings(source))
+
+
 def without_docstrings(source: str) -> str:
-    """Empties the lines of docstrings and comments; every statement keeps its line number."""
+    """Empties the lines of docstrings and comments."""
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, Documented) or ast.get_docstring(node, clean=False) is None:
@@ -42,11 +87,11 @@ class BuildPy(build_py):
     """Copies modules into the build; an editable installation uses the sources themselves."""
 
     def build_module(self, module: str, module_file: str, package: str) -> tuple[str, bool]:
-        """Copies a module, without docstrings if its package is internal."""
+        """Copies a module, shortened if its package is internal."""
         path, copied = super().build_module(module, module_file, package)
         if f"{package}.".startswith(tuple(f"{name}." for name in INTERNAL)):
             source = Path(module_file).read_text(encoding="utf-8")
-            Path(path).write_text(without_docstrings(source), encoding="utf-8", newline="\n")
+            Path(path).write_text(for_interpreters(source), encoding="utf-8", newline="\n")
         return path, copied
 
 

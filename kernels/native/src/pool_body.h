@@ -17,8 +17,9 @@ typedef struct {
   tap_loops taps;
   const float *in; /* at the first tap inside the image */
   int64_t out, tap, width;
-  int64_t lanes; /* channels, of which the last vector of a result repeats `done` */
-  F(bits) fresh; /* -1 for those that it does not repeat */
+  int64_t lanes;
+  int64_t repeats; /* the last vector overlaps the one before */
+  F(bits) fresh;   /* -1 for channels that it does not repeat */
 } F(pool_window);
 
 INLINE F(vec) F(load_lanes)(const float *a, int64_t n) {
@@ -51,7 +52,7 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
     w.tap = cursor.row.tap * g->taps_w + cursor.col.tap;
     for (int64_t k = 0; k < g->depth; k += LANES) {
       int64_t at = lanes < LANES ? 0 : F(vector_start)(k / LANES, g->depth);
-      w.fresh = lane >= (int32_t)(k - at);
+      w.repeats = k > at, w.fresh = lane >= (int32_t)(k - at);
       for (int p = 0; p < pixels; p++) {
         w.in = in[p] + at, w.out = out[p] + at;
         act(c, &w);
@@ -65,10 +66,11 @@ INLINE void F(pool_part)(const F(pool_job) * c, int part, int parts, const float
     for (int64_t b = 0; b < (w)->taps.cols; b++)
 #define INPUT(w) ((w)->in + a * (w)->taps.x_row + b * (w)->taps.x_col)
 
-/* Adds a gradient to dx, or writes it. */
-INLINE void F(pool_add)(const F(pool_job) * c, float *to, F(vec) v, int64_t n) {
-  if (!c->covers) v += F(load_lanes)(to, n);
-  F(store_lanes)(to, v, n);
+/* Adds a gradient, of fresh channels, to dx, or writes it. */
+INLINE void F(pool_add)(const F(pool_job) * c, const F(pool_window) * w, float *to, F(vec) v) {
+  if (!c->covers) v += F(load_lanes)(to, w->lanes);
+  else if (w->repeats) v = F(selected)(w->fresh, v, F(load)(to));
+  F(store_lanes)(to, v, w->lanes);
 }
 
 /* NaN stays NaN, as in np.maximum. */
@@ -88,7 +90,7 @@ INLINE void F(max_back_window)(const F(pool_job) * c, const F(pool_window) * w) 
   TAPS(w) {
     const float *x = INPUT(w);
     F(bits) is_max = pending & (F(load_lanes)(x, w->lanes) == max);
-    F(pool_add)(c, c->to + (x - c->x), F(masked)(is_max, dy), w->lanes);
+    F(pool_add)(c, w, c->to + (x - c->x), F(masked)(is_max, dy));
     pending &= ~is_max;
   }
 }
@@ -110,7 +112,7 @@ INLINE void F(argmax_back_window)(const F(pool_job) * c, const F(pool_window) * 
   for (int64_t l = 0; l < w->lanes; l++) tap[l] = c->argmax[w->out + l];
   TAPS(w) {
     F(bits) is_max = w->fresh & (tap == (int32_t)(w->tap + a * w->width + b));
-    F(pool_add)(c, c->to + (INPUT(w) - c->to), F(masked)(is_max, dy), w->lanes);
+    F(pool_add)(c, w, c->to + (INPUT(w) - c->to), F(masked)(is_max, dy));
   }
 }
 
@@ -124,7 +126,7 @@ INLINE void F(average_window)(const F(pool_job) * c, const F(pool_window) * w) {
 INLINE void F(average_back_window)(const F(pool_job) * c, const F(pool_window) * w) {
   F(vec) dy = F(load_lanes)(c->dy + w->out, w->lanes);
   dy = F(masked)(w->fresh, dy * (1 / (float)(w->taps.rows * w->taps.cols)));
-  TAPS(w) F(pool_add)(c, c->to + (INPUT(w) - c->to), dy, w->lanes);
+  TAPS(w) F(pool_add)(c, w, c->to + (INPUT(w) - c->to), dy);
 }
 
 #undef TAPS

@@ -91,6 +91,8 @@ def pool_info(name: str, reference: Reference) -> OpInfo:
             pooled("gaps", (1, 7, 8, 1), {**window(2, 2), **strides(3, 3), **VALID}),
             pooled("whole image", (2, 3, 4, 2), {**window(3, 4), **VALID}),
             pooled("window above image", (1, 2, 2, 2), window(5, 5)),
+            pooled("part of a vector", (1, 4, 4, 22), {**window(2, 2), **strides(2, 2), **VALID}),
+            pooled("part of a vector, overlapping", (1, 3, 4, 22), {**window(2, 2), **VALID}),
         ),
         large=pooled("large", (9, 64, 64, 16), {**window(3, 3), **strides(2, 2)}),
         also_large=(pooled("images", (90, 12, 12, 16), {**window(2, 2), **VALID}),),
