@@ -79,6 +79,14 @@ fit_options = combine(
         help="Train on other data than --checkpoint did: start at epoch 1 with the weights and "
         "optimizer state of --checkpoint.",
     ),
+    option(
+        OPTIMIZER,
+        "--quantize-aware",
+        is_flag=True,
+        help="Quantization-aware training of a float MODEL: quantize it as odt quantize does, with "
+        "ranges from the training inputs, train it with fake quantization, and export int8. "
+        "--quant-ranges is follow unless given.",
+    ),
     sample_weight_option,
     teacher_options,
     option(

@@ -71,6 +71,8 @@ def _refuse_unused(options: dict[str, Any], exports: dict[str, str]) -> None:
     refuse_alone("--export-adapters", options["export_adapters"], "--adapters", options["adapters"])
     refuse_alone("--png", options["png"], "--find-rate", options["find_rate"])
     refuse_alone("--new-data", options["new_data"], "--checkpoint", options["checkpoint"])
+    if options["quantize_aware"] and options["adapters"]:
+        raise OdtError("--quantize-aware: must be given without --adapters, but got both")
     refuse_alone("--cache-dtype", options["cache_dtype"], "--cache-frozen", options["cache_frozen"])
 
 
@@ -134,6 +136,18 @@ def passed_on(options: dict[str, Any], function: Callable[..., Any]) -> dict[str
     """Returns the options whose names are arguments of a function."""
     accepted = inspect.signature(function).parameters
     return {name: value for name, value in options.items() if name in accepted}
+
+
+def quantized(model: odt.Model, options: dict[str, Any]) -> tuple[odt.Model, dict[str, Any]]:
+    """Returns the int8 model of a float model, and the options with which it trains.
+
+    Raises:
+        UnsupportedError: if the model is quantized, or odt does not support an operator.
+        DataError: if the training inputs do not fit the model.
+    """
+    data = given("--load-input", options["load_input"], "the file with the inputs of all samples")
+    ranges = options["quant_ranges"] or (None if options["checkpoint"] else "follow")
+    return odt.quantize(model, data).model, {**options, "quant_ranges": ranges}
 
 
 def trainer_of(model: odt.Model, options: dict[str, Any]) -> odt.Trainer:

@@ -4,9 +4,11 @@ Each step moves a range towards the smallest and the largest value of its batch:
 
     least ← least + RATE (smallest of the batch − least), most likewise
 
-The new range is used from the next step on, so that a step computes the same for every number of
-workers and micro-batches. A range keeps 0, and stays within a fused activation for which its limits
-stand. Source: Jacob et al., *Quantization and Training of Neural Networks for Efficient
+The new range is used from the next step on, so that a step computes the
+same for every number of workers and micro-batches. A range keeps 0, and stays within a fused
+activation for which its limits stand.
+
+Source: Jacob et al., *Quantization and Training of Neural Networks for Efficient
 Integer-Arithmetic-Only Inference* (2018), section 3.1; RATE is PyTorch's.
 """
 
@@ -28,8 +30,8 @@ class ActivationRanges:
     Attributes:
         ends: (2,) float64, smallest and largest value of each range that moves.
         numbers: (4,) float32, 1 / scale, scale, and the limits of the integers, of these ranges.
-        clipped: (2,) float64, fractions of the values of the last step that were below and above
-            each range.
+        clipped: fraction of the values of the last step that a range cut off; those that a fused
+            activation cuts off do not count.
     """
 
     def __init__(self, graph: Graph, followed: Collection[int] = ()) -> None:
@@ -41,17 +43,17 @@ class ActivationRanges:
         """
         self.ends: dict[int, Array] = {}
         self.numbers: dict[int, Array] = {}
-        self.clipped: dict[int, Array] = {}
+        self.clipped: dict[int, float] = {}
         self._limits: dict[int, tuple[int, int]] = {}
         self._clamps: dict[int, tuple[float, float]] = {}
         for i, node in ranges(graph):
+            (a, b), (c, d) = node.options["clamp"], self._clamps.get(i, (-np.inf, np.inf))
+            self._clamps[i] = max(a, c), min(b, d)
             if i in followed:
                 scale, lo, hi = node.attrs.scale, node.attrs.lo, node.attrs.hi
                 self.ends[i] = np.array([scale * lo, scale * hi])
                 self.numbers[i] = node.attrs.numbers
                 self._limits[i] = lo, hi
-                (a, b), (c, d) = node.options["clamp"], self._clamps.get(i, (-np.inf, np.inf))
-                self._clamps[i] = max(a, c), min(b, d)
 
     def see(self, seen: Mapping[int, Array]) -> None:
         """Moves the ranges towards those of a step.
@@ -62,10 +64,15 @@ class ActivationRanges:
                 numbers of samples.
         """
         for i, (least, most, below, above, samples) in seen.items():
-            self.clipped[i] = np.array([below, above]) / samples
+            self.clipped[i] = float(np.isinf(self._clamps[i]) @ (below, above)) / samples
             if i in self.ends:
                 new = np.clip((least, most), *self._clamps[i])
                 self.ends[i] += RATE * (new - self.ends[i])
+
+    def most_clipped(self) -> tuple[int, float] | None:
+        """Returns the range of the file that cuts off the most values, and the fraction."""
+        kept = ((i, part) for i, part in self.clipped.items() if i not in self.ends)
+        return max(kept, key=lambda pair: pair[1], default=None)
 
     def current(self) -> dict[int, Array]:
         """Returns copies of the numbers of the ranges that follow training."""

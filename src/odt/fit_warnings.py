@@ -6,11 +6,12 @@ import numpy as np
 
 from odt.batch_trainer import BatchTrainer
 from odt.core.checkpoints.resume import Resume
+from odt.core.model.training_info import FILE, FOLLOW_ALL
 from odt.core.training.metrics import preferred_form
 from odt.core.training.passes import NONE
 from odt.core.training.results import Epoch
 from odt.core.training.trainer import Trainer
-from odt.errors import one_line
+from odt.errors import MOST, one_line
 from odt.kernels.families.class_counts import ClassCounts, class_counter
 from odt.kernels.opdef import Array
 from odt.run_samples import Samples
@@ -18,6 +19,7 @@ from odt.run_samples import Samples
 MOST_NAMED = 5  # classes that a warning names
 MOST_NAME = 24  # characters of a class name
 LEAST = 3  # validation samples of a class that is never predicted, for a warning
+CLIPPED = 0.01  # fraction of an activation's values outside its range, for a warning
 WORSE = 1.5  # times the loss before training
 
 
@@ -84,6 +86,19 @@ def worse_than_untrained(epoch: Epoch, before: float | None, learning_rate: floa
         f"Warning: epoch {epoch.number}: the loss {loss:.4g} is well above {before:.4g}, the loss "
         f"before training. Give a smaller `learning_rate=`, such as {learning_rate / 10:g} instead "
         f"of {learning_rate:g}."
+    )
+
+
+def clipped_activations(trainer: Trainer) -> str | None:
+    """Returns a warning if a fixed range cuts off many values of an activation, else None."""
+    found = trainer.parameters.ranges.most_clipped()
+    if found is None or found[1] < CLIPPED:
+        return None
+    name = one_line(trainer.graph.tensors[found[0]].name.removesuffix("/range"), MOST)
+    word = "follow" if trainer.info.quant_ranges == FILE else FOLLOW_ALL
+    return (
+        f'Warning: {found[1]:.0%} of the values of the activation "{name}" are outside the range '
+        f'that the file has for it, and are cut off. Give `quant_ranges="{word}"`.'
     )
 
 

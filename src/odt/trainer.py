@@ -14,6 +14,7 @@ from odt.core.data.sample_weights import ClassWeights, Weighting, checksum
 from odt.core.recipe.option_values import check_whole
 from odt.data import ClassWeight, class_weighted, is_batches, recorded
 from odt.errors import OptionError
+from odt.fit_warnings import clipped_activations
 from odt.fitting import Fit, pair
 from odt.model import Path
 from odt.run_samples import arrange
@@ -221,6 +222,7 @@ class Trainer(SavingTrainer):
         fine_tune = fine_tune and self.recipe.lowered.adapted is None  # adapters begin at zero
         with self._in_fit():
             run.samples(samples, self._saver, patience, check_data, fine_tune, changes)
+        self.warn(clipped_activations(self.build()))
         return run.history
 
     @contextmanager

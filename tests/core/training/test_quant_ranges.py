@@ -1,5 +1,6 @@
 """Ranges of quantized activations that follow training; LiteRT judges the exported files."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import odt
 from odt.core.model.quantization_rules import check_quantization
 from odt.core.model.reader import Model, read_model
 from odt.core.runtime.activation_ranges import RATE
-from odt.errors import ModelError, OptionError
+from odt.errors import ModelError, OdtWarning, OptionError
 from odt.kernels.opdef import Array
 
 
@@ -211,6 +212,19 @@ def test_a_float_export_has_no_ranges(tmp_path: Path) -> None:
     trained.fit(*samples(read_model(path)), epochs=1, seed=1)
     trained.export(out, float_weights=True)
     assert not read_model(out).quantization
+
+
+def test_a_warning_tells_of_ranges_that_cut_values_off(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    x = full_range(joined_net(path), 32, seed=1)[0]
+    data = x, np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
+    words = r"\d+% of the values .* outside the range .* `quant_ranges=\"follow\"`"
+    with pytest.warns(OdtWarning, match=words):
+        trainer(path, "file", loss="mean_squared_error").fit(*data, epochs=1, seed=1)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        trainer(path, "follow-all", loss="mean_squared_error").fit(*data, epochs=1, seed=1)
+    assert not [w for w in found if "outside the range" in str(w.message)]
 
 
 def test_unknown_words_are_refused(tmp_path: Path) -> None:
